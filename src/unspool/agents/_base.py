@@ -1,0 +1,104 @@
+"""What every agent has to offer: facts about it, a way to find its sessions, and a way to read one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from .. import model as m
+from ..draft import Draft
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts about an agent that need no judgement."""
+
+    name: str
+    title: str
+    folder: str
+    """Of its sessions, inside a home directory."""
+    variable: str
+    """Environment variable that names the folder."""
+    variable_is_home: bool = False
+    """The variable names the home directory, not the folder in it."""
+    resume: tuple[str, ...]
+    """Command that goes on with a session; `{id}` stands for it."""
+
+
+class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A session that was found, before it is read."""
+
+    agent: str
+    id: str
+    kind: m.Kind
+    root: Path
+    """The agent's folder it was found in."""
+    path: Path
+    """Its log, or the first of them."""
+    more: tuple[Path, ...] = ()
+    """Further files of the same session, in the order in which they are read."""
+    parent: str | None = None
+    """Of a sub-agent: the session that started it."""
+    archived: bool = False
+
+
+class Peek(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first lines of a log tell, without reading the rest."""
+
+    title: str | None = None
+    project: m.Project | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    version: str | None = None
+    size: int = 0
+
+
+MakeDraft = Callable[[str, m.Kind], Draft | None]
+"""Gives the draft for a session by its id, or None when its lines are not wanted."""
+
+
+class Home(Protocol):
+    """One agent's folder. It remembers what it has looked up, so it serves one pass over the sessions."""
+
+    root: Path
+
+    def refs(self) -> Iterator[SessionRef]:
+        """All sessions in the folder; files that hold none are left out."""
+        ...
+
+    def ref(self, path: Path) -> SessionRef | None:
+        """The session that a file in the folder belongs to."""
+        ...
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """Look at the beginning of a session."""
+        ...
+
+    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+        """Read a session, and the sub-agents that stand in the same file."""
+        ...
+
+
+class Agent(Protocol):
+    """A coding agent whose sessions can be read."""
+
+    info: AgentInfo
+
+    def open(self, root: Path) -> Home:
+        """Its sessions in one folder."""
+        ...
+
+    def owns(self, path: Path, head: bytes) -> bool:
+        """Whether a file, found anywhere, is one of this agent's logs."""
+        ...
+
+    def root_of(self, path: Path) -> Path:
+        """The agent's folder that a log lies in, or the log's own folder when it lies elsewhere."""
+        ...
+
+    def has_layout(self, folder: Path) -> bool:
+        """Whether a folder of another name is one of this agent's."""
+        ...

@@ -1,0 +1,264 @@
+"""Where a session of Claude Code comes from and where it goes on: forks, clears, sub-agents of a family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from ... import model as m
+from ...draft import Draft
+from ...logs import read_whole
+from .folder import AgentFile, Folder, Head, Surroundings
+from .thread import Spawn, Thread
+
+_UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
+_METADATA_LINE = re.compile(rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE)
+_SAME_MOMENT = timedelta(seconds=30)
+
+
+# --- forks -----------------------------------------------------------------------------------------------------------
+
+
+def find_origin(session: str, folder: Folder, around: Surroundings) -> m.Origin:
+    """How a session began."""
+    files = folder.sessions.get(session)
+    if files is None:
+        return m.Origin(kind="new")
+    head = files.head
+    if head.clear_at is not None:
+        return _clear_origin(session, folder, around)
+    if session in around.fork_parents:
+        return m.Origin(kind="fork", session=around.fork_parents[session], evidence="job state")
+    if head.forked_from is not None:
+        return m.Origin(kind="branch", session=head.forked_from, evidence="named by its lines")
+    if head.process_session is not None:
+        return m.Origin(kind="fork", session=head.process_session, evidence="named by its lines")
+    if head.session not in (None, session):
+        return m.Origin(kind="fork", session=head.session, evidence="named by its lines")
+    return _copy_origin(session, head, folder, around) or m.Origin(kind="new")
+
+
+def _copy_origin(session: str, head: Head, folder: Folder, around: Surroundings) -> m.Origin | None:
+    """Versions before 2.1.3xx name nothing: a fork is known by its lines, which stand in the original too."""
+    twins = [id for id in folder.by_first_uuid.get(head.first_uuid or "", ()) if id != session]
+    if not twins:
+        return None
+    typed = _typed_in(head, around)
+    if typed is not None:
+        return None if typed == session else _copy_of(typed, "prompt history")
+    heads = {id: folder.sessions[id].head for id in twins}
+    if head.lists or any(twin.lists for twin in heads.values()):
+        original = next((id for id, twin in heads.items() if not twin.lists), None)
+        return _copy_of(original, "form of the prompts") if head.lists and original is not None else None
+    if _is_contiguous(head.path):
+        original = next((id for id, twin in heads.items() if not _is_contiguous(twin.path)), None)
+        return _copy_of(original, "copied at once") if original is not None else None
+    return None
+
+
+def _copy_of(session: str, evidence: str) -> m.Origin:
+    return m.Origin(kind="fork", session=session, evidence=f"same message ids; {evidence}", confidence=0.9)
+
+
+def _typed_in(head: Head, around: Surroundings) -> str | None:
+    """The session in which the first prompt was typed, by the prompt history."""
+    if head.prompt is None or head.prompt_at is None:
+        return None
+    for entry in around.history:
+        if entry.session and entry.text.strip() == head.prompt.strip() and abs(entry.at - head.prompt_at) < _SAME_MOMENT:
+            return entry.session
+    return None
+
+
+def _is_contiguous(path: Path) -> bool:
+    """Copied lines follow each other; lines written one by one have metadata between them."""
+    data = read_whole(path) or b""
+    answers = [match.start() for match in re.finditer(rb'"type":"assistant"', data)]
+    if len(answers) < 2:
+        return False
+    return _METADATA_LINE.search(data, answers[0], answers[1]) is None
+
+
+def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
+    """Ids of the messages that stand in the original too. A fork of a lost session shares nothing any more."""
+    files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
+    if files is None:
+        return frozenset()
+    found: set[str] = set()
+    for path in (files.head.path, *files.more):
+        found.update(id.decode() for id in _UUID.findall(read_whole(path) or b""))
+    return frozenset(found)
+
+
+# --- clears ----------------------------------------------------------------------------------------------------------
+
+
+class Clear(NamedTuple):
+    """The context was emptied: when, in which session, and which one it went on in."""
+
+    at: datetime
+    session: str | None
+    next_session: str | None
+    evidence: str
+    confidence: float
+
+
+def find_clears(folder: Folder, around: Surroundings) -> list[Clear]:
+    """All clears of a project: those that were typed, and those a new session began with."""
+    starts = sorted((files.head.clear_at, id) for id, files in folder.sessions.items() if files.head.clear_at)
+    found = []
+    for entry in around.clears:
+        session = entry.session
+        near = [(abs(at - entry.at), id) for at, id in starts if id != session and abs(at - entry.at) <= _SAME_MOMENT]
+        follower = min(near)[1] if near else None
+        if session is None and any(files.head.cwd == entry.project for files in folder.sessions.values()):
+            session = folder.last_before(entry.at, follower or "")
+        if session not in folder.sessions:
+            continue
+        starts = [(at, id) for at, id in starts if id != follower]
+        sure = 1.0 if follower and entry.session else 0.9 if entry.session else 0.7
+        found.append(Clear(entry.at, session, follower, "history", sure))
+    for at, id in starts:
+        head = folder.sessions[id].head
+        before = head.process_session or folder.last_before(at, id)
+        found.append(Clear(at, before, id, "session", 0.9 if head.process_session else 0.6))
+    return found
+
+
+def _clear_origin(session: str, folder: Folder, around: Surroundings) -> m.Origin:
+    for clear in find_clears(folder, around):
+        if clear.next_session == session:
+            return m.Origin(kind="clear", session=clear.session, evidence=clear.evidence, confidence=clear.confidence)
+    return m.Origin(kind="clear", evidence="session")
+
+
+def add_clears(draft: Draft, clears: Iterable[Clear]) -> None:
+    """Put the clears of a session where they belong among its messages."""
+    for clear in clears:
+        moment = clear.at.timestamp()
+        after = max((index for index, time in enumerate(draft.times) if 0.0 < time <= moment), default=None)
+        draft.clears.append(
+            m.ContextClear(
+                after_message_index=after,
+                timestamp=clear.at,
+                evidence="history" if clear.evidence == "history" else "session",
+                confidence=clear.confidence,
+                next_session=clear.next_session,
+            )
+        )
+
+
+# --- sub-agents ------------------------------------------------------------------------------------------------------
+
+
+def link_agents(thread: Thread, files: list[AgentFile], session: str) -> None:
+    """Tie sub-agent files to the calls that started them, by the best evidence there is."""
+    free = {file.id: file for file in files}
+    by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
+    linked: dict[str, tuple[AgentFile | None, str | None]] = {}
+    for call_id, result in thread.agents.items():
+        if result.agent_id is not None:
+            linked[call_id] = free.pop(result.agent_id, None), "agentId"
+    for call_id in thread.spawns:
+        file = by_call.get(call_id)
+        if call_id not in linked and file is not None and file.id in free:
+            linked[call_id] = free.pop(file.id), "toolUseId"
+    for call_id, spawn in thread.spawns.items():
+        if call_id not in linked and (file := _by_task(spawn, free.values())) is not None:
+            linked[call_id] = free.pop(file.id), "prompt and time"
+    known = {link.tool_use_id for link in thread.draft.subagents}
+    for call_id in thread.stopped_agents - known:
+        linked.setdefault(call_id, (None, None))
+    for call_id, (file, how) in linked.items():
+        thread.draft.subagents.append(_subagent(thread, call_id, file, how, session))
+    for file in free.values():
+        thread.draft.subagents.append(_subagent(thread, None, file, None, session))
+
+
+def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
+    """The first sub-agent that was given this task after the call."""
+    task = (spawn.prompt or "").strip()
+    fits = [
+        file
+        for file in files
+        if (file.head.prompt or "").strip() == task
+        and not (spawn.timestamp and file.head.started_at and file.head.started_at < spawn.timestamp - timedelta(seconds=1))
+    ]
+    return min(fits, key=lambda file: (file.head.started_at is None, file.head.started_at), default=None)
+
+
+def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: str | None, session: str) -> m.Subagent:
+    spawn = thread.spawns.get(call_id or "")
+    result = thread.agents.get(call_id or "")
+    agent_id = file.id if file is not None else result.agent_id if result is not None else None
+    return m.Subagent(
+        message_index=spawn.message if spawn is not None else None,
+        tool_use_id=call_id,
+        agent_id=agent_id,
+        session=f"{session}/{file.id}" if file is not None else None,
+        status=_status(thread, call_id, agent_id, file),
+        linked_by=how,
+        agent_type=(spawn.agent_type if spawn else None) or (file.meta.agent_type if file else None),
+        description=(spawn.description if spawn else None) or (file.meta.description if file else None),
+    )
+
+
+def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
+    result = thread.agents.get(call_id or "")
+    told = thread.notified.get(agent_id or "") or (result.status if result is not None else None)
+    if told == "completed" or told == "failed":
+        return told
+    if call_id in thread.stopped_agents or (file is not None and file.meta.stopped_by_user):
+        return "interrupted"
+    if file is not None and file.meta.finished:
+        return "completed"
+    if told in ("killed", "stopped") or thread.agents_killed or call_id in thread.draft.open_calls:
+        return "killed"
+    return "unknown"
+
+
+def link_inline(main: Thread, inline: list[Thread]) -> None:
+    """Sub-agents that stand in the session's own file (1.0.x) are known by their task alone."""
+    free = dict(main.spawns)
+    for thread in inline:
+        spawn = next((spawn for spawn in free.values() if spawn.prompt == thread.task), None)
+        if spawn is None:
+            continue
+        del free[spawn.call_id]
+        stopped = spawn.call_id in main.stopped_agents
+        killed = spawn.call_id in main.draft.open_calls
+        main.draft.subagents.append(
+            m.Subagent(
+                message_index=spawn.message,
+                tool_use_id=spawn.call_id,
+                agent_id=thread.draft.id.rsplit("/", 1)[-1],
+                session=thread.draft.id,
+                status="interrupted" if stopped else "killed" if killed else "completed",
+                linked_by="prompt",
+                agent_type=spawn.agent_type,
+                description=spawn.description,
+            )
+        )
+
+
+# --- one Esc, told in several places ---------------------------------------------------------------------------------
+
+
+def drop_echo_in_child(child: Draft, parent: Draft) -> None:
+    """An Esc that stopped a sub-agent is told by the session that started it; what its own file says is an echo."""
+    calls = {link.tool_use_id for link in parent.subagents if link.session == child.id}
+    told = any(calls & set(event.tool_use_ids) for event in parent.interruptions)
+    last = child.interruptions[-1] if child.interruptions else None
+    if told and last is not None and (last.message_index or 0) >= len(child) - 2:
+        child.interruptions.pop()
+
+
+def drop_echo_in_parent(parent: Draft, refused: Iterable[str]) -> None:
+    """Refusing a sub-agent's call without a reason (2.0.x) also stops the call that started it: one refusal."""
+    calls = {link.tool_use_id for link in parent.subagents if link.session in refused}
+    parent.interruptions = [
+        event for event in parent.interruptions if event.during != "subagent" or not calls & set(event.tool_use_ids)
+    ]

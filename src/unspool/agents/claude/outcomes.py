@@ -1,0 +1,120 @@
+"""How a tool call of Claude Code ended: the texts by which it tells a refusal from a failure from an interruption.
+
+The texts are the agent's own, seen in the versions named. A refusal without a reason and the interruption of a
+running tool share one text since 2.1.200 or so; only the line that follows tells which it was, so that such a
+verdict stays open until then.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ... import model as m
+from .wire import Line
+
+MARKER = "[Request interrupted by user]"
+TOOL_MARKER = "[Request interrupted by user for tool use]"
+
+_REFUSED = "The user doesn't want to proceed with this tool use."
+_REFUSED_IN_SUBAGENT = "Permission for this tool use was denied. The tool use was rejected"
+_FELL_WITH_SIBLING = "The user doesn't want to take this action right now."
+_REASON = re.compile(r"(?:the|The) user said:\n(.*)", re.DOTALL)
+_FIXED_REASON = "The user wants to clarify these questions."
+_LOST = "[Tool call interrupted: the session ended"
+_STOPPED = ("Interrupted by user", "Tool permission request failed: AbortError", TOOL_MARKER, MARKER)
+_EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
+_SIGNAL_EXITS = frozenset((130, 137, 143, 145))
+_DENIED_BY_RULE = re.compile(r"Permission to use .+ has been denied|(?:is|are) denied by your permission settings")
+_NOBODY_TO_ASK = re.compile(r"requires approval|needs approval|requested permissions? to .+ but you haven't granted it")
+_HOOK = re.compile(r"PreToolUse:.* hook (?:error|blocking)|hook (?:error|returned blocking)")
+
+
+class Verdict(NamedTuple):
+    """How a call ended, and if it was refused, by whom and why."""
+
+    outcome: m.Outcome
+    evidence: str = ""
+    by: m.Refuser | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    is_open: bool = False
+    """The next line decides between a refusal and an interruption."""
+    fell: bool = False
+    """Not asked about: it fell together with a parallel call."""
+
+
+OK = Verdict("ok")
+
+
+def judge(text: str, is_error: bool, line: Line) -> Verdict:
+    """Classify a tool result. Every error text falls in exactly one class."""
+    if not is_error:
+        return Verdict("interrupted", "interrupted flag") if _was_interrupted(line) else OK
+    return _refused_by_person(text, line) or _stopped(text) or _refused_by_other(text, line) or _failed(text)
+
+
+def _was_interrupted(line: Line) -> bool:
+    return b'"interrupted":true' in bytes(line.tool_use_result)
+
+
+def _refused_by_person(text: str, line: Line) -> Verdict | None:
+    if text.startswith((_REFUSED, _REFUSED_IN_SUBAGENT)):
+        said = _REASON.search(text)
+        reason = line.user_feedback or (said[1].strip() if said else None)
+        if reason is not None and reason.startswith(_FIXED_REASON):
+            reason = None
+        if line.agent_id is not None and line.tool_denial_kind and text.startswith(_REFUSED) and not said:
+            # Since sub-agents have a refusal text of their own, this one tells that they were stopped (2.1.200).
+            return Verdict("interrupted", "result text")
+        nobody_asked = line.permission_decision is not None and line.permission_decision.source == "config"
+        if nobody_asked:
+            return Verdict("rejected", "permission decision", "mode", reason)
+        final = bool(said) or text.startswith(_REFUSED_IN_SUBAGENT)
+        return Verdict("rejected", "result text", "user", reason, is_open=not final)
+    if text.startswith(_FELL_WITH_SIBLING):
+        return Verdict("rejected", "result text", "user", is_open=True, fell=True)
+    return None
+
+
+def _stopped(text: str) -> Verdict | None:
+    if text.startswith(_LOST):
+        return Verdict("unknown", "result written on resume")
+    code = _EXIT.match(text)
+    if text.startswith(_STOPPED):
+        return Verdict("interrupted", "result text")
+    if code and int(code[1]) in _SIGNAL_EXITS:
+        # The marker inside the text went missing in 2.1.150: then the line that follows decides.
+        told = TOOL_MARKER in text
+        return Verdict("interrupted" if told else "error", "exit code", exit_code=int(code[1]), is_open=not told)
+    return None
+
+
+def _refused_by_other(text: str, line: Line) -> Verdict | None:
+    decision = line.permission_decision
+    source = decision.source if decision is not None and decision.decision == "reject" else None
+    kind = line.tool_denial_kind
+    if _HOOK.search(text) or source == "hook":
+        return Verdict("rejected", "result text", "hook", _first_line(text))
+    if "don't ask mode" in text:
+        return Verdict("rejected", "result text", "mode")
+    if _DENIED_BY_RULE.search(text):
+        return Verdict("rejected", "result text", "rule")
+    if kind == "permission-rule" and source == "user_reject":
+        return Verdict("rejected", "permission decision", "host", text)
+    if kind == "permission-rule":
+        return Verdict("rejected", "denial kind", "rule")
+    if (kind == "user-rejected" and source == "config") or _NOBODY_TO_ASK.search(text):
+        return Verdict("rejected", "result text", "mode")
+    return None
+
+
+def _failed(text: str) -> Verdict:
+    if text.startswith("<tool_use_error>") or text.startswith("InputValidationError"):
+        return Verdict("tool_use_error", "result text")
+    code = _EXIT.match(text)
+    return Verdict("error", "result text", exit_code=int(code[1]) if code else None)
+
+
+def _first_line(text: str) -> str:
+    return text.split("\n", 1)[0]

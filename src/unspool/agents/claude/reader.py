@@ -1,0 +1,344 @@
+"""Reading a session of Claude Code: its files, its sub-agents, and what the files around it add."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from ... import model as m
+from ...draft import Draft
+from ...logs import read_batches, read_whole
+from ...tree import MODEL, Tree
+from .._base import MakeDraft, Peek, SessionRef
+from .folder import _AGENT_FILE, Folder, Surroundings, read_head, read_tail, session_of, size_of
+from .lineage import (
+    Clear, add_clears, copied_ids, drop_echo_in_child, drop_echo_in_parent, find_clears, find_origin, link_agents,
+    link_inline,
+)  # fmt: skip
+from .thread import Thread
+from .wire import LINES, Line
+
+_CHAIN = frozenset(("user", "assistant", "system", "attachment"))
+_METADATA = frozenset((
+    "summary", "custom-title", "ai-title", "agent-name", "agent-color", "agent-setting", "tag", "last-prompt", "mode",
+    "permission-mode", "atis-latch", "tools-used", "cost-state", "queue-operation", "file-history-snapshot",
+    "file-history-delta", "api-request", "api-request-blob", "api-request-shape", "pr-link", "worktree-state",
+    "content-replacement", "task-summary", "speculation-accept",
+))  # fmt: skip
+_FILE_ORDER_FROM = (2, 1, 100)
+"""From here on a resume takes the last leaf of the file; before, the newest by its time (seen: 2.1.90 and 2.1.112)."""
+_POINTER_FROM = (2, 1, 130)
+"""From here on a resume follows `last-prompt` (seen: not in 2.1.112, but in 2.1.150)."""
+_CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
+"""Versions that, on resume, lose the results of parallel calls that hang beside the chain (seen: 2.1.0 to 2.1.59)."""
+
+
+class ClaudeHome:
+    """Sessions under one `.claude` folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._around = Surroundings(root)
+        self._clears: dict[Path, list[Clear]] = {}
+        self._parent: tuple[Path, Draft] | None = None
+
+    # --- finding ---
+
+    def refs(self) -> Iterator[SessionRef]:
+        """All sessions; files without a conversation, and warm-ups, are none."""
+        for folder in self._around.folders():
+            for session in folder.sessions:
+                yield self._session_ref(folder, session)
+                yield from self._agent_refs(folder, session)
+            for session in folder.agents:
+                if session not in folder.sessions:
+                    yield from self._agent_refs(folder, session)
+
+    def _session_ref(self, folder: Folder, session: str) -> SessionRef:
+        files = folder.sessions[session]
+        return SessionRef(
+            agent="claude", id=session, kind="main", root=self.root, path=files.head.path, more=files.more
+        )
+
+    def _agent_refs(self, folder: Folder, session: str) -> Iterator[SessionRef]:
+        for agent in folder.agents.get(session, ()):
+            yield SessionRef(
+                agent="claude", id=f"{session}/{agent.id}", kind="subagent", root=self.root, path=agent.path,
+                parent=session,
+            )  # fmt: skip
+
+    def ref(self, path: Path) -> SessionRef | None:
+        """The session of a file."""
+        folder = self._around.folder_of(path)
+        head = folder.head(path)
+        name = _AGENT_FILE.match(path.name)
+        if name is None:
+            session = session_of(head) if head is not None else path.stem
+            if session in folder.sessions:
+                return self._session_ref(folder, session)
+            return SessionRef(agent="claude", id=session, kind="main", root=self.root, path=path)
+        nested = next((parent.parent.name for parent in path.parents if parent.name == "subagents"), None)
+        parent = nested or (head.session if head is not None else None) or "?"
+        id = f"{parent}/{name['id']}"
+        return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """The beginning of a session, and its last lines."""
+        head = self._around.folder_of(ref.path).head(ref.path)
+        if head is None:
+            return Peek(size=size_of(ref.path))
+        tail = read_tail(ref.more[-1] if ref.more else ref.path)
+        return Peek(
+            title=tail.title or _shorten(head.prompt),
+            project=_project(head.cwd),
+            started_at=head.started_at,
+            ended_at=tail.ended_at,
+            version=head.version,
+            size=sum(map(size_of, (ref.path, *ref.more))),
+        )
+
+    # --- reading ---
+
+    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+        """Read a session, and the sub-agents older versions put into the same file."""
+        folder = self._around.folder_of(ref.path)
+        threads = self._read_threads(ref, make, folder)
+        if ref.kind == "main":
+            self._complete_main(ref, folder, threads[0], threads[1:])
+        else:
+            self._complete_subagent(ref, folder, threads[0])
+        for thread in threads:
+            _end(thread)
+        return [thread.draft for thread in threads]
+
+    def _read_threads(self, ref: SessionRef, make: MakeDraft, folder: Folder) -> list[Thread]:
+        """All conversations of a session's files, its own first."""
+        draft = make(ref.id, ref.kind) or Draft("claude", ref.id, ref.kind, keep=False)
+        draft.parent = ref.parent
+        if ref.kind == "subagent":
+            draft.origin = m.Origin(kind="subagent", session=ref.parent)
+        else:
+            draft.origin = find_origin(ref.id, folder, self._around)
+        reading = _Reading(ref, Thread(draft), make, copied_ids(folder, draft.origin))
+        for place, path in enumerate((ref.path, *ref.more)):
+            log = m.LogFile(path=str(path), size=0)
+            draft.files.append(log)
+            for batch in read_batches(path, LINES, log):
+                for damage in batch.damages:
+                    draft.damage(place, damage)
+                where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
+                for line, number, offset, length in where:
+                    reading.take(line, m.Source(place, number, offset, length), log.records)
+        reading.finish(folder)
+        return reading.threads
+
+    def _complete_main(self, ref: SessionRef, folder: Folder, main: Thread, inline: list[Thread]) -> None:
+        draft = main.draft
+        if folder.path not in self._clears:
+            self._clears[folder.path] = find_clears(folder, self._around)
+        add_clears(draft, [clear for clear in self._clears[folder.path] if clear.session == ref.id])
+        link_inline(main, inline)
+        link_agents(main, [agent for agent in folder.agents.get(ref.id, ()) if agent.is_top], ref.id)
+        if main.stopped_agents:
+            refused = {thread.draft.id for thread in inline if thread.ended_by_refusal}
+            refused |= self._refused_children(main, folder, ref)
+            drop_echo_in_parent(draft, refused)
+            for thread in inline:
+                drop_echo_in_child(thread.draft, draft)
+        self._add_memory(ref, draft)
+        draft.live_status = self._around.live.get(ref.id)
+
+    def _refused_children(self, main: Thread, folder: Folder, ref: SessionRef) -> set[str]:
+        """Sub-agents whose last word is a refusal that also stopped the call that started them."""
+        files = {f"{ref.id}/{file.id}": file.path for file in folder.agents.get(ref.id, ())}
+        stopped = [link.session for link in main.draft.subagents if link.tool_use_id in main.stopped_agents]
+        return {id for id in stopped if id in files and self._lean(files[id], folder).ended_by_refusal}
+
+    def _complete_subagent(self, ref: SessionRef, folder: Folder, thread: Thread) -> None:
+        agent_id = ref.id.rsplit("/", 1)[-1]
+        family = folder.agents.get(ref.parent or "", [])
+        link_agents(thread, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
+        files = folder.sessions.get(ref.parent or "")
+        if thread.draft.interruptions and files is not None:
+            if self._parent is None or self._parent[0] != files.head.path:
+                parent = self._lean(files.head.path, folder)
+                link_agents(parent, [agent for agent in family if agent.is_top], ref.parent or "?")
+                self._parent = files.head.path, parent.draft
+            drop_echo_in_child(thread.draft, self._parent[1])
+
+    def _lean(self, path: Path, folder: Folder) -> Thread:
+        """Another file of the family, read for its events alone."""
+        ref = self.ref(path)
+        assert ref is not None
+        draft = Draft("claude", ref.id, ref.kind, keep=False)
+        return self._read_threads(ref, lambda id, kind: draft if id == ref.id else None, folder)[0]
+
+    def _add_memory(self, ref: SessionRef, draft: Draft) -> None:
+        """Some versions keep a running summary beside the session; it is what a compaction used."""
+        path = ref.path.with_suffix("") / "session-memory" / "summary.md"
+        data = read_whole(path)
+        if data is None:
+            return
+        draft.files.append(m.LogFile(path=str(path), size=len(data), role="memory"))
+        without = [boundary for boundary in draft.boundaries if boundary.summary is None]
+        if without:
+            without[-1].summary = data.decode("utf-8", "replace")
+            without[-1].summary_source = "session-memory"
+
+
+class _Reading:
+    """The lines of a session's files, each to the conversation it belongs to."""
+
+    def __init__(self, ref: SessionRef, main: Thread, make: MakeDraft, copied: frozenset[str]) -> None:
+        self.threads = [main]
+        self._ref = ref
+        self._main = main
+        self._make = make
+        self._copied = copied
+        self._sides: dict[str, Thread] = {}
+        self._titles: dict[str, str] = {}
+
+    def take(self, line: Line, source: m.Source, counts: dict[str, int]) -> None:
+        """Every line becomes a message, a link, a note, or a problem; all are counted by kind."""
+        kind = line.type
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind in _CHAIN:
+            thread = self._main
+            if line.is_sidechain and self._ref.kind == "main":
+                thread = self._side(line)
+            thread.feed(line, source, line.uuid in self._copied)
+        elif kind == "progress":
+            self._main.link(line)
+        elif kind == "last-prompt":
+            if line.leaf_uuid is not None:
+                self._main.point(line.leaf_uuid)
+        elif kind == "queue-operation":
+            self._main.queue(line, source)
+        elif kind in _METADATA:
+            self._note_title(line)
+        elif line.uuid is not None and line.message is not None:
+            self._main.feed(line, source)
+        else:
+            detail = f"a record of type {kind!r}" if kind else "a record without a type"
+            self._main.draft.problems.append(m.Problem(reason="unknown-record", detail=detail, source=source))
+
+    def _side(self, line: Line) -> Thread:
+        """The sub-agent a sidechain line of an old file belongs to."""
+        parent = line.parent_uuid if isinstance(line.parent_uuid, str) else ""
+        thread = self._sides.get(parent)
+        if thread is None:
+            id = f"{self._ref.id}/{line.uuid}"
+            draft = self._make(id, "subagent") or Draft("claude", id, "subagent", keep=False)
+            draft.parent = self._ref.id
+            draft.origin = m.Origin(kind="subagent", session=self._ref.id)
+            draft.files = self._main.draft.files
+            thread = Thread(draft)
+            self.threads.append(thread)
+        if line.uuid is not None:
+            self._sides[line.uuid] = thread
+        return thread
+
+    def _note_title(self, line: Line) -> None:
+        if line.custom_title:
+            self._titles["custom"] = line.custom_title
+        elif line.ai_title:
+            self._titles["ai"] = line.ai_title
+        elif line.summary and line.leaf_uuid and self._main.draft.find(line.leaf_uuid) is not None:
+            self._titles["summary"] = line.summary
+
+    def finish(self, folder: Folder) -> None:
+        """Complete what only the last line tells."""
+        for thread in self.threads:
+            thread.finish()
+            thread.draft.project = _project(thread.cwd)
+            thread.draft.git = m.Git(branch=thread.git_branch) if thread.git_branch else None
+            thread.draft.title = _shorten(thread.task or thread.first_prompt)
+        title = next((self._titles[kind] for kind in ("custom", "ai", "summary") if kind in self._titles), None)
+        if title is None and _version(self._main.version) < (2, 1):
+            found = [text for leaf, text in folder.summaries.items() if self._main.draft.find(leaf) is not None]
+            title = found[-1] if found else None
+        self._main.draft.title = title or self._main.draft.title
+
+
+# --- the end of a conversation ---------------------------------------------------------------------------------------
+
+
+def _end(thread: Thread) -> None:
+    draft = thread.draft
+    draft.settle()
+    if not len(draft):
+        return
+    version = _version(thread.version)
+    draft.tip, draft.tip_rule = _tip(thread, version)
+    for call_id, call in draft.open_calls.items():
+        draft.orphans.append(
+            m.Orphan(
+                message_index=call.message,
+                tool_use_id=call_id,
+                tool_name=call.name,
+                reason="running" if draft.live_status == "running" else "killed",
+            )
+        )
+    _find_resumes(thread, version)
+
+
+def _tip(thread: Thread, version: tuple[int, ...]) -> tuple[int, str]:
+    """The message a resume by the version that wrote last would go on from."""
+    draft = thread.draft
+    name = f"Claude Code {thread.version}" if thread.version else "Claude Code"
+    if draft.kind == "main" and version and version < _FILE_ORDER_FROM:
+        leaves = Tree(draft.parents, draft.flags).leaves()
+        return max(leaves, key=lambda index: (draft.times[index], index)), f"newest timestamp ({name})"
+    if version >= _POINTER_FROM and thread.pointer is not None and thread.pointer[1] == len(draft):
+        index = draft.find(thread.pointer[0])
+        if index is not None:
+            return index, f"last-prompt ({name})"
+    return len(draft) - 1, f"last in file ({name})"
+
+
+def _find_resumes(thread: Thread, version: tuple[int, ...]) -> None:
+    """Points where the agent loaded the session anew, and what 2.1.0 to 2.1.59 lost by it."""
+    draft = thread.draft
+    chain_only = _CHAIN_ONLY[0] <= version < _CHAIN_ONLY[1]
+    starts = dict.fromkeys(thread.resumed_at, "the harness answered in the model's place")
+    starts |= dict.fromkeys(_after_orphans(draft), "a call was left behind")
+    if chain_only:
+        starts |= dict.fromkeys(thread.shrunk_at, "the context shrank by its token count")
+    tree = Tree(draft.parents, draft.flags) if starts else None
+    for start, evidence in sorted(starts.items()):
+        lost = _lost_beside_chain(tree, start) if chain_only and tree is not None else []
+        draft.resumes.append(m.Resume(message_index=start, lost_message_indices=lost, evidence=evidence))
+
+
+def _after_orphans(draft: Draft) -> list[int]:
+    """Messages that hang where an unanswered call hangs too: the conversation went on without the call."""
+    parents = {draft.parents[call.message]: call.message for call in draft.open_calls.values()}
+    found: dict[int, int] = {}
+    for index, parent in enumerate(draft.parents):
+        if parent >= 0 and index > parents.get(parent, index):
+            found.setdefault(parent, index)
+    return list(found.values())
+
+
+def _lost_beside_chain(tree: Tree, start: int) -> list[int]:
+    """Results beside the chain, and the calls they answered."""
+    lost: list[int] = []
+    for index in tree.path(tree.parents[start]):
+        beside = [side for side in tree.sides(index) if side < start]
+        if beside and tree.flags[index] & MODEL:
+            lost += [index, *beside]
+    return sorted(lost)
+
+
+def _version(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text or "")[:3])
+
+
+def _shorten(text: str | None) -> str | None:
+    """A title from a prompt: its first line that says something."""
+    return next((line.strip()[:200] for line in (text or "").splitlines() if line.strip()), None)
+
+
+def _project(cwd: str | None) -> m.Project | None:
+    return m.Project(cwd, cwd.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or cwd) if cwd else None

@@ -1,0 +1,729 @@
+"""One conversation of Claude Code, line by line: who speaks, how calls end, where it is stopped or compacted."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from ... import model as m
+from ...decode import clean_raw
+from ...draft import Call, Draft
+from ...tree import NONE, UNANSWERED
+from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
+from .tools import SUBAGENT_TOOLS, refused_action
+from .wire import AgentResult, ApiMessage, AttachmentBody, Block, Line, Usage
+
+_HARNESS_TEXT = (
+    "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>",
+    "<system-reminder>", "<bash-notification>", "Caveat: The messages below were generated",
+)  # fmt: skip
+_SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
+_HOOK_TEXT = ("<user-prompt-submit-hook>", "<session-start-hook>")
+_PLACEHOLDERS = ("No response requested.", "(no content)", "")
+_COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
+_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_NOTIFICATION = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>.*?<status>([^<]+)</status>", re.DOTALL)
+_STATUS_CODE = re.compile(r"API Error: (\d{3})")
+_RATE_LIMIT = re.compile(r"rate.?limit|usage limit|limit reached", re.IGNORECASE)
+_LOST_CONNECTION = re.compile(r"connection (?:error|lost|closed|reset)|timed? ?out|ECONNRE|socket", re.IGNORECASE)
+_OUTPUT_LIMIT = re.compile(r"output token maximum")
+
+_any = msgspec.json.Decoder()
+_agent_result = msgspec.json.Decoder(AgentResult)
+
+
+class Spawn(NamedTuple):
+    """A call that starts a sub-agent."""
+
+    message: int
+    call_id: str
+    prompt: str | None
+    agent_type: str | None
+    description: str | None
+    timestamp: datetime | None
+
+
+class _Result(NamedTuple):
+    """A tool result since the model last spoke."""
+
+    message: int
+    call_id: str
+    verdict: Verdict
+    call: Call | None
+    timestamp: datetime | None
+
+
+class Thread:
+    """Turns the lines of one conversation into messages and events of its draft."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.version: str | None = None
+        self.cwd: str | None = None
+        self.git_branch: str | None = None
+        self.first_prompt: str | None = None
+        self.task: str | None = None
+        self.pointer: tuple[str, int] | None = None
+        self.spawns: dict[str, Spawn] = {}
+        self.agents: dict[str, AgentResult] = {}
+        self.notified: dict[str, str] = {}
+        self.stopped_agents: set[str] = set()
+        self.agents_killed = False
+        self.ended_by_refusal = False
+        self.resumed_at: list[int] = []
+        self.shrunk_at: list[int] = []
+        self._results: list[_Result] = []
+        self._open: list[_Result] = []
+        self._last = NONE
+        self._hang_on = NONE
+        self._last_model = NONE
+        self._last_prompt = NONE
+        self._model_spoke = False
+        self._headless = False
+        self._context_size = 0
+        self._queue: list[tuple[str, m.Source]] = []
+        self._taken_up: list[tuple[str, m.Source]] = []
+        self._summary_due: m.Boundary | None = None
+        self._kept_due: list[tuple[m.Boundary, list[str]]] = []
+
+    # --- lines ---
+
+    def feed(self, line: Line, source: m.Source, inherited: bool = False) -> None:
+        """Take a line that is part of the chain: user, assistant, system or attachment."""
+        if line.version is not None and line.version != self.version:
+            self.version = line.version
+            self.draft.versions[line.version] = None
+        if self.cwd is None:
+            self.cwd, self.git_branch = line.cwd, line.git_branch
+        kind = line.type
+        if kind == "assistant":
+            self._assistant(line, source, inherited)
+        elif kind == "user":
+            self._user(line, source, inherited)
+        elif kind == "attachment":
+            self._attachment(line, source, inherited)
+        elif kind == "system":
+            self._system(line, source, inherited)
+        else:
+            block = m.Unknown(kind, msgspec.Raw(b"null"))
+            self._add(line, source, "system", "harness", [block], inherited=inherited)
+
+    def link(self, line: Line) -> None:
+        """Take a line that only links others: its children hang on its own parent."""
+        if line.uuid is not None:
+            parent = line.parent_uuid
+            above = self.draft.find(parent) if isinstance(parent, str) else None
+            self.draft.alias(line.uuid, self._last if above is None else above)
+
+    def queue(self, line: Line, source: m.Source) -> None:
+        """Follow what was typed while a turn ran.
+
+        2.0.x leaves no other trace of a prompt that the running turn took up than its removal from the queue.
+        """
+        if line.operation == "enqueue":
+            self._queue.append((_flat(line.content)[0], source))
+        elif line.operation == "remove" and self._queue:
+            self._taken_up.append(self._queue.pop(0))
+        elif line.operation in ("dequeue", "popAll"):
+            del self._queue[: 1 if line.operation == "dequeue" else None]
+
+    def _add_taken_up(self, line: Line) -> None:
+        """Prompts that were taken up, unless a line of their own told of them."""
+        for text, source in self._taken_up:
+            if text and not text.startswith((*_SUBAGENT_TEXT, *_HARNESS_TEXT)):
+                self.draft.add(
+                    "user", "human", [m.Text(text)], source, None, self._last, line.timestamp, queued=True
+                )  # fmt: skip
+        self._taken_up.clear()
+
+    def point(self, leaf: str) -> None:
+        """The agent noted where the conversation stands."""
+        self.pointer = (leaf, len(self.draft))
+
+    def finish(self) -> None:
+        """After the last line."""
+        self._decide(refused=True)
+        for boundary, uuids in self._kept_due:
+            found = {index for uuid in uuids if (index := self.draft.find(uuid)) is not None}
+            boundary.preserved_message_indices = sorted(found)
+
+    # --- messages ---
+
+    def _add(
+        self,
+        line: Line,
+        source: m.Source,
+        role: m.Role,
+        author: m.Author,
+        blocks: list[m.Block],
+        message: ApiMessage | None = None,
+        inherited: bool = False,
+        parent: int | None = None,
+        queued: bool = False,
+    ) -> int | None:
+        """Add the message of a line; None when it repeats one that is there already."""
+        draft = self.draft
+        uuid, above = line.uuid, line.parent_uuid
+        late = None
+        if parent is None:
+            parent = NONE
+            if isinstance(above, str):
+                found = draft.find(above)
+                if found is None:
+                    late = above
+                else:
+                    parent = max(found, self._hang_on)
+            elif above is UNSET and len(draft):
+                parent = self._last
+        if uuid is not None and (twin := draft.find(uuid)) is not None:
+            if self._repeats(line, twin, parent):
+                return None
+            detail = f"message {len(draft)} has the id of message {twin}"
+            draft.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
+        model = reply = usage = None
+        if message is not None and author == "model":
+            model, reply, usage = message.model, message.id, _usage(message.usage)
+        index = draft.add(
+            role, author, blocks, source, uuid, parent, line.timestamp, model, reply, usage, inherited, queued
+        )  # fmt: skip
+        if late is not None:
+            draft.wait_for(index, late, source)
+        self._hang_on = NONE
+        self._last = index
+        return index
+
+    def _repeats(self, line: Line, twin: int, parent: int) -> bool:
+        """2.0.76 sometimes copies the lines of a fork into the base once more."""
+        time = line.timestamp.timestamp() if line.timestamp is not None else 0.0
+        return self.draft.times[twin] == time and self.draft.parents[twin] == parent
+
+    # --- the model ---
+
+    def _assistant(self, line: Line, source: m.Source, inherited: bool) -> None:
+        message = line.message
+        if message is None:
+            return self._nothing(line, source, inherited)
+        if self._taken_up:
+            self._add_taken_up(line)
+        blocks = _blocks(message.content)
+        # 2.1.200 also writes what an interrupted answer had come to as "synthetic".
+        made_up = message.model == "<synthetic>" and _text_of(blocks) in _PLACEHOLDERS
+        stands_in = line.is_api_error_message or made_up
+        author: m.Author = "harness" if stands_in else "model"
+        index = self._add(line, source, "assistant", author, blocks, message, inherited)
+        if index is None:
+            return None
+        self._decide(refused=True)
+        self._results.clear()
+        if stands_in:
+            if line.is_api_error_message:
+                self._api_error(line, index, _text_of(blocks), inherited)
+            elif not inherited:
+                self.resumed_at.append(index)
+            return None
+        self._watch_size(message)
+        self._last_model = index
+        self._model_spoke = True
+        self._register_spawns(line, index, blocks)
+        if message.stop_reason == "max_tokens" and not inherited:
+            self._fail("truncated", index, "the reply reached the output limit", line)
+        return None
+
+    def _watch_size(self, message: ApiMessage) -> None:
+        """A context that is smaller than it was, without a compaction, was loaded anew."""
+        usage = message.usage
+        if usage is None:
+            return
+        parts = (usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens)
+        size = sum(part or 0 for part in parts)
+        if 0 < size < self._context_size and self._last_prompt >= 0 and not self._model_spoke:
+            self.shrunk_at.append(self._last_prompt)
+        self._context_size = size or self._context_size
+
+    def _register_spawns(self, line: Line, index: int, blocks: list[m.Block]) -> None:
+        for block in blocks:
+            if type(block) is m.ToolCall and block.name in SUBAGENT_TOOLS:
+                given = block.input if isinstance(block.input, dict) else {}
+                self.spawns[block.id] = Spawn(
+                    index, block.id, given.get("prompt"), given.get("subagent_type"),
+                    given.get("description"), line.timestamp,
+                )  # fmt: skip
+
+    def _api_error(self, line: Line, index: int, text: str, inherited: bool) -> None:
+        if inherited:
+            return
+        code = _STATUS_CODE.search(text)
+        status = line.api_error_status or (int(code[1]) if code else None)
+        kind: m.FailureKind = "truncated" if _OUTPUT_LIMIT.search(text) else "api_error"
+        self._fail(kind, index, text, line, status=status, ended_turn=True)
+        if kind == "api_error" and self._cut_by_system(status, text):
+            self.draft.interruptions.append(
+                m.Interruption(
+                    message_index=index,
+                    interrupted_message_index=self._interrupted(),
+                    type="system",
+                    during="response",
+                    timestamp=line.timestamp,
+                    evidence=f"API error {status}" if status else "API error",
+                    confidence=0.9,
+                )
+            )
+
+    def _cut_by_system(self, status: int | None, text: str) -> bool:
+        """Whether an API error broke off a turn, rather than refusing to begin one."""
+        if status == 429 or _RATE_LIMIT.search(text):
+            return True
+        lost = status >= 500 if status is not None else bool(_LOST_CONNECTION.search(text))
+        return self._model_spoke and lost
+
+    def _fail(
+        self,
+        kind: m.FailureKind,
+        index: int,
+        text: str,
+        line: Line,
+        *,
+        call_id: str | None = None,
+        exit_code: int | None = None,
+        status: int | None = None,
+        ended_turn: bool = False,
+    ) -> None:
+        self.draft.failures.append(
+            m.Failure(
+                kind=kind,
+                message_index=index,
+                text=text,
+                tool_use_id=call_id,
+                exit_code=exit_code,
+                status=status,
+                ended_turn=ended_turn,
+                timestamp=line.timestamp,
+            )
+        )
+
+    # --- the user's side ---
+
+    def _user(self, line: Line, source: m.Source, inherited: bool) -> None:
+        message = line.message
+        if message is None:
+            return self._nothing(line, source, inherited)
+        content = message.content
+        if isinstance(content, list) and any(block.tool_use_id is not None for block in content):
+            return self._tool_results(line, source, content, inherited)
+        blocks = _blocks(content)
+        text = _text_of(blocks)
+        if text in (MARKER, TOOL_MARKER):
+            return self._marker(line, source, text, inherited)
+        if line.is_compact_summary:
+            return self._summary(line, source, text, inherited)
+        author = self._author(line, text)
+        if author == "human" and text.startswith(_COMMAND_TEXT):
+            blocks = [_command(text)]
+        queued = author == "human" and line.prompt_source == "queued" and self._hangs_on_open_call(line)
+        index = self._add(line, source, "user", author, blocks, inherited=inherited, queued=queued)
+        if index is None:
+            return None
+        self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
+        if author == "human" and not queued:
+            self._prompted(line, index, text)
+        elif author == "subagent" and (note := _NOTIFICATION.search(text)):
+            self.notified[note[1]] = note[2]
+        return None
+
+    def _prompted(self, line: Line, index: int, text: str) -> None:
+        self._decide(refused=True)
+        self._results.clear()
+        self._last_prompt = index
+        self._model_spoke = False
+        self._headless = line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
+        if self.first_prompt is None and not text.startswith(_COMMAND_TEXT):
+            self.first_prompt = text
+
+    def _hangs_on_open_call(self, line: Line) -> bool:
+        """2.1.200 hangs a prompt that was queued, and taken up when a tool was interrupted, on the call."""
+        parent = self.draft.find(line.parent_uuid) if isinstance(line.parent_uuid, str) else None
+        return parent is not None and bool(self.draft.flags[parent] & UNANSWERED)
+
+    def _author(self, line: Line, text: str) -> m.Author:
+        """Who wrote a user line. Only what a person typed is `human`."""
+        if line.is_meta:
+            return "harness"
+        if line.origin is not None and line.origin.kind is not None:
+            return "human" if line.origin.kind == "human" else "subagent" if "task" in line.origin.kind else "harness"
+        if text.startswith(_SUBAGENT_TEXT):
+            return "subagent"
+        if text.startswith(_HARNESS_TEXT):
+            return "harness"
+        if text.startswith(_HOOK_TEXT):
+            return "hook"
+        if self.draft.kind == "main":
+            return "human"
+        self.task = self.task or text
+        return "model"
+
+    def _nothing(self, line: Line, source: m.Source, inherited: bool) -> None:
+        block = m.Unknown(line.type, msgspec.Raw(b"null"))
+        self._add(line, source, "system", "harness", [block], inherited=inherited)
+
+    # --- results ---
+
+    def _tool_results(self, line: Line, source: m.Source, content: list[Block], inherited: bool) -> None:
+        blocks: list[m.Block] = []
+        results: list[tuple[m.ToolResult, Verdict]] = []
+        for block in content:
+            if block.tool_use_id is None:
+                blocks += _blocks([block])
+                continue
+            text, parts = _flat(block.content)
+            verdict = judge(text, block.is_error is True, line)
+            result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
+            blocks.append(result)
+            results.append((result, verdict))
+        author: m.Author = "harness"
+        call = self.draft.find_call(results[0][0].call_id)
+        if call is not None and call.name in SUBAGENT_TOOLS:
+            author = "subagent"
+        index = self._add(line, source, "user", author, blocks, inherited=inherited)
+        if index is None:
+            return
+        for result, verdict in results:
+            self._close(line, index, result, verdict, inherited)
+
+    def _close(self, line: Line, index: int, result: m.ToolResult, verdict: Verdict, inherited: bool) -> None:
+        call = self.draft.close_call(result.call_id)
+        if call is not None and call.name in SUBAGENT_TOOLS:
+            self._agent_answered(line, result.call_id)
+        entry = _Result(index, result.call_id, verdict, call, line.timestamp)
+        self._results.append(entry)
+        if verdict.outcome == "ok" or inherited:
+            return
+        if verdict.outcome == "unknown":
+            if call is not None:
+                self.draft.orphans.append(
+                    m.Orphan(
+                        message_index=call.message, tool_use_id=result.call_id, tool_name=call.name, reason="killed"
+                    )
+                )
+        elif verdict.is_open:
+            self._open.append(entry)
+        elif verdict.outcome == "rejected":
+            self._reject([entry])
+        elif verdict.outcome in ("error", "tool_use_error"):
+            self._fail_result(entry, result.content)
+
+    def _fail_result(self, entry: _Result, text: str) -> None:
+        kind: m.FailureKind = "tool_use_error" if entry.verdict.outcome == "tool_use_error" else "tool_error"
+        self.draft.failures.append(
+            m.Failure(
+                kind=kind,
+                message_index=entry.message,
+                text=text,
+                tool_use_id=entry.call_id,
+                exit_code=entry.verdict.exit_code,
+                timestamp=entry.timestamp,
+            )
+        )
+
+    def _agent_answered(self, line: Line, call_id: str) -> None:
+        raw = bytes(line.tool_use_result)
+        if raw.startswith(b"{"):
+            try:
+                self.agents[call_id] = _agent_result.decode(raw)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return
+
+    def _reject(self, entries: list[_Result]) -> None:
+        """A refusal: of one call, with those that fell together with it."""
+        entry = next((e for e in entries if not e.verdict.fell), entries[0])
+        call, verdict = entry.call, entry.verdict
+        kind: m.RejectionType = "other"
+        action = None
+        if call is not None:
+            kind, action = refused_action(call.name, call.raw_input)
+        self.draft.rejections.append(
+            m.Rejection(
+                message_index=entry.message,
+                tool_use_id=entry.call_id,
+                tool_name=call.name if call else None,
+                reason=verdict.reason,
+                timestamp=entry.timestamp,
+                rejection_type=kind,
+                by=verdict.by or "user",
+                evidence=verdict.evidence,
+                action=action,
+                sibling_tool_use_ids=[e.call_id for e in entries if e is not entry],
+            )
+        )
+
+    def _decide(self, refused: bool) -> None:
+        """The line after a refusal text tells what it was: a refusal, or an interrupted call."""
+        if not self._open:
+            return
+        entries, self._open = self._open, []
+        if not refused:
+            for entry in entries:
+                self.draft.set_outcome(entry.message, entry.call_id, "interrupted")
+            return
+        for entry in entries:
+            if entry.verdict.outcome == "error":
+                self._fail_result(entry, f"Exit code {entry.verdict.exit_code}")
+        refusals = [entry for entry in entries if entry.verdict.outcome == "rejected"]
+        if refusals and not all(entry.verdict.fell for entry in refusals):
+            self._reject(refusals)
+        else:
+            # A call that fell although no other was refused: its sibling was interrupted.
+            for entry in refusals:
+                self.draft.set_outcome(entry.message, entry.call_id, "interrupted")
+
+    # --- interruptions ---
+
+    def _marker(self, line: Line, source: m.Source, text: str, inherited: bool) -> None:
+        stopped = self._stopped_results()
+        during = self._during(text, stopped)
+        refusal, doubtful = self._tells_refusal(line, text)
+        block: m.Block = m.Text(text) if refusal else m.InterruptionMark(during)
+        index = self._add(line, source, "user", "harness", [block], inherited=inherited)
+        if index is None:
+            return
+        self._decide(refused=refusal)
+        self.ended_by_refusal = refusal
+        if refusal or inherited:
+            return
+        agents = [entry for entry in stopped if entry.call is not None and entry.call.name in SUBAGENT_TOOLS]
+        self.stopped_agents.update(entry.call_id for entry in agents)
+        self.draft.interruptions.append(
+            m.Interruption(
+                message_index=index,
+                interrupted_message_index=self._interrupted(),
+                type="user",
+                during=during,
+                timestamp=line.timestamp,
+                tool_use_ids=[entry.call_id for entry in stopped],
+                evidence="marker after a refusal text, headless" if doubtful else "marker",
+                confidence=0.5 if doubtful else 1.0,
+            )
+        )
+
+    def _tells_refusal(self, line: Line, text: str) -> tuple[bool, bool]:
+        """Whether a marker only closes a refusal, and whether that cannot be told.
+
+        In the terminal `interruptedMessageId` (2.1.200 and later) tells an interruption. Headless there is no such
+        field: an interrupt at an open or running call and a refusal that ends the turn are written alike. The
+        interrupt is what people do, so it is read as one.
+        """
+        refused = any(entry.verdict.outcome == "rejected" and not entry.verdict.fell for entry in self._open)
+        if text == MARKER or not refused or line.interrupted_message_id is not None:
+            return False, False
+        headless = self._headless or (line.entrypoint or "").startswith("sdk")
+        return not headless, headless
+
+    def _stopped_results(self) -> list[_Result]:
+        return [entry for entry in self._results if entry.verdict.outcome == "interrupted" or entry.verdict.is_open]
+
+    def _during(self, text: str, stopped: list[_Result]) -> m.During:
+        if any(entry.call is not None and entry.call.name in SUBAGENT_TOOLS for entry in stopped):
+            return "subagent"
+        if text == MARKER and not stopped:
+            return "response"
+        return "tool" if stopped or text == TOOL_MARKER else "response"
+
+    def _interrupted(self) -> int | None:
+        index = self._last_model if self._model_spoke else self._last_prompt
+        return index if index >= 0 else None
+
+    # --- compaction ---
+
+    def _summary(self, line: Line, source: m.Source, text: str, inherited: bool) -> None:
+        boundary, self._summary_due = self._summary_due, None
+        # 1.0.60 writes no boundary line: the summary begins a new chain. What it follows is the line before it.
+        above = self._last if boundary is None and line.parent_uuid is None else None
+        mark = m.CompactionMark(text)
+        index = self._add(line, source, "user", "harness", [mark], inherited=inherited, parent=above)
+        if index is None:
+            return
+        if boundary is None:
+            before = self.draft.parents[index]
+            boundary = m.Boundary(
+                after_message_index=before if before >= 0 else None,
+                message_index=index,
+                trigger=None,
+                uuid=line.uuid,
+                timestamp=line.timestamp,
+            )
+            self._add_boundary(boundary, inherited)
+            # From the second compaction on, 1.0.60 hangs what follows on the first summary.
+            self._hang_on = index
+        boundary.summary = text
+        boundary.summary_source = "inline"
+        boundary.summary_message_index = index
+
+    def _boundary(self, line: Line, source: m.Source, inherited: bool) -> None:
+        above = self._before_boundary(line)
+        index = self._add(line, source, "system", "harness", [m.CompactionMark()], inherited=inherited, parent=above)
+        if index is None:
+            return
+        meta = line.compact_metadata
+        trigger = meta.trigger if meta is not None else None
+        boundary = m.Boundary(
+            after_message_index=above if above >= 0 else None,
+            message_index=index,
+            trigger="manual" if trigger == "manual" else "auto" if trigger == "auto" else None,
+            uuid=line.uuid,
+            timestamp=line.timestamp,
+        )
+        if meta is not None:
+            boundary.pre_tokens, boundary.post_tokens = meta.pre_tokens, meta.post_tokens
+            boundary.pre_tokens_source = "recorded" if meta.pre_tokens is not None else None
+            if meta.preserved_messages is not None:
+                kept = meta.preserved_messages
+                self._kept_due.append((boundary, kept.all_uuids or kept.uuids))
+        self._add_boundary(boundary, inherited)
+        self._summary_due = boundary
+        self._context_size = 0
+
+    def _add_boundary(self, boundary: m.Boundary, inherited: bool) -> None:
+        (self.draft.inherited_boundaries if inherited else self.draft.boundaries).append(boundary)
+
+    def _before_boundary(self, line: Line) -> int:
+        """The message after which a compaction came.
+
+        Summing up from or up to a chosen point names the edge of what is kept as the parent; the conversation as
+        it was lived reaches to the line before the boundary.
+        """
+        named = self.draft.find(line.logical_parent_uuid)
+        if named is None:
+            return self._last
+        index = self._last
+        while index > named:
+            index = self.draft.parents[index]
+        return self._last if index == named else named
+
+    # --- system and attachment lines ---
+
+    def _system(self, line: Line, source: m.Source, inherited: bool) -> None:
+        kind = line.subtype or "system"
+        if kind == "compact_boundary":
+            return self._boundary(line, source, inherited)
+        if kind == "turn_duration":
+            return self.link(line)
+        text = _flat(line.content)[0] or None
+        author: m.Author = "harness"
+        if kind == "stop_hook_summary":
+            author = "hook"
+        elif kind == "local_command" and text is not None and text.startswith(_COMMAND_TEXT):
+            author = "human"
+        if kind == "api_error":
+            text = text or _flat(line.error)[0]
+        block = _command(text) if author == "human" and text is not None else m.Attachment(kind, text)
+        index = self._add(line, source, "system", author, [block], inherited=inherited)
+        if index is None or inherited:
+            return None
+        if kind == "api_error":
+            self._fail("api_error", index, text or "API error", line)
+        elif kind == "agents_killed":
+            self.agents_killed = True
+        return None
+
+    def _attachment(self, line: Line, source: m.Source, inherited: bool) -> None:
+        body = line.attachment or AttachmentBody()
+        if body.type == "queued_command":
+            text = _flat(body.prompt)[0]
+            typed = body.origin is None or body.origin.kind in (None, "human")
+            author: m.Author = "human" if typed and not text.startswith(_SUBAGENT_TEXT) else "subagent"
+            self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
+            self._add(line, source, "user", author, [m.Text(text)], inherited=inherited, queued=author == "human")
+            return
+        text = _flat(line.rendered)[0] or _flat(body.content)[0] or _flat(body.text)[0]
+        author = "hook" if body.type.startswith("hook") else "harness"
+        block = m.Attachment(body.type, text or None, body.filename)
+        self._add(line, source, "user", author, [block], inherited=inherited)
+
+
+def _command(text: str) -> m.Attachment:
+    """A slash command or a shell command, as it was typed."""
+    if shell := _SHELL.search(text):
+        return m.Attachment("shell", shell[1])
+    found = _COMMAND.search(text)
+    if found is None:
+        return m.Attachment("command", text)
+    name, arguments = found[1], (found[2] or "").strip()
+    return m.Attachment("command", f"{name} {arguments}".strip())
+
+
+def _usage(usage: Usage | None) -> m.Usage | None:
+    if usage is None:
+        return None
+    return m.Usage(
+        usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    )
+
+
+def _blocks(content: str | list[Block] | None) -> list[m.Block]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [m.Text(content)]
+    return [_block(block) for block in content]
+
+
+def _block(block: Block) -> m.Block:
+    kind = block.type
+    if kind == "text":
+        return m.Text(block.text or "")
+    if kind == "thinking":
+        return m.Thinking(block.thinking or "", encrypted=not block.thinking)
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use") and block.id is not None:
+        return m.ToolCall(block.id, block.name or "?", clean_raw(block.input) if block.input else msgspec.Raw(b"{}"))
+    if kind == "redacted_thinking":
+        return m.Thinking("", encrypted=True)
+    if kind == "image":
+        return _image(block)
+    return m.Unknown(kind, msgspec.Raw(msgspec.json.encode(block)))
+
+
+def _image(block: Block) -> m.Image:
+    given = _decoded(block.source)
+    if not isinstance(given, dict):
+        return m.Image()
+    return m.Image(given.get("media_type"), given.get("data"), given.get("url"))
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    try:
+        return _any.decode(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _flat(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
+    """The text of a piece of content that is a string, a list of blocks or an object, and what is no text."""
+    value = _decoded(raw)
+    if isinstance(value, str):
+        return value, []
+    if not isinstance(value, list):
+        return ("" if value is None else msgspec.json.encode(value).decode()), []
+    texts: list[str] = []
+    parts: list[m.Image | m.Unknown] = []
+    for item in value:
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict) and isinstance(text := item.get("text", item.get("content")), str):
+            texts.append(text)
+        elif isinstance(item, dict) and item.get("type") == "image":
+            source = item.get("source") or {}
+            parts.append(m.Image(source.get("media_type"), source.get("data"), source.get("url")))
+        else:
+            kind = str(item.get("type", "object")) if isinstance(item, dict) else "value"
+            parts.append(m.Unknown(kind, msgspec.Raw(msgspec.json.encode(item))))
+    return "\n".join(texts), parts
+
+
+def _text_of(blocks: list[m.Block]) -> str:
+    if len(blocks) == 1 and type(blocks[0]) is m.Text:
+        return blocks[0].text
+    return "\n".join(block.text for block in blocks if type(block) is m.Text)

@@ -1,0 +1,40 @@
+"""Codex CLI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .._base import AgentInfo
+from .folder import rollout_file
+from .reader import CodexHome
+
+
+class Codex:
+    """Codex CLI by OpenAI."""
+
+    info = AgentInfo(
+        name="codex",
+        title="Codex CLI",
+        folder=".codex",
+        variable="CODEX_HOME",
+        resume=("codex", "resume", "{id}"),
+    )
+
+    def open(self, root: Path) -> CodexHome:
+        """Threads in a `.codex` folder."""
+        return CodexHome(root)
+
+    def owns(self, path: Path, head: bytes) -> bool:
+        """Known by its name, or by its first line."""
+        return rollout_file(path) is not None or b'"session_meta"' in head
+
+    def root_of(self, path: Path) -> Path:
+        """The folder above `sessions`."""
+        for parent in path.parents:
+            if parent.name in ("sessions", "archived_sessions"):
+                return parent.parent
+        return path.parent
+
+    def has_layout(self, folder: Path) -> bool:
+        """A folder of another name with dated sessions in it."""
+        return (folder / "archived_sessions").is_dir() or any((folder / "sessions").glob("[0-9]*"))

@@ -1,0 +1,78 @@
+"""How a tool call of Codex CLI ended, by the text it gave back.
+
+A call that was stopped and a call that was refused in the terminal carry the same text from 0.118 on; the caller
+weighs what else the log has (see `thread.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from ... import model as m
+
+Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted"]
+
+_ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
+_BY_USER = re.compile(r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)|user cancelled MCP tool call")
+_BY_RULE = re.compile(r"rejected by configuration|rejected by user approval settings|rejected by policy")
+_BY_REVIEWER = re.compile(r"automatic approval review denied")
+_BAD_CALL = re.compile(r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE)
+_EXIT = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
+_FAILED = re.compile(
+    r"exec_command failed|Script (?:failed|error)|execution error|apply_patch verification failed|failed in sandbox"
+    r"|timed out after|command timed out|^error:|^failed to ",
+    re.IGNORECASE,
+)
+
+
+class Verdict(NamedTuple):
+    """How a call ended."""
+
+    kind: Kind
+    by: m.Refuser | None = None
+    exit_code: int | None = None
+
+
+class _Wrapped(msgspec.Struct):
+    output: str | None = None
+    metadata: dict[str, object] | None = None
+
+
+_wrapped = msgspec.json.Decoder(_Wrapped)
+
+
+def judge(text: str) -> Verdict:
+    """Classify the output of a call."""
+    inner, code = _unwrap(text)
+    if _BY_USER.search(inner):
+        return Verdict("rejected", "user")
+    if _BY_RULE.search(inner):
+        return Verdict("rejected", "rule")
+    if _BY_REVIEWER.search(inner):
+        return Verdict("rejected", "mode")
+    if _ABORTED.match(inner):
+        return Verdict("aborted")
+    if _BAD_CALL.match(inner):
+        return Verdict("tool_use_error")
+    if code is None and (found := _EXIT.search(inner[:400])):
+        code = int(found[1])
+    if code:
+        return Verdict("error", exit_code=code)
+    if code is None and _FAILED.search(inner[:400]):
+        return Verdict("error")
+    return Verdict("ok", exit_code=code)
+
+
+def _unwrap(text: str) -> tuple[str, int | None]:
+    """Up to 0.4x the output of a command is an object in a string."""
+    if not text.startswith('{"output"'):
+        return text, None
+    try:
+        wrapped = _wrapped.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return text, None
+    code = (wrapped.metadata or {}).get("exit_code")
+    return wrapped.output or "", code if isinstance(code, int) else None

@@ -1,0 +1,827 @@
+"""One thread of Codex CLI, line by line: turns, replies, calls, aborts, compactions and going back."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from ... import model as m
+from ...decode import clean_raw
+from ...draft import Call, Draft, Recent
+from ...tree import INHERITED, NONE, PROMPT
+from .outcomes import Verdict, judge
+from .tools import SPAWN_TOOLS, command_of, is_escalated, patch_of, refused_action
+from .wire import BareLine, Content, Item, Line, Payload, TokenUsage
+
+_INJECTED = (
+    "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>",
+    "<skills_instructions>", "<skill>", "<turn_aborted>", "<user_shell_command>", "<user_action>",
+    "<subagent_notification>", "<collaboration_mode>", "<INSTRUCTIONS>", "<apps_instructions>", "<personality_spec>",
+    "Another language model started to solve this problem",
+)  # fmt: skip
+_CALLS = frozenset(("function_call", "custom_tool_call", "local_shell_call", "tool_search_call"))
+_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output", "mcp_tool_call_output"))
+_KEPT_BYTES = 4 * 20_000
+"""A compaction before 0.118 keeps the newest prompts, up to 20,000 tokens of about four bytes."""
+_BATCHED = ((0, 30), (0, 64))
+"""Versions that write the lines of a model step at its end, each call followed by its output."""
+_SILENT_BEFORE = (0, 30)
+"""Up to here neither aborts nor refusals are written: then words in the text are all there is."""
+_AT_ONCE = timedelta(seconds=1)
+_NOTHING = msgspec.Raw(b"null")
+
+_text = msgspec.json.Decoder(str)
+_any = msgspec.json.Decoder()
+
+
+class _Result(NamedTuple):
+    """A tool result since the model last spoke."""
+
+    message: int
+    call_id: str
+    verdict: Verdict
+    call: Call | None
+    timestamp: datetime | None
+
+
+class _Abort(NamedTuple):
+    """A turn that was stopped, to be judged when the whole log is known."""
+
+    message: int
+    interrupted: int | None
+    timestamp: datetime | None
+    reason: str
+    results: list[_Result]
+
+
+class Spawned(NamedTuple):
+    """A thread that was started from this one."""
+
+    message: int | None
+    call_id: str | None
+    thread_id: str
+    how: str
+
+
+class Thread:
+    """Turns the lines of one thread into messages and events of its draft.
+
+    Codex writes no parents: each message hangs on the one before it, until the person goes back.
+    """
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        draft.unanswered = "made_up"
+        self.version: tuple[int, ...] = ()
+        self.first_prompt: str | None = None
+        self.spawned: dict[str, Spawned] = {}
+        self.finished_agents: set[str] = set()
+        self.reviews: list[tuple[int, datetime | None]] = []
+        self.is_typescript = False
+        self.tip = NONE
+        self.went_back: tuple[int, str] | None = None
+        self._model: str | None = None
+        self._policy: str | None = None
+        self._turn = 0
+        self._reply = 0
+        self._in_reply = False
+        self._prompts: list[tuple[int, int, int]] = []
+        self._summaries: set[int] = set()
+        self._lost_due: list[int] = []
+        self._texts: Recent[int, int] = Recent()
+        self._results: list[_Result] = []
+        self._aborts: list[_Abort] = []
+        self._ran: set[str] = set()
+        self._ran_commands: set[str] = set()
+        self._last_model = NONE
+        self._last_prompt = NONE
+        self._last_user = (NONE, 0)
+        self._spoke = False
+        self._said_text = False
+        self._prompted_in_turn = False
+        self._total: tuple[int, int] | None = None
+        self._has_usage_records = False
+        self._context_tokens: int | None = None
+        self._request_tokens = 0
+        self._calls_since_prompt = 0
+        self._dropped = self._dropped_before = False
+        self._post_due: m.Boundary | None = None
+        self._agent_calls: dict[str, str] = {}
+
+    # --- lines ---
+
+    def feed(self, line: Line, source: m.Source, inherited: bool) -> str:
+        """Take a line; returns its kind, for counting."""
+        kind = line.type
+        payload = line.payload
+        if payload is None:
+            payload = Payload()
+            kind = kind or "?"
+        if kind == "response_item":
+            kind = f"{kind}/{payload.type}"
+            self._item(line, payload, source, inherited)
+        elif kind == "event_msg":
+            kind = f"{kind}/{payload.type}"
+            self._event(line, payload, source, inherited)
+        elif kind == "turn_context":
+            self._model = payload.model or self._model
+            self._policy = _string(payload.approval_policy) or self._policy
+            self._end_reply()
+        elif kind == "compacted":
+            self._compacted(line, payload, source, inherited)
+        elif kind == "token_usage_record":
+            self._usage_record(payload)
+        elif kind not in _KNOWN:
+            problem = m.Problem(reason="unknown-record", detail=f"a record of type {kind!r}", source=source)
+            self.draft.problems.append(problem)
+        return kind
+
+    def feed_bare(self, line: BareLine, source: m.Source) -> str:
+        """Take a line without an envelope, as 0.29 and before wrote them."""
+        if line.payload is not None:
+            return self.feed(Line(line.type, line.timestamp, None, line.payload), source, inherited=False)
+        if line.record_type is not None:
+            return line.record_type
+        if not line.type:
+            return "head"
+        return self.feed_item(line, source)
+
+    def feed_item(self, item: Payload, source: m.Source) -> str:
+        """Take an item that stands alone."""
+        self._item(Line(type="response_item", payload=item), item, source, inherited=False)
+        return item.type
+
+    # --- messages ---
+
+    def _add(
+        self,
+        line: Line,
+        source: m.Source,
+        role: m.Role,
+        author: m.Author,
+        blocks: list[m.Block],
+        inherited: bool,
+        id: str | None = None,
+    ) -> int:
+        reply = model = None
+        if role == "assistant" and author == "model":
+            if not self._in_reply:
+                self._reply += 1
+                self._in_reply = True
+            reply, model = f"{self._reply}", self._model
+        index = self.draft.add(
+            role, author, blocks, source, id, self.tip, line.timestamp, model, reply, None, inherited
+        )
+        if self.went_back is not None and author == "human" and not inherited:
+            self._note_rollback(index, line.timestamp)
+        if self._lost_due:
+            lost, self._lost_due = self._lost_due, []
+            evidence = "went back past a compaction"
+            self.draft.resumes.append(m.Resume(message_index=index, lost_message_indices=lost, evidence=evidence))
+        self.tip = index
+        return index
+
+    def _end_reply(self) -> None:
+        self._in_reply = False
+
+    def _note_rollback(self, index: int, timestamp: datetime | None) -> None:
+        assert self.went_back is not None
+        first, evidence = self.went_back
+        self.went_back = None
+        dropped = list(range(first, index))
+        if dropped:
+            self.draft.branch_reasons[dropped[0]] = "rewind"
+            self.draft.rollbacks.append(
+                m.Rollback(
+                    message_index=index, dropped_message_indices=dropped, timestamp=timestamp, evidence=evidence
+                )
+            )
+
+    def _item(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        kind = payload.type
+        if kind == "message":
+            self._message(line, payload, source, inherited)
+        elif kind == "reasoning":
+            text = "\n\n".join(part.text for part in payload.summary or () if part.text)
+            block = m.Thinking(text, encrypted=not text)
+            self._last_model = self._add(line, source, "assistant", "model", [block], inherited, payload.id)
+        elif kind in _CALLS:
+            self._call(line, payload, source, inherited)
+        elif kind in _OUTPUTS:
+            self._output(line, payload, source, inherited)
+        elif kind == "web_search_call":
+            block = m.Attachment("web_search", _query(payload.action))
+            self._last_model = self._add(line, source, "assistant", "model", [block], inherited, payload.id)
+        elif kind == "agent_message":
+            text = _joined(payload.content)
+            self._add(line, source, "user", "subagent", [m.Text(text)], inherited, payload.id)
+            self._end_reply()
+        elif kind in ("ghost_snapshot", "additional_tools"):
+            if kind == "additional_tools":
+                self._add(line, source, "system", "harness", [m.Attachment(kind)], inherited, payload.id)
+        else:
+            self._add(line, source, "system", "harness", [m.Unknown(kind, _NOTHING)], inherited, payload.id)
+
+    def _message(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        blocks = _blocks(payload.content)
+        text = _joined(payload.content)
+        if payload.role == "assistant":
+            author: m.Author = "model"
+            if line.metadata is not None and line.metadata.compaction_output:
+                author = "harness"
+            index = self._add(line, source, "assistant", author, blocks, inherited, payload.id)
+            self._texts.put(hash(text), index)
+            if author == "model":
+                self._last_model = index
+                self._spoke = self._said_text = True
+                self._find_cue(line, index, text, inherited)
+            return
+        self._end_reply()
+        if payload.role != "user":
+            if self.is_typescript and self._typescript_note(line, source, text):
+                return
+            self._add(line, source, "system", "harness", blocks, inherited, payload.id)
+            return
+        author = self._author(payload, text, inherited)
+        if self.is_typescript and self._explains_refusal(text):
+            author = "human" if self.draft.rejections[-1].reason is not None else "harness"
+        if author == "harness" and text.startswith("<"):
+            blocks = [m.Attachment(text[1 : text.find(">")].split(" ")[0], text)]
+        index = self._add(line, source, "user", author, blocks, inherited, payload.id)
+        self._last_user = index, hash(text)
+        if author == "human":
+            self._prompted(index, text)
+        elif author == "subagent":
+            self._notified(text)
+
+    def _author(self, payload: Payload, text: str, inherited: bool) -> m.Author:
+        """Who wrote a user message: 0.166 notes it, before that the injected ones are known by how they begin."""
+        if text.startswith("<subagent_notification>"):
+            return "subagent"
+        passthrough = payload.internal_chat_message_metadata_passthrough
+        kinds = passthrough.content_item_kinds if passthrough is not None else None
+        typed = any(kind.startswith("user.") for kind in kinds) if kinds else not text.startswith(_INJECTED)
+        if not typed:
+            return "harness"
+        return "human" if self.draft.kind == "main" or inherited else "model"
+
+    def _prompted(self, index: int, text: str) -> None:
+        self._prompts.append((index, hash(text), len(text.encode("utf-8", "replace"))))
+        self._last_prompt = index
+        self._calls_since_prompt = 0
+        self._results = []
+        self._spoke = self._said_text = False
+        self._prompted_in_turn = True
+        if self.first_prompt is None:
+            self.first_prompt = text
+
+    def _find_cue(self, line: Line, index: int, text: str, inherited: bool) -> None:
+        """Versions that write no abort leave only the model's own words about one."""
+        if inherited or not self.version or self.version >= _SILENT_BEFORE:
+            return
+        lowered = text.lower()
+        cue = next((cue for cue in ("aborted", "cancelled", "rate limiting") if cue in lowered), None)
+        if cue is not None:
+            self.draft.interruptions.append(
+                m.Interruption(
+                    message_index=index,
+                    interrupted_message_index=index,
+                    type="system" if cue == "rate limiting" else "user",
+                    during="tool",
+                    timestamp=line.timestamp,
+                    evidence=f"the word {cue!r}",
+                    confidence=0.2,
+                )
+            )
+
+    # --- calls and results ---
+
+    def _call(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        call_id = payload.call_id or payload.id or f"call at line {source.line}"
+        name = payload.name or payload.type.removesuffix("_call")
+        raw = _input_of(payload)
+        call = m.ToolCall(call_id, name, raw)
+        self._last_model = self._add(line, source, "assistant", "model", [call], inherited, payload.id)
+        self._spoke = True
+        if name in SPAWN_TOOLS:
+            self._agent_calls[call_id] = name
+
+    def _output(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        call_id = payload.call_id or ""
+        text, parts = _flat(payload.output)
+        verdict = judge(text)
+        if verdict.kind == "aborted" and self.is_typescript and '"exit_code"' not in text:
+            verdict = Verdict("rejected", "user")
+        outcome: m.Outcome = "interrupted" if verdict.kind == "aborted" else verdict.kind
+        result = m.ToolResult(call_id, text, outcome, verdict.exit_code, parts)
+        index = self._add(line, source, "user", "harness", [result], inherited, payload.id)
+        if not _BATCHED[0] <= self.version < _BATCHED[1]:
+            self._end_reply()
+        call = self.draft.close_call(call_id)
+        entry = _Result(index, call_id, verdict, call, line.timestamp)
+        if self._results and self._results[-1].message < self._last_model:
+            self._results = []
+        self._results.append(entry)
+        if inherited:
+            return
+        if call_id in self._agent_calls:
+            self._agent_answered(call_id, call, text)
+        if verdict.kind == "rejected":
+            self._reject(entry, verdict.by or "user", "result text", 1.0)
+        elif verdict.kind in ("error", "tool_use_error"):
+            self.draft.failures.append(
+                m.Failure(
+                    kind="tool_use_error" if verdict.kind == "tool_use_error" else "tool_error",
+                    message_index=index,
+                    text=text,
+                    tool_use_id=call_id,
+                    exit_code=verdict.exit_code,
+                    timestamp=line.timestamp,
+                )
+            )
+
+    def _agent_answered(self, call_id: str, call: Call | None, text: str) -> None:
+        try:
+            given = _any.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        thread_id = given.get("agent_id") if isinstance(given, dict) else None
+        if isinstance(thread_id, str):
+            self._spawn(thread_id, call.message if call else None, call_id, "agent_id")
+
+    def _spawn(self, thread_id: str, message: int | None, call_id: str | None, how: str) -> None:
+        if thread_id not in self.spawned:
+            self.spawned[thread_id] = Spawned(message, call_id, thread_id, how)
+
+    def _reject(
+        self, entry: _Result, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
+    ) -> None:
+        kind: m.RejectionType = "other"
+        action = None
+        if entry.call is not None:
+            kind, action = refused_action(entry.call.name, entry.call.raw_input)
+        self.draft.rejections.append(
+            m.Rejection(
+                message_index=entry.message,
+                tool_use_id=entry.call_id,
+                tool_name=entry.call.name if entry.call else None,
+                timestamp=entry.timestamp,
+                rejection_type=kind,
+                by=by,
+                evidence=evidence,
+                confidence=confidence,
+                action=action,
+                sibling_tool_use_ids=siblings or [],
+            )
+        )
+
+    # --- events ---
+
+    def _event(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        kind = payload.type
+        if kind == "token_count":
+            self._token_count(payload)
+        elif kind == "item_completed":
+            if payload.item is not None:
+                self._finished(line, payload.item, source, inherited)
+        elif kind == "user_message":
+            self._confirm_prompt(payload.message or "")
+        elif kind == "task_started":
+            self._end_reply()
+            self._prompted_in_turn = False
+        elif kind == "turn_aborted":
+            self._aborted(line, payload, source, inherited)
+        elif kind == "thread_rolled_back":
+            self._rolled_back(line, payload.num_turns or 0, inherited)
+        elif kind in ("error", "stream_error"):
+            self._failed(line, source, payload.message or "", payload.codex_error_info, inherited)
+        elif kind == "task_complete" and payload.error is not None:
+            error = payload.error
+            self._failed(line, source, error.message or "", error.codex_error_info, inherited)
+        elif kind in ("exec_command_end", "patch_apply_end"):
+            self._ran.add(payload.call_id or "")
+        elif kind == "collab_agent_spawn_end" and payload.new_thread_id is not None and not inherited:
+            call = self.draft.find_call(payload.call_id or "")
+            self._spawn(payload.new_thread_id, call.message if call else None, payload.call_id, "spawn event")
+        elif kind in ("entered_review_mode", "exited_review_mode"):
+            self._review(line, source, kind, inherited)
+
+    def _confirm_prompt(self, text: str) -> None:
+        """The event names what was typed, also where that begins like something the harness injects."""
+        index, hashed = self._last_user
+        if index >= 0 and hashed == hash(text) and self.draft.kind == "main" and not self.draft.flags[index] & PROMPT:
+            self.draft.set_author(index, "human")
+            self._prompted(index, text)
+
+    def _finished(self, line: Line, item: Item, source: m.Source, inherited: bool) -> None:
+        if item.type in ("CommandExecution", "FileChange"):
+            self._ran.add(item.id or "")
+            command = _decoded(item.command)
+            if isinstance(command, list) and command:
+                self._ran_commands.add(str(command[-1]))
+        elif item.type == "SubAgentActivity":
+            if item.agent_thread_id is not None and not inherited:
+                if item.kind == "started":
+                    call = self.draft.find_call(item.id or "")
+                    message = call.message if call else None
+                    self._spawn(item.agent_thread_id, message, item.id, "activity item")
+                elif item.kind == "completed":
+                    self.finished_agents.add(item.agent_thread_id)
+        elif item.type == "CollabAgentToolCall" and item.tool == "spawn_agent" and not inherited:
+            call = self.draft.find_call(item.id or "")
+            for thread_id in item.receiver_thread_ids or ():
+                self._spawn(thread_id, call.message if call else None, item.id, "call item")
+        elif item.type in ("EnteredReviewMode", "ExitedReviewMode"):
+            kind = "entered_review_mode" if item.type == "EnteredReviewMode" else "exited_review_mode"
+            self._review(line, source, kind, inherited)
+
+    def _review(self, line: Line, source: m.Source, kind: str, inherited: bool) -> None:
+        index = self._add(line, source, "system", "harness", [m.Attachment(kind)], inherited)
+        if kind == "entered_review_mode" and not inherited:
+            self.reviews.append((index, line.timestamp))
+
+    def _notified(self, text: str) -> None:
+        """A sub-agent that was awaited tells its end."""
+        start = text.find('"agent_path":"')
+        if start >= 0 and '"completed"' in text:
+            self.finished_agents.add(text[start + 14 : text.find('"', start + 14)])
+
+    def _failed(self, line: Line, source: m.Source, text: str, info: msgspec.Raw, inherited: bool) -> None:
+        index = self._add(line, source, "system", "harness", [m.Attachment("error", text)], inherited)
+        if inherited:
+            return
+        self.draft.failures.append(
+            m.Failure(kind="api_error", message_index=index, text=text, ended_turn=True, timestamp=line.timestamp)
+        )
+        limited = b"usage_limit" in bytes(info) or b"rate_limit" in bytes(info) or "rate limit" in text.lower()
+        if limited or self._spoke:
+            self.draft.interruptions.append(
+                m.Interruption(
+                    message_index=index,
+                    interrupted_message_index=self._cut_off(),
+                    type="system",
+                    during="response",
+                    timestamp=line.timestamp,
+                    evidence="error event",
+                    confidence=0.9,
+                )
+            )
+
+    def _cut_off(self) -> int | None:
+        index = self._last_model if self._spoke else self._last_prompt
+        return index if index >= 0 else None
+
+    # --- aborts ---
+
+    def _aborted(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        results = [entry for entry in self._results if entry.message > self._last_model] if self._spoke else []
+        during = self._during(results)
+        index = self._add(line, source, "system", "harness", [m.InterruptionMark(during)], inherited)
+        self._end_reply()
+        if not inherited:
+            reason = payload.reason or "interrupted"
+            self._aborts.append(_Abort(index, self._cut_off(), line.timestamp, reason, results))
+
+    def _during(self, results: list[_Result]) -> m.During:
+        stopped = [entry for entry in results if entry.verdict.kind == "aborted"]
+        if any(entry.call is not None and entry.call.name == "wait_agent" for entry in stopped):
+            return "subagent"
+        return "tool" if stopped else "response"
+
+    def finish(self) -> None:
+        """Judge the aborts, now that it is known which calls ran."""
+        for abort in self._aborts:
+            self._judge(abort)
+
+    def _judge(self, abort: _Abort) -> None:
+        """One abort is one event: a refusal, if a call was refused, else an interruption."""
+        if any(entry.verdict.kind == "rejected" for entry in abort.results):
+            return
+        stopped = [entry for entry in abort.results if entry.verdict.kind == "aborted"]
+        refused = next((entry for entry in stopped if self._waited_for_approval(entry)), None)
+        if refused is not None:
+            siblings = [entry.call_id for entry in stopped if entry is not refused]
+            for entry in stopped:
+                self.draft.set_outcome(entry.message, entry.call_id, "rejected")
+            self._reject(refused, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
+            return
+        self.draft.interruptions.append(
+            m.Interruption(
+                message_index=abort.message,
+                interrupted_message_index=abort.interrupted,
+                type="user" if abort.reason == "interrupted" else "system",
+                during=self._during(abort.results),
+                timestamp=abort.timestamp,
+                tool_use_ids=[entry.call_id for entry in stopped],
+                evidence=f"turn_aborted: {abort.reason}",
+            )
+        )
+
+    def _waited_for_approval(self, entry: _Result) -> bool:
+        """Whether a stopped call was waiting for a person: it had to ask, and there is no sign that it ran.
+
+        A patch is applied in no time, so that one which was stopped was waiting.
+        """
+        call = entry.call
+        if call is None or self._policy == "never" or entry.call_id in self._ran:
+            return False
+        raw = bytes(call.raw_input)
+        if is_escalated(raw):
+            return command_of(call.name, raw) not in self._ran_commands
+        return patch_of(call.name, raw) is not None
+
+    # --- the TypeScript CLI (0.1.x) ---
+
+    def _typescript_note(self, line: Line, source: m.Source, text: str) -> bool:
+        """Its notes to the person are all it writes of an interruption or a clear."""
+        if text == "Terminal cleared":
+            index = self._add(line, source, "system", "harness", [m.Attachment("clear", text)], inherited=False)
+            if not self.draft.clears or self.draft.clears[-1].after_message_index != index - 1:
+                self.draft.clears.append(m.ContextClear(after_message_index=index, evidence="session", confidence=0.9))
+            else:
+                self.draft.clears[-1].after_message_index = index
+            return True
+        if "interrupted by user" not in text:
+            return False
+        during: m.During = "tool" if self.draft.open_calls else "response"
+        index = self._add(line, source, "system", "harness", [m.InterruptionMark(during)], inherited=False)
+        self.draft.interruptions.append(
+            m.Interruption(
+                message_index=index, interrupted_message_index=self._cut_off(), type="user", during=during,
+                tool_use_ids=list(self.draft.open_calls), evidence="note",
+            )
+        )  # fmt: skip
+        if not self._spoke and self._last_prompt >= 0:
+            # The next request goes on from the last complete response: nothing of this turn is in it.
+            self.draft.branch_reasons[self._last_prompt] = "interrupted"
+            self.tip = self.draft.parents[self._last_prompt]
+        return True
+
+    def _explains_refusal(self, text: str) -> bool:
+        """The message after a refusal holds the person's words, or one of two fixed answers."""
+        last = self._results[-1] if self._results else None
+        if last is None or last.verdict.kind != "rejected" or last.message != self.tip:
+            return False
+        if not text.startswith(("Don't do that, keep going", "No, don't do that")):
+            self.draft.rejections[-1].reason = text
+        return True
+
+    # --- going back ---
+
+    def _rolled_back(self, line: Line, turns: int, inherited: bool) -> None:
+        """Drop the last turns: the next message hangs on the one before them."""
+        dropped = self._prompts[-turns:] if turns else []
+        if not dropped:
+            return
+        del self._prompts[-turns:]
+        self._dropped = True
+        self._request_tokens = 0
+        first = dropped[0][0]
+        if inherited or self._was_taken_back(line, len(dropped)):
+            self.draft.branch_reasons[first] = "interrupted"
+        else:
+            self.went_back = first, "thread_rolled_back"
+        self.tip = self.draft.parents[first]
+        self._end_reply()
+        if any(index in self._summaries for index, _, _ in dropped):
+            self._went_behind_summary()
+
+    def _was_taken_back(self, line: Line, turns: int) -> bool:
+        """0.139 takes back a prompt that was stopped before any text was said: the agent's doing, not a rewind."""
+        last = self._aborts[-1] if self._aborts else None
+        if last is None or last.message != self.tip or turns != 1 or self._said_text:
+            return False
+        return line.timestamp is None or last.timestamp is None or line.timestamp - last.timestamp < _AT_ONCE
+
+    def _went_behind_summary(self) -> None:
+        """Going back past a compaction brings nothing back: what it kept word for word is all there is, if that."""
+        if self.version >= (0, 100):
+            self._prompts.clear()
+            self.tip = NONE
+            if self.went_back is not None:
+                self.went_back = 0, self.went_back[1]
+            return
+        kept = {index for index, _, _ in self._prompts}
+        lost = []
+        index = self.tip
+        while index >= 0:
+            if index not in kept:
+                lost.append(index)
+            index = self.draft.parents[index]
+        self._lost_due = sorted(lost)
+
+    def go_back(self, target: int, evidence: str) -> None:
+        """Go on from an earlier message, or from nothing."""
+        if target != self.tip:
+            self.went_back = target + 1, evidence
+        self._prompts = [entry for entry in self._prompts if entry[0] <= target]
+        self.tip = target
+        self._end_reply()
+
+    # --- compaction ---
+
+    def _compacted(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        history = payload.replacement_history or line.replacement_history
+        sealed = any(item.type in ("compaction", "context_compaction") for item in history or ())
+        summary = payload.message or ("" if sealed else None)
+        above = self.tip
+        index = self._add(line, source, "user", "harness", [m.CompactionMark(summary)], inherited)
+        self._end_reply()
+        boundary = m.Boundary(
+            after_message_index=above if above >= 0 else None,
+            message_index=index,
+            summary_message_index=index,
+            trigger=self._trigger(),
+            timestamp=line.timestamp,
+            pre_tokens=self._context_tokens,
+            pre_tokens_source="usage" if self._context_tokens is not None else None,
+            summary=summary,
+            summary_source="replacement_history" if history and not payload.message else "inline",
+            preserved_message_indices=self._kept(history),
+        )
+        self._request_tokens = 0
+        self._dropped_before = self._dropped
+        kept = set(boundary.preserved_message_indices)
+        self._prompts = [entry for entry in self._prompts if entry[0] in kept]
+        self._prompts.append((index, 0, 0))
+        self._summaries.add(index)
+        (self.draft.inherited_boundaries if inherited else self.draft.boundaries).append(boundary)
+        self._post_due = boundary
+
+    def _trigger(self) -> m.Trigger | None:
+        """No field tells; a turn of its own, without a prompt, is a compaction that was asked for."""
+        if not self.version or self.version < (0, 100):
+            return "auto" if self._results and self._results[-1].message == self.draft.parents[self.tip] else None
+        return "auto" if self._prompted_in_turn else "manual"
+
+    def _kept(self, history: list[Payload] | None) -> list[int]:
+        """Messages that stay in context word for word: those the new history repeats, or the newest prompts."""
+        if history is None:
+            kept: list[int] = []
+            left = _KEPT_BYTES
+            for index, _, size in reversed(self._prompts):
+                if index in self._summaries:
+                    continue
+                left -= size
+                if left < 0:
+                    break
+                kept.append(index)
+            return sorted(kept)
+        found: set[int] = set()
+        known = {hashed: index for index, hashed, _ in self._prompts if index not in self._summaries}
+        for item in history:
+            if item.type == "message" and item.role in ("user", "assistant"):
+                hashed = hash(_joined(item.content))
+                index = known.get(hashed) if item.role == "user" else self._texts.get(hashed)
+                if index is not None:
+                    found.add(index)
+        return sorted(found)
+
+    # --- tokens ---
+
+    def _usage_record(self, payload: Payload) -> None:
+        self._has_usage_records = True
+        self._end_reply()
+        if payload.usage is not None:
+            self._count(payload.usage)
+
+    def _token_count(self, payload: Payload) -> None:
+        """Sent again and again; only a new total is a new request."""
+        info = payload.info
+        if info is None or info.total_token_usage is None or info.last_token_usage is None:
+            return
+        last, total = info.last_token_usage, info.total_token_usage
+        if self._post_due is not None and not last.input_tokens and not last.output_tokens:
+            self._post_due.post_tokens = last.total_tokens
+            self._post_due = None
+        key = (total.input_tokens, total.output_tokens)
+        if key == self._total or not (last.input_tokens or last.output_tokens):
+            return
+        self._total = key
+        if not self._has_usage_records:
+            self._end_reply()
+            self._count(last)
+
+    def _count(self, usage: TokenUsage) -> None:
+        cached = usage.cached_input_tokens or 0
+        tokens = m.Usage(
+            usage.input_tokens - cached,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.cache_write_input_tokens,
+            usage.reasoning_output_tokens,
+        )
+        self._watch_reload(usage)
+        self._context_tokens = usage.total_tokens or self._context_tokens
+        if self._last_model >= 0 and self._last_model not in self.draft.usages:
+            self.draft.set_usage(self._last_model, tokens)
+        elif self._last_model < 0 or not self.draft.flags[self._last_model] & INHERITED:
+            self.draft.add_usage(tokens)
+
+
+    def _watch_reload(self, usage: TokenUsage) -> None:
+        """0.118 to 0.139 forget a compaction on resume, if turns were dropped before it and a review came after it.
+
+        Nothing is written of a resume; that the context is smaller than it was tells of it.
+        """
+        before, self._request_tokens = self._request_tokens, usage.input_tokens
+        boundary = self.draft.boundaries[-1] if self.draft.boundaries else None
+        shrunk = self._calls_since_prompt == 0 and 0 < usage.input_tokens < before
+        self._calls_since_prompt += 1
+        if boundary is None or not shrunk or not self._dropped_before or not self.reviews:
+            return
+        reviewed = self.reviews[-1][0] > boundary.message_index
+        if reviewed and (0, 100) <= self.version < (0, 148) and self._last_prompt > boundary.message_index:
+            lost = [*boundary.preserved_message_indices, boundary.message_index]
+            evidence = "the context shrank by its token count"
+            self.draft.resumes.append(
+                m.Resume(message_index=self._last_prompt, lost_message_indices=lost, evidence=evidence)
+            )
+
+
+_KNOWN = frozenset((
+    "session_meta", "dynamic_tools_updated", "inter_agent_communication", "inter_agent_communication_metadata",
+    "world_state", "security_risk_score", "realtime_item",
+))  # fmt: skip
+
+
+def _input_of(payload: Payload) -> msgspec.Raw:
+    """The input as JSON: the arguments are JSON in a string, a script is a plain string."""
+    raw = payload.arguments or payload.input or payload.action
+    if not raw:
+        return msgspec.Raw(b"{}")
+    if payload.arguments and bytes(raw).startswith(b'"'):
+        inner = _string(raw) or ""
+        try:
+            _any.decode(inner)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return clean_raw(raw)
+        return msgspec.Raw(inner.encode())
+    return clean_raw(raw)
+
+
+def _query(action: msgspec.Raw) -> str | None:
+    """What a web search looked for."""
+    given = _decoded(action)
+    query = given.get("query") if isinstance(given, dict) else None
+    return query if isinstance(query, str) else None
+
+
+def _blocks(content: list[Content] | None) -> list[m.Block]:
+    blocks: list[m.Block] = []
+    for part in content or ():
+        if part.text is not None:
+            blocks.append(m.Text(part.text))
+        elif part.image_url is not None:
+            blocks.append(_image(part.image_url))
+        else:
+            blocks.append(m.Unknown(part.type, _NOTHING))
+    return blocks
+
+
+def _image(url: str) -> m.Image:
+    if url.startswith("data:") and ";base64," in url:
+        head, data = url.split(";base64,", 1)
+        return m.Image(head[5:], data)
+    return m.Image(None, None, url)
+
+
+def _joined(content: list[Content] | None) -> str:
+    return "\n".join(part.text for part in content or () if part.text is not None)
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    try:
+        return _any.decode(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
+def _string(raw: msgspec.Raw) -> str | None:
+    value = _decoded(raw)
+    return value if isinstance(value, str) else None
+
+
+def _flat(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
+    """The output of a call: a string, a list of parts, or an object with the text in it."""
+    value = _decoded(raw)
+    if isinstance(value, str):
+        return value, []
+    if isinstance(value, dict):
+        value = value.get("content", value)
+        if isinstance(value, str):
+            return value, []
+    if not isinstance(value, list):
+        return ("" if value is None else msgspec.json.encode(value).decode()), []
+    texts: list[str] = []
+    parts: list[m.Image | m.Unknown] = []
+    for item in value:
+        if isinstance(item, dict) and isinstance(item.get("text"), str):
+            texts.append(item["text"])
+        elif isinstance(item, dict) and isinstance(item.get("image_url"), str):
+            parts.append(_image(item["image_url"]))
+        else:
+            parts.append(m.Unknown("part", msgspec.Raw(msgspec.json.encode(item))))
+    return "".join(texts), parts

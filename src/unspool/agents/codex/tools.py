@@ -1,0 +1,95 @@
+"""Codex CLI's tools: what a call asks for, and what a refused one would have done."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any
+
+import msgspec
+
+from ... import model as m
+
+SPAWN_TOOLS = frozenset(("spawn_agent",))
+_SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))
+_SCRIPT_COMMAND = re.compile(r'"?(?:cmd|command)"?\s*:\s*("(?:[^"\\]|\\.)*")')
+_SCRIPT_PATCH = re.compile(r"\*\*\* Begin Patch.*?\*\*\* End Patch", re.DOTALL)
+_ESCALATED = re.compile(r'require_escalated|with_escalated_permissions"?\s*:\s*true')
+_FILE_LINE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.*)")
+_MOVE_LINE = re.compile(r"\*\*\* Move to: (.*)")
+
+
+def command_of(name: str, raw: bytes) -> str | None:
+    """The command line a call runs; in code mode it stands inside the script."""
+    text = raw.decode("utf-8", "replace")
+    given = _decoded(text)
+    if isinstance(given, dict):
+        command = given.get("cmd", given.get("command"))
+        if isinstance(command, list):
+            words = [str(word) for word in command]
+            return words[2] if len(words) == 3 and words[1] in ("-lc", "-c") else shlex.join(words)
+        return command if isinstance(command, str) else None
+    if isinstance(given, str) and name in _SHELLS:
+        found = _SCRIPT_COMMAND.search(given)
+        return str(msgspec.json.decode(found[1])) if found else None
+    return None
+
+
+def is_escalated(raw: bytes) -> bool:
+    """Whether a call asks to run outside the sandbox, so that a person must be asked."""
+    return _ESCALATED.search(raw.decode("utf-8", "replace").replace("\\", "")) is not None
+
+
+def patch_of(name: str, raw: bytes) -> str | None:
+    """The patch of a call, plain, as an argument, or inside a script."""
+    given = _decoded(raw.decode("utf-8", "replace"))
+    texts = [given] if isinstance(given, str) else [v for v in given.values() if isinstance(v, str)] if isinstance(given, dict) else []
+    for text in texts:
+        if found := _SCRIPT_PATCH.search(text):
+            patch = found[0]
+            return patch.replace("\\n", "\n").replace('\\"', '"') if "\n" not in patch else patch
+    return None
+
+
+def refused_action(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
+    """The kind of a refused call, and the action rebuilt from its input."""
+    data = bytes(raw)
+    action = m.Action(raw)
+    if (patch := patch_of(name, data)) is not None:
+        action.diff, action.path = unified(patch)
+        return "edit", action
+    action.command = command_of(name, data)
+    if action.command is not None:
+        return "command", action
+    return "permission", action
+
+
+def unified(patch: str) -> tuple[str, str | None]:
+    """A patch in Codex's own form as a unified diff, and the first file it touches.
+
+    Its hunks name a line to look for instead of numbers; that line stands behind the second @@.
+    """
+    lines: list[str] = []
+    first: str | None = None
+    for line in patch.splitlines():
+        if found := _FILE_LINE.match(line):
+            kind, path = found.groups()
+            first = first or path
+            lines.append(f"--- {'/dev/null' if kind == 'Add' else path}")
+            lines.append(f"+++ {'/dev/null' if kind == 'Delete' else path}")
+            if kind == "Add":
+                lines.append("@@ @@")
+        elif moved := _MOVE_LINE.match(line):
+            lines[-1] = f"+++ {moved[1]}"
+        elif line.startswith("@@"):
+            lines.append(f"@@ @@ {line[2:].strip()}".rstrip())
+        elif not line.startswith("***"):
+            lines.append(line)
+    return "\n".join(lines) + "\n", first
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

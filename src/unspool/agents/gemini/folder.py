@@ -1,0 +1,297 @@
+"""What lies in Gemini CLI's folder: sessions, which may be spread over several files, and what was typed."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ... import model as m
+from ...documents import take_apart
+from ...lines import Block
+from ...logs import read_start, read_whole
+from .wire import LINES, LOG, MESSAGE, Message
+
+_CLEAR = re.compile(r"\s*/(?:clear|new)\b")
+_NOT_TYPED = ("<session_context>", "<state_snapshot>", "<hook_context>", "System: ", "I ran the following shell")
+_HEAD_SIZE = 1 << 16
+
+
+class Head(NamedTuple):
+    """What the first records of a file tell."""
+
+    path: Path
+    session: str
+    started_at: datetime | None
+    project_hash: str | None
+    kind: m.Kind
+    prompt: str | None
+    """First words of a person; a file without any is only a stub."""
+    parent: str | None
+    """Of a sub-agent: the session whose folder it lies in."""
+    title: str | None = None
+
+
+class Typed(NamedTuple):
+    """An entry of the prompt log."""
+
+    at: datetime | None
+    text: str
+    session: str | None
+
+
+class SessionFiles(NamedTuple):
+    """The files of one session, in the order in which they were begun; copies of a file are in it too."""
+
+    heads: list[Head]
+
+    @property
+    def first(self) -> Head:
+        """The file that was begun first."""
+        return self.heads[0]
+
+
+class ProjectFolder:
+    """One project's folder below `tmp`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def root(self) -> str | None:
+        """The project, where the folder names it."""
+        data = read_whole(self.path / ".project_root")
+        return data.decode("utf-8", "replace").strip() or None if data else None
+
+    @cached_property
+    def log(self) -> list[Typed]:
+        """Everything that was typed in a terminal in this project."""
+        data = read_whole(self.path / "logs.json")
+        try:
+            entries = LOG.decode(data) if data else []
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return []
+        return [Typed(entry.timestamp, entry.message, entry.session_id) for entry in entries]
+
+    @cached_property
+    def heads(self) -> list[Head]:
+        """The beginnings of all session files."""
+        found: list[Head] = []
+        for parent, folders, names in os.walk(self.path / "chats"):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(parent, name)
+                if path.suffix in (".json", ".jsonl") and (head := read_head(path)) is not None:
+                    found.append(head)
+        return found
+
+
+class Folder:
+    """Sessions under one `.gemini` folder. Everything is looked up once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @cached_property
+    def projects(self) -> list[ProjectFolder]:
+        """All project folders; the hashed ones of older versions come first."""
+        try:
+            with os.scandir(self.root / "tmp") as entries:
+                paths = [Path(entry.path) for entry in entries if entry.is_dir()]
+        except OSError:
+            return []
+        return [ProjectFolder(path) for path in sorted(paths, key=lambda path: (len(path.name) != 64, path.name))]
+
+    @cached_property
+    def sessions(self) -> dict[str, SessionFiles]:
+        """All sessions by id; what holds no words of a person is none."""
+        found: dict[str, list[Head]] = {}
+        for project in self.projects:
+            for head in project.heads:
+                found.setdefault(head.session, []).append(head)
+        sessions = {}
+        for id, heads in sorted(found.items(), key=lambda item: _start(item[1][0])):
+            if any(head.prompt is not None for head in heads):
+                sessions[id] = SessionFiles(sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl")))
+        return sessions
+
+    @cached_property
+    def roots(self) -> dict[str, str]:
+        """Project directories by the name of their folder below `tmp`, and by their hash."""
+        found: dict[str, str] = {}
+        data = read_whole(self.root / "projects.json")
+        try:
+            listed = msgspec.json.decode(data or b"null")
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            listed = None
+        projects = listed.get("projects") if isinstance(listed, dict) else None
+        for path, name in (projects or {}).items() if isinstance(projects, dict) else ():
+            found[str(name)] = path
+        for project in self.projects:
+            if project.root is not None:
+                found[project.path.name] = project.root
+        for head in (head for project in self.projects for head in project.heads):
+            name = _project_name(head.path)
+            if head.project_hash is not None and name in found:
+                found[head.project_hash] = found[name]
+        return found
+
+    def project_of(self, head: Head) -> m.Project | None:
+        """The project a session worked in, or at least the folder that stands for it."""
+        name = _project_name(head.path)
+        path = self.roots.get(head.project_hash or "") or self.roots.get(name)
+        if path is not None:
+            return m.Project(path, path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or path)
+        return m.Project(None, name[:8] if len(name) == 64 else name) if name else None
+
+    def typed_in(self, id: str) -> frozenset[str] | None:
+        """What was typed in a session, by the prompt log; None when it did not run in a terminal."""
+        texts = self._typed.get(id)
+        return frozenset(texts) if texts else None
+
+    @cached_property
+    def _typed(self) -> dict[str, set[str]]:
+        """Prompts by session. After /clear the log goes on under the old id, after a resume under a new one."""
+        found: dict[str, set[str]] = {}
+        by_text: dict[str, list[tuple[datetime, str]]] = {}
+        for id, files in self.sessions.items():
+            head = files.first
+            if head.prompt is not None and head.started_at is not None:
+                by_text.setdefault(head.prompt.strip(), []).append((head.started_at, id))
+        for project in self.projects:
+            everything = {entry.text.strip() for entry in project.log}
+            ids = {entry.session for entry in project.log if entry.session}
+            for head in project.heads:
+                near = head.prompt is not None and head.prompt.strip() in everything
+                if head.session in ids or near:
+                    found.setdefault(head.session, set()).update(everything)
+        return found
+
+    # --- clears ---
+
+    @cached_property
+    def clears(self) -> dict[str, list[tuple[datetime, str | None]]]:
+        """Every /clear by the session it was typed in, with the session that followed, if it got a new one."""
+        found: dict[str, list[tuple[datetime, str | None]]] = {}
+        seen: set[tuple[datetime, str | None]] = set()
+        for project in self.projects:
+            current: dict[str, str] = {}
+            for entry in project.log:
+                key = entry.at, entry.session
+                if entry.at is None or entry.session is None or not _CLEAR.match(entry.text) or key in seen:
+                    continue
+                seen.add((entry.at, entry.session))
+                session = current.get(entry.session, entry.session)
+                follower = self._follower(project, entry.at, session)
+                if session not in self.sessions:
+                    continue
+                found.setdefault(session, []).append((entry.at, follower))
+                if follower is not None:
+                    current[entry.session] = follower
+        return found
+
+    def _follower(self, project: ProjectFolder, at: datetime, session: str) -> str | None:
+        """The next session that began after a clear and that the prompt log does not name."""
+        named = {entry.session for entry in project.log}
+        later = [
+            (head.started_at, head.session)
+            for head in project.heads
+            if head.started_at is not None
+            and head.started_at >= at - timedelta(seconds=1)
+            and head.session != session
+            and head.session not in named
+            and head.prompt is not None
+            and head.kind == "main"
+        ]
+        return min(later)[1] if later else None
+
+
+# --- heads -----------------------------------------------------------------------------------------------------------
+
+
+def read_head(path: Path) -> Head | None:
+    """Read the beginning of a session file; None when it is none."""
+    if path.suffix == ".json":
+        return _document_head(path)
+    block = read_start(path, _HEAD_SIZE)
+    if block is None:
+        return None
+    return _log_head(path, block)
+
+
+def _log_head(path: Path, block: Block) -> Head | None:
+    head: Head | None = None
+    title = None
+    for line in LINES.batch(block).records:
+        if line.session_id is not None and line.project_hash is not None and head is None:
+            kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
+            head = Head(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
+        elif line.set is not None:
+            title = line.set.summary or title
+        if head is not None and head.prompt is None:
+            messages: list[Message] = [line] if line.id else line.set.messages or [] if line.set is not None else []
+            head = head._replace(prompt=_first_words(messages))
+    return head._replace(title=title) if head is not None else None
+
+
+def _document_head(path: Path) -> Head | None:
+    data = read_whole(path)
+    document = take_apart(data, "messages") if data else None
+    session = document.head.get("sessionId") if document is not None else None
+    if document is None or not isinstance(session, str):
+        return None
+    messages: list[Message] = []
+    for element in document.elements[:20]:
+        try:
+            messages.append(MESSAGE.decode(element.data))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    given = document.head
+    kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
+    return Head(
+        path, session, _time(given.get("startTime")), given.get("projectHash"), kind, _first_words(messages),
+        _parent(path), given.get("summary"),
+    )  # fmt: skip
+
+
+def _first_words(messages: list[Message]) -> str | None:
+    for message in messages:
+        if message.type != "user":
+            continue
+        content = message.content
+        if isinstance(content, str):
+            text = content
+        else:
+            parts = content if isinstance(content, list) else [content] if content is not None else []
+            text = next((part.text for part in parts if part.text), "")
+        if text and not text.startswith(_NOT_TYPED):
+            return text
+    return None
+
+
+def _parent(path: Path) -> str | None:
+    """Sub-agents lie in a folder named after the session that started them."""
+    return path.parent.name if path.parent.parent.name == "chats" else None
+
+
+def _project_name(path: Path) -> str:
+    for parent in path.parents:
+        if parent.name == "chats":
+            return parent.parent.name
+    return ""
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _start(head: Head) -> float:
+    return head.started_at.timestamp() if head.started_at is not None else 0.0

@@ -1,0 +1,65 @@
+"""How a tool call of Gemini CLI ended, by its status and the text it gave back."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ... import model as m
+
+_DENIED = re.compile(r"User denied execution|was cancell?ed by the user")
+_FELL = re.compile(r"User cancelled operation")
+_EITHER = re.compile(r"User cancelled the operation")
+_STOPPED = re.compile(r"cancelled by user|User cancelled tool execution|Operation cancelled", re.IGNORECASE)
+_BY_POLICY = re.compile(r"denied by policy|Command rejected because|blocked by policy")
+_BAD_CALL = re.compile(r"must have required property|not found(?: in registry)?\.|must be equal to|Invalid parameters|params must")
+_EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
+_AGENTS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
+
+
+class Verdict(NamedTuple):
+    """How a call ended."""
+
+    outcome: m.Outcome
+    by: m.Refuser | None = None
+    exit_code: int | None = None
+    is_doubtful: bool = False
+    """0.22 writes the same for a refused and for an interrupted call."""
+    fell: bool = False
+    """Not asked about: it fell together with another call."""
+
+
+def judge(status: str | None, text: str, name: str) -> Verdict:
+    """Classify a call."""
+    if status == "cancelled":
+        return _cancelled(text, name)
+    if status == "error":
+        return _failed(text)
+    if _DENIED.search(text[:300]) and status is None:
+        return Verdict("rejected", "user")
+    if text.startswith("Command was cancelled by user") or "\nCommand was cancelled by user" in text[:400]:
+        return Verdict("interrupted")
+    code = _EXIT.search(text)
+    if code and int(code[1]):
+        return Verdict("error", exit_code=int(code[1]))
+    return Verdict("ok", exit_code=int(code[1]) if code else None)
+
+
+def _cancelled(text: str, name: str) -> Verdict:
+    if _DENIED.search(text):
+        return Verdict("rejected", "user")
+    if _FELL.search(text):
+        return Verdict("rejected", "user", fell=True)
+    if _EITHER.search(text):
+        # Agents run without being asked about, so that a cancelled one was interrupted.
+        return Verdict("interrupted") if name in _AGENTS else Verdict("rejected", "user", is_doubtful=True)
+    return Verdict("interrupted")
+
+
+def _failed(text: str) -> Verdict:
+    if _BY_POLICY.search(text):
+        return Verdict("rejected", "rule")
+    if _BAD_CALL.search(text):
+        return Verdict("tool_use_error")
+    code = _EXIT.search(text)
+    return Verdict("error", exit_code=int(code[1]) if code else None)

@@ -1,0 +1,221 @@
+"""Reading a session of Gemini CLI: all files it is spread over, its sub-agents, and the prompt log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from ... import model as m
+from ...documents import take_apart
+from ...draft import Draft
+from ...logs import read_batches, read_whole
+from .._base import MakeDraft, Peek, SessionRef
+from .folder import Folder, Head, SessionFiles, read_head
+from .thread import Thread
+from .wire import LINES, MESSAGE, Line
+
+
+class GeminiHome:
+    """Sessions under one `.gemini` folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._folder = Folder(root)
+
+    # --- finding ---
+
+    def refs(self) -> Iterator[SessionRef]:
+        """All sessions, each once; stubs are none."""
+        for id, files in self._folder.sessions.items():
+            yield self._ref(id, files)
+
+    def _ref(self, id: str, files: SessionFiles) -> SessionRef:
+        first = files.first
+        return SessionRef(
+            agent="gemini",
+            id=id,
+            kind=first.kind,
+            root=self.root,
+            path=first.path,
+            more=tuple(head.path for head in files.heads[1:]),
+            parent=first.parent,
+        )
+
+    def ref(self, path: Path) -> SessionRef | None:
+        """The session of a file."""
+        head = read_head(path)
+        if head is None:
+            return None
+        files = self._folder.sessions.get(head.session)
+        if files is not None and any(known.path == path for known in files.heads):
+            return self._ref(head.session, files)
+        return self._ref(head.session, SessionFiles([head]))
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """The beginning of a session."""
+        heads = self._heads(ref)
+        title = next((head.title for head in reversed(heads) if head.title), None)
+        prompt = next((head.prompt for head in heads if head.prompt), None)
+        times = [head.path.stat().st_mtime for head in heads]
+        return Peek(
+            title=title or _shorten(prompt),
+            project=self._folder.project_of(heads[0]) if heads else None,
+            started_at=heads[0].started_at if heads else None,
+            ended_at=datetime.fromtimestamp(max(times)).astimezone() if times else None,
+            size=sum(head.path.stat().st_size for head in heads),
+        )
+
+    def _heads(self, ref: SessionRef) -> list[Head]:
+        files = self._folder.sessions.get(ref.id)
+        if files is not None and files.first.path == ref.path:
+            return files.heads
+        return [head for path in (ref.path, *ref.more) if (head := read_head(path)) is not None]
+
+    # --- reading ---
+
+    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+        """Read a session."""
+        draft = make(ref.id, ref.kind) or Draft("gemini", ref.id, ref.kind, keep=False)
+        heads = self._heads(ref)
+        thread = Thread(draft, self._folder.typed_in(ref.id) if ref.kind == "main" else None)
+        reading = _Reading(thread)
+        for path in (ref.path, *ref.more):
+            reading.add(path)
+        thread.finish()
+        draft.parent = ref.parent
+        draft.project = self._folder.project_of(heads[0]) if heads else None
+        draft.title = reading.title or _shorten(thread.first_prompt)
+        draft.tip = thread.tip
+        draft.tip_rule = "end of the conversation"
+        draft.origin = self._origin(ref)
+        self._add_clears(ref, draft)
+        self._add_subagents(ref, thread)
+        return [draft]
+
+    def _origin(self, ref: SessionRef) -> m.Origin:
+        if ref.kind == "subagent":
+            return m.Origin(kind="subagent", session=ref.parent, evidence="folder")
+        for session, clears in self._folder.clears.items():
+            if any(follower == ref.id for _, follower in clears):
+                return m.Origin(kind="clear", session=session, evidence="logs", confidence=0.8)
+        return m.Origin(kind="new")
+
+    def _add_clears(self, ref: SessionRef, draft: Draft) -> None:
+        for at, follower in self._folder.clears.get(ref.id, ()):
+            moment = at.timestamp()
+            after = max((index for index, time in enumerate(draft.times) if 0.0 < time <= moment), default=None)
+            draft.clears.append(
+                m.ContextClear(
+                    after_message_index=after,
+                    timestamp=at,
+                    evidence="logs",
+                    confidence=0.8 if follower else 0.9,
+                    next_session=follower,
+                )
+            )
+
+    def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
+        children = {
+            id: files.first for id, files in self._folder.sessions.items() if files.first.parent == ref.id
+        }
+        for call_id, (index, name, agent_id, status) in thread.agents.items():
+            child = agent_id if agent_id in children else None
+            how = "agentId" if child else None
+            if child is None and agent_id is None and children:
+                child, how = next(iter(children)), "folder"
+            if child is not None:
+                del children[child]
+            thread.draft.subagents.append(
+                m.Subagent(
+                    message_index=index, tool_use_id=call_id, agent_id=agent_id or child, session=child,
+                    status=status, linked_by=how, agent_type=name,
+                )
+            )  # fmt: skip
+        for id in children:
+            thread.draft.subagents.append(
+                m.Subagent(message_index=None, tool_use_id=None, agent_id=id, session=id, linked_by="folder")
+            )
+
+
+class _Reading:
+    """The files of a session, in order."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+        self.title: str | None = None
+
+    def add(self, path: Path) -> None:
+        """Read one file. What another file of the session said already is recognised by its ids."""
+        log = m.LogFile(path=str(path), size=0)
+        place = len(self._thread.draft.files)
+        self._thread.draft.files.append(log)
+        if path.suffix == ".json":
+            self._document(path, place, log)
+        else:
+            self._log(path, place, log)
+
+    def _document(self, path: Path, place: int, log: m.LogFile) -> None:
+        draft = self._thread.draft
+        data = read_whole(path)
+        if data is None:
+            draft.problems.append(m.Problem(reason="unreadable", detail=str(path)))
+            return
+        document = take_apart(data, "messages")
+        log.size, log.lines = len(data), data.count(b"\n") + 1
+        summary = document.head.get("summary")
+        self.title = summary if isinstance(summary, str) else self.title
+        for damage in document.damages:
+            draft.damage(place, damage)
+        for element in document.elements:
+            source = m.Source(place, *element.place)
+            try:
+                message = MESSAGE.decode(element.data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                draft.problems.append(m.Problem(reason="not-json", detail=str(error), source=source))
+                continue
+            log.records[message.type] = log.records.get(message.type, 0) + 1
+            self._thread.message(message, source)
+        self._thread.end_file()
+
+    def _log(self, path: Path, place: int, log: m.LogFile) -> None:
+        draft = self._thread.draft
+        headers = 0
+        for batch in read_batches(path, LINES, log):
+            for damage in batch.damages:
+                draft.damage(place, damage)
+            where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
+            for line, number, offset, length in where:
+                source = m.Source(place, number, offset, length)
+                kind = self._take(line, source, headers)
+                headers += kind == "header"
+                log.records[kind] = log.records.get(kind, 0) + 1
+        self._thread.end_file()
+
+    def _take(self, line: Line, source: m.Source, headers: int) -> str:
+        thread = self._thread
+        if line.set is not None:
+            self.title = line.set.summary or self.title
+            if line.set.messages is not None:
+                thread.replace_all(line.set.messages, source)
+                return "$set.messages"
+            return "$set"
+        if line.rewind_to is not None:
+            thread.rewind(line.rewind_to)
+            return "$rewindTo"
+        if line.id and line.type:
+            thread.message(line, source)
+            return line.type
+        if line.session_id is not None:
+            self.title = line.summary or self.title
+            thread.header(again=headers > 0)
+            return "header"
+        problem = m.Problem(reason="unknown-record", detail="neither a message nor a change", source=source)
+        thread.draft.problems.append(problem)
+        return "?"
+
+
+def _shorten(text: str | None) -> str | None:
+    return next((line.strip()[:200] for line in (text or "").splitlines() if line.strip()), None)

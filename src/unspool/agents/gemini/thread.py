@@ -1,0 +1,729 @@
+"""One session of Gemini CLI, record by record. The log is append-only, the conversation is not.
+
+The agent writes a message again to complete it, drops a tail, and replaces the whole conversation to compress it or
+to erase a turn that was stopped. What it erased still happened: it stays, as a line that was left.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from ... import model as m
+from ...decode import clean_raw
+from ...draft import Draft
+from ...tree import NONE
+from .outcomes import Verdict, judge
+from .tools import AGENT_TOOLS, refused_action
+from .wire import FunctionResponse, Message, Part, ToolCall
+
+_CONTEXT = "<session_context>"
+_SNAPSHOT = "<state_snapshot>"
+_SHELL = "I ran the following shell command:"
+_INJECTED = (_CONTEXT, _SNAPSHOT, "<hook_context>", "System: ", "<system-reminder>")
+_ACKNOWLEDGED = "Got it. Thanks for the additional context!"
+_CANCELLED = "Request cancelled."
+_RESTORED = "Restored project to the state before the tool call."
+_BY_RESULT = "result text"
+_COMPRESSED = re.compile(r"^Context compressed from|exceeded the compress threshold")
+_TOKENS = re.compile(r"compressed from: (\d+) to (\d+) tokens")
+_LOOP = re.compile(r"loop (?:was )?detect", re.IGNORECASE)
+_API_STATUS = re.compile(r'"code":\s*(\d{3})')
+_UNKNOWN = msgspec.Raw(b"null")
+_LOST_CONNECTION = re.compile(r"fetch failed|connection|network|socket|timed? ?out", re.IGNORECASE)
+
+_any = msgspec.json.Decoder()
+
+
+class _Held(NamedTuple):
+    """A message that may be a copy: the next record tells."""
+
+    message: Message
+    source: m.Source
+
+
+class Thread:
+    """Turns the records of one session into messages and events of its draft."""
+
+    def __init__(self, draft: Draft, typed: frozenset[str] | None) -> None:
+        self.draft = draft
+        draft.unanswered = "sent"
+        self.first_prompt: str | None = None
+        self.agents: dict[str, tuple[int, str, str | None, m.AgentStatus]] = {}
+        self._typed = typed
+        self._live: list[int] = []
+        self._index: dict[str, list[int]] = {}
+        self._held: list[_Held] = []
+        self._record = 0
+        self._texts: dict[tuple[str, str], list[int]] = {}
+        self._judged: set[str] = set()
+        self._results: dict[str, tuple[int, list[m.Block]]] = {}
+        self._refused_in: set[int] = set()
+        self._last_reply = NONE
+        self._last_blocks: list[m.Block] = []
+        self._last_prompt = NONE
+        self._interruption: m.Interruption | None = None
+        self._went_back: tuple[int, str] | None = None
+        self._boundary_due = False
+        self._reset_due: list[int] | None = None
+        self._erased: tuple[int, list[int]] | None = None
+        self._after_header = False
+        self._restored = False
+        self._results_apart = False
+        self._context_tokens: int | None = None
+        self._calls_without_input: dict[int, list[m.Block]] = {}
+
+    # --- records ---
+
+    def message(self, message: Message, source: m.Source) -> None:
+        """A message, new or said again."""
+        self._record += 1
+        if message.id in self._index or any(held.message.id == message.id for held in self._held):
+            self._release()
+            if message.id in self._index:
+                self._say_again(message, source, self._index[message.id][-1])
+            return
+        if message.type in ("user", "gemini") and isinstance(message.model, msgspec.UnsetType):
+            self._held.append(_Held(message, source))
+            return
+        self._release()
+        self._new(message, source)
+
+    def header(self, again: bool) -> None:
+        """A header in mid-file: the session was loaded anew."""
+        self._release()
+        self._after_header = again
+
+    def rewind(self, id: str) -> None:
+        """The person went back to before a message."""
+        self._release()
+        places = self._index.get(id)
+        cut = self._live.index(places[0]) if places and places[0] in self._live else 0
+        dropped = self._live[cut:]
+        self._live = self._live[:cut]
+        if dropped:
+            self._went_back = dropped[0], "$rewindTo"
+            self.draft.branch_reasons[dropped[0]] = "rewind"
+
+    def replace_all(self, messages: list[Message], source: m.Source) -> None:
+        """The conversation is from now on exactly this list."""
+        self._record += 1
+        self._reset_due = None
+        if self._held and {held.message.id for held in self._held} == {message.id for message in messages}:
+            self._take_copies()
+        self._release()
+        after_header, self._after_header = self._after_header, False
+        snapshot = next((x for x in messages if x.id not in self._index and _text(x).startswith(_SNAPSHOT)), None)
+        if snapshot is not None:
+            self._compress(messages, snapshot, source)
+            return
+        places = [index for message in messages for index in self._places(message, source)]
+        places = list(dict.fromkeys(places))
+        if after_header and self._live and len(places) < len(self._live):
+            # The agent itself no longer sees what came before; it counts only if the session goes on from here.
+            self._reset_due = places
+            return
+        self._move_to(places)
+
+    def end_file(self) -> None:
+        """After the last record of a file; the session may go on in another."""
+        self._release()
+
+    def finish(self) -> None:
+        """After the last record."""
+        self._release()
+        self._settle_erased(last=True)
+
+    @property
+    def tip(self) -> int | None:
+        """The last message of the conversation as it stands."""
+        return self._live[-1] if self._live else None
+
+    # --- copies ---
+
+    def _take_copies(self) -> None:
+        """Refusing a turn, and going back to a saved chat, record what is left once more, under new ids."""
+        for held in self._held:
+            places = self._originals(held.message)
+            if places:
+                self._index[held.message.id] = places
+        self._held = [held for held in self._held if held.message.id not in self._index]
+
+    def _originals(self, message: Message) -> list[int]:
+        """The messages that a copy repeats; the first copy holds the session context and the first prompt in one."""
+        kind = "user" if message.type == "user" else "gemini"
+        found: list[int] = []
+        for text in [part.text for part in _parts(message.content) if part.text and not part.thought] or [""]:
+            places = self._texts.get((kind, text.strip()))
+            if places:
+                later = [place for place in places if not found or place > found[-1]]
+                found.append(later[0] if later else places[-1])
+        if not found and (responses := _responses(message)):
+            key = ("result", responses[0].id or "")
+            found = self._texts.get(key, [])[-1:]
+        return found
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for message, source in held:
+            self._new(message, source)
+
+    def _places(self, message: Message, source: m.Source) -> list[int]:
+        """Where a message of a replaced conversation stands already, or where it is put."""
+        places = self._index.get(message.id)
+        if places is None:
+            places = self._originals(message)
+            if places:
+                self._index[message.id] = places
+        if places:
+            self._learn_calls(message, places[-1])
+            return places
+        return [self._new(message, source)]
+
+    # --- messages ---
+
+    def _new(self, message: Message, source: m.Source) -> int:
+        if self._reset_due is not None:
+            places, self._reset_due = self._reset_due, None
+            self._move_to(places)
+        kind = message.type
+        if kind == "gemini":
+            return self._reply(message, source)
+        if kind == "user":
+            return self._user(message, source)
+        return self._note(message, source)
+
+    def _add(
+        self,
+        message: Message,
+        source: m.Source,
+        role: m.Role,
+        author: m.Author,
+        blocks: list[m.Block],
+        usage: m.Usage | None = None,
+    ) -> int:
+        model = message.model if isinstance(message.model, str) else None
+        parent = self._live[-1] if self._live else NONE
+        reply = message.id if author == "model" and role == "assistant" else None
+        index = self.draft.add(
+            role, author, blocks, source, message.id or None, parent, message.timestamp, model, reply, usage
+        )  # fmt: skip
+        self._live.append(index)
+        if message.id:
+            self._index[message.id] = [index]
+        return index
+
+    def _reply(self, message: Message, source: m.Source) -> int:
+        text = _text(message)
+        # What follows a snapshot is put into the model's mouth; it never said it.
+        author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
+        blocks = self._reply_blocks(message)
+        index = self._add(message, source, "assistant", author, blocks, _usage(message))
+        self._remember("gemini", text, index)
+        self._last_reply, self._last_blocks = index, blocks
+        self._note_tokens(message)
+        self._close_calls(message, index)
+        return index
+
+    def _say_again(self, message: Message, source: m.Source, index: int) -> None:
+        """A message completed by the results of its calls. What was learnt before is not lost.
+
+        Over ACP one message collects the calls of all later turns too: those are told where they happened.
+        """
+        if message.type != "gemini" or (message.tool_calls is None and not message.tokens):
+            return
+        calls = message.tool_calls or []
+        later = [call for call in calls if call.id not in self._judged] if self._is_past(index) else []
+        if later:
+            message.tool_calls, message.content, message.thoughts = later, None, None
+            message.id = ""
+            self._reply(message, source)
+            return
+        self.draft.replace(index, self._reply_blocks(message), self._record, _usage(message))
+        self._note_tokens(message)
+        self._close_calls(message, index)
+
+    def _is_past(self, index: int) -> bool:
+        """Whether the conversation has gone on since a reply."""
+        return self._last_reply > index or self._last_prompt > index
+
+    def _reply_blocks(self, message: Message) -> list[m.Block]:
+        """What the model said and called. Results stay here until a message of their own brings them (0.45)."""
+        blocks = _spoken(message)
+        calls = message.tool_calls or ()
+        for call in calls:
+            raw = clean_raw(call.args) if call.args else msgspec.Raw(b"{}")
+            blocks.append(m.ToolCall(call.id, call.name, raw))
+        index = self._index[message.id][-1] if message.id in self._index else len(self.draft)
+        for call in calls:
+            text = _result_text(call)
+            verdict = judge(call.status, text, call.name)
+            result = m.ToolResult(call.id, text, verdict.outcome, verdict.exit_code, sent=not self._results_apart)
+            blocks.append(result)
+            self._results[call.id] = index, blocks
+        return blocks
+
+    def _note_tokens(self, message: Message) -> None:
+        if message.tokens is not None and message.tokens.input:
+            self._context_tokens = message.tokens.input
+
+    def _user(self, message: Message, source: m.Source) -> int:
+        responses = _responses(message)
+        if responses:
+            return self._tool_results(message, source, responses)
+        text = _text(message)
+        typed = _text(message, shown=True)
+        self._results_apart = self._results_apart or text.startswith(_CONTEXT)
+        if text.startswith(_SNAPSHOT):
+            return self._add(message, source, "user", "harness", [m.CompactionMark(text)])
+        author = self._author(text)
+        if author == "human":
+            self._leave_reruns()
+        if text.startswith(_SHELL):
+            blocks: list[m.Block] = [m.Attachment("shell", text[len(_SHELL) :].strip())]
+        elif author == "human":
+            blocks = [m.Text(typed), *_images(message)]
+        else:
+            blocks = [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
+        index = self._add(message, source, "user", author, blocks)
+        for part in _parts(message.content):
+            self._remember("user", part.text or "", index)
+        if author == "human":
+            self._prompted(message, index, typed)
+        return index
+
+    def _author(self, text: str) -> m.Author:
+        """Who wrote a user message. What was typed in a terminal also stands in the prompt log."""
+        if not text or text.startswith(_INJECTED):
+            return "harness"
+        if self.draft.kind == "subagent":
+            return "model"
+        if self._typed is not None and text.strip() not in self._typed and not text.startswith(_SHELL):
+            return "model" if len(text) > 200 else "human"
+        return "human"
+
+    def _leave_reruns(self) -> None:
+        """A call that /restore ran again is no part of what the model knows: no message brought its result."""
+        last = self._live[-1] if self._live else NONE
+        if self._restored and last == self._last_reply and last > self._last_prompt:
+            self._live.pop()
+            self.draft.branch_reasons[last] = "retry"
+        self._restored = False
+
+    def _prompted(self, message: Message, index: int, text: str) -> None:
+        self._settle_erased(last=False)
+        self._last_prompt = index
+        self._interruption = None
+        if self.first_prompt is None:
+            self.first_prompt = text
+        if self._went_back is not None:
+            first, evidence = self._went_back
+            self._went_back = None
+            dropped = self._dead_since(first, index)
+            self.draft.rollbacks.append(
+                m.Rollback(
+                    message_index=index, dropped_message_indices=dropped, timestamp=message.timestamp, evidence=evidence
+                )
+            )
+
+    def _dead_since(self, first: int, index: int) -> list[int]:
+        live = set(self._live)
+        return [place for place in range(first, index) if place not in live]
+
+    def _remember(self, kind: str, text: str, index: int) -> None:
+        if text.strip():
+            self._texts.setdefault((kind, text.strip()), []).append(index)
+
+    # --- notes of the interface ---
+
+    def _note(self, message: Message, source: m.Source) -> int:
+        text = _text(message)
+        if text == _CANCELLED:
+            return self._cancelled(message, source)
+        block: m.Block = m.Attachment(message.type, text)
+        is_compression = message.type == "info" and (not text or _COMPRESSED.search(text))
+        if is_compression and not self._boundary_due:
+            block = m.CompactionMark()
+        index = self._add(message, source, "system", "harness", [block])
+        if is_compression:
+            self._note_compression(message, index, text)
+        elif message.type == "error":
+            self._api_error(message, index, text)
+        elif text.startswith(_RESTORED):
+            self._restored = True
+        elif _LOOP.search(text):
+            self._interrupt(message, index, "system", "loop detection", 0.8)
+        if self._erased is not None and (message.type == "error" or _LOOP.search(text)):
+            self._erased = None
+        return index
+
+    def _cancelled(self, message: Message, source: m.Source) -> int:
+        """The same note ends a turn that was stopped, and a turn whose calls were all refused."""
+        refused = self._last_reply in self._refused_in and self._last_reply > self._last_prompt
+        during: m.During = "response"
+        block: m.Block = m.Attachment("info", _CANCELLED) if refused else m.InterruptionMark(during)
+        index = self._add(message, source, "system", "harness", [block])
+        if not refused and not self._completes_interruption(message, index):
+            self._interrupt(message, index, "user", _CANCELLED, 1.0)
+        self._refused_in.discard(self._last_reply)
+        return index
+
+    def _completes_interruption(self, message: Message, index: int) -> bool:
+        """A call that was stopped told of the interruption before the note did."""
+        known = self._interruption
+        if known is None or known.evidence != _BY_RESULT:
+            return False
+        known.message_index, known.timestamp = index, message.timestamp
+        known.evidence, known.confidence = _CANCELLED, 1.0
+        return True
+
+    def _interrupt(self, message: Message, index: int, who: m.Interrupter, evidence: str, sure: float) -> None:
+        spoke = self._last_reply > self._last_prompt
+        cut_off = self._last_reply if spoke else self._last_prompt
+        self._interruption = m.Interruption(
+            message_index=index,
+            interrupted_message_index=cut_off if cut_off >= 0 else None,
+            type=who,
+            during="response",
+            timestamp=message.timestamp,
+            evidence=evidence,
+            confidence=sure,
+        )
+        self.draft.interruptions.append(self._interruption)
+
+    def _api_error(self, message: Message, index: int, text: str) -> None:
+        code = _API_STATUS.search(text)
+        status = int(code[1]) if code else None
+        self.draft.failures.append(
+            m.Failure(
+                kind="api_error", message_index=index, text=text, status=status, ended_turn=True,
+                timestamp=message.timestamp,
+            )
+        )  # fmt: skip
+        lost = status >= 500 if status is not None else bool(_LOST_CONNECTION.search(text))
+        if status == 429 or (lost and self._last_reply > self._last_prompt >= 0):
+            self._interrupt(message, index, "system", "API error", 0.9)
+
+    # --- calls ---
+
+    def _close_calls(self, message: Message, index: int) -> None:
+        for call in message.tool_calls or ():
+            self.draft.close_call(call.id)
+            if call.id in self._judged:
+                continue
+            self._judged.add(call.id)
+            self._note_agent(call, index)
+            text = _result_text(call)
+            self._judge(call.id, call.name, call.args, call.status, text, index, call.timestamp, call)
+
+    def _judge(
+        self,
+        call_id: str,
+        name: str,
+        args: msgspec.Raw,
+        status: str | None,
+        text: str,
+        index: int,
+        timestamp: datetime | None,
+        call: ToolCall | None,
+    ) -> None:
+        verdict = judge(status, text, name)
+        if verdict.outcome == "rejected":
+            self._reject(call_id, name, args, verdict, index, timestamp, call)
+        elif verdict.outcome == "interrupted":
+            self._stop(call_id, name, index)
+        elif verdict.outcome in ("error", "tool_use_error"):
+            self.draft.failures.append(
+                m.Failure(
+                    kind="tool_use_error" if verdict.outcome == "tool_use_error" else "tool_error",
+                    message_index=index,
+                    text=text,
+                    tool_use_id=call_id,
+                    exit_code=verdict.exit_code,
+                    timestamp=timestamp,
+                )
+            )
+
+    def _reject(
+        self,
+        call_id: str,
+        name: str,
+        args: msgspec.Raw,
+        verdict: Verdict,
+        index: int,
+        timestamp: datetime | None,
+        call: ToolCall | None,
+    ) -> None:
+        if verdict.by == "user":
+            self._refused_in.add(index)
+        last = self.draft.rejections[-1] if self.draft.rejections else None
+        if verdict.fell and last is not None and last.message_index == index:
+            last.sibling_tool_use_ids.append(call_id)
+            return
+        raw = clean_raw(args) if args else msgspec.Raw(b"{}")
+        kind, action = refused_action(name, raw, _decoded(call.result_display) if call is not None else None)
+        rejection = m.Rejection(
+            message_index=index,
+            tool_use_id=call_id,
+            tool_name=name,
+            timestamp=timestamp,
+            rejection_type=kind,
+            by=verdict.by or "user",
+            evidence="cancelled; an interruption would look the same" if verdict.is_doubtful else _BY_RESULT,
+            confidence=0.5 if verdict.is_doubtful else 1.0,
+            action=action,
+        )
+        self.draft.rejections.append(rejection)
+
+    def _stop(self, call_id: str, name: str, index: int) -> None:
+        """A call that was stopped while it ran: the note that tells of it comes before or after."""
+        during: m.During = "subagent" if name in AGENT_TOOLS else "tool"
+        if self._interruption is None:
+            self._interruption = m.Interruption(
+                message_index=index,
+                interrupted_message_index=index,
+                type="user",
+                during=during,
+                evidence=_BY_RESULT,
+                confidence=0.9,
+            )
+            self.draft.interruptions.append(self._interruption)
+        self._interruption.during = during
+        self._interruption.tool_use_ids.append(call_id)
+
+    def _note_agent(self, call: ToolCall, index: int) -> None:
+        display = _decoded(call.result_display)
+        is_agent = call.name in AGENT_TOOLS or (isinstance(display, dict) and display.get("isSubagentProgress") is True)
+        if not is_agent or call.status == "error":
+            return
+        given = _decoded(call.args)
+        name = given.get("agent_name") if isinstance(given, dict) else None
+        status: m.AgentStatus = "interrupted" if call.status == "cancelled" else "completed"
+        self.agents[call.id] = index, name if isinstance(name, str) else call.name, call.agent_id, status
+
+    def _tool_results(self, message: Message, source: m.Source, responses: list[FunctionResponse]) -> int:
+        """Results as the model got them (0.45 and later). Those the reply itself holds are not told twice."""
+        blocks: list[m.Block] = []
+        for response in responses:
+            call_id = response.id or ""
+            result = self._take_result(call_id)
+            if result is None:
+                text = _response_text(response)
+                verdict = judge(None, text, response.name or "")
+                result = m.ToolResult(call_id, text, verdict.outcome, verdict.exit_code)
+                if call_id not in self._judged:
+                    self._add_call(call_id, response.name or "?")
+            blocks.append(result)
+        index = self._add(message, source, "user", "harness", blocks)
+        for response in responses:
+            call_id = response.id or ""
+            self._texts.setdefault(("result", call_id), []).append(index)
+            if call_id not in self._judged:
+                self._judged.add(call_id)
+                name, text = response.name or "?", _response_text(response)
+                empty = msgspec.Raw(b"")
+                self._judge(call_id, name, empty, None, text, index, message.timestamp, None)
+        return index
+
+    def _add_call(self, call_id: str, name: str) -> None:
+        """A call that was refused over ACP is known by its result alone, until a later copy tells its input."""
+        if self._last_reply < 0:
+            return
+        self._last_blocks.append(m.ToolCall(call_id, name, _UNKNOWN))
+        self._calls_without_input.setdefault(self._last_reply, self._last_blocks)
+        self.draft.replace(self._last_reply, self._last_blocks, self._record)
+
+    def _take_result(self, call_id: str) -> m.ToolResult | None:
+        """Move a result from the reply that holds it to the message that brought it to the model."""
+        place = self._results.pop(call_id, None)
+        if place is None:
+            return None
+        index, blocks = place
+        found = next((x for x in blocks if type(x) is m.ToolResult and x.call_id == call_id), None)
+        if found is not None:
+            blocks.remove(found)
+            found.sent = True
+            self.draft.replace(index, blocks, self._record)
+        return found
+
+    def _learn_calls(self, message: Message, index: int) -> None:
+        """A later copy of a reply holds the input of calls that were refused before they were recorded."""
+        blocks = self._calls_without_input.get(index)
+        if blocks is None or message.type != "gemini":
+            return
+        inputs = [part.function_call for part in _parts(message.content) if part.function_call is not None]
+        calls = [block for block in blocks if type(block) is m.ToolCall and block.raw_input is _UNKNOWN]
+        for call, given in zip(calls, inputs, strict=False):
+            call.raw_input = clean_raw(given.args) if given.args else msgspec.Raw(b"{}")
+            for rejection in self.draft.rejections:
+                if rejection.tool_use_id == call.id:
+                    rejection.rejection_type, rejection.action = refused_action(call.name, call.raw_input, None)
+        if inputs:
+            del self._calls_without_input[index]
+            self.draft.replace(index, blocks, self._record)
+
+    # --- replaced conversations ---
+
+    def _move_to(self, places: list[int]) -> None:
+        """Go on from another list of messages; what is no longer in it was left."""
+        before, self._live = self._live, places
+        kept = set(places)
+        gone = [place for place in before if place not in kept]
+        if not gone or not before:
+            return
+        for place in gone:
+            self.draft.branch_reasons.setdefault(place, "interrupted")
+        prompts = [place for place in gone if place == self._last_prompt]
+        if self._went_back is None and prompts and self._interruption is None:
+            self._erased = self._last_prompt, gone
+
+    def _settle_erased(self, last: bool) -> None:
+        """A turn that was erased without a word: in a terminal an error or a note tells why, elsewhere nothing does."""
+        erased, self._erased = self._erased, None
+        if erased is None or self._typed is not None or (last and self._last_reply < 0):
+            return
+        prompt, gone = erased
+        self.draft.interruptions.append(
+            m.Interruption(
+                message_index=prompt,
+                interrupted_message_index=prompt,
+                type="user",
+                during="response",
+                evidence="the turn was erased",
+                confidence=0.5,
+            )
+        )
+
+    def _compress(self, messages: list[Message], snapshot: Message, source: m.Source) -> None:
+        """Older messages were replaced by a snapshot; the newest are kept, under new ids."""
+        before = list(self._live)
+        after = messages.index(snapshot)
+        kept: list[int] = []
+        for message in messages[:after] + messages[after + 1 :]:
+            places = self._index.get(message.id) or self._originals(message)
+            if places:
+                kept += places
+                self._index[message.id] = places
+        summary = _text(snapshot)
+        index = self._add(snapshot, source, "user", "harness", [m.CompactionMark(summary)])
+        self._live = [index]
+        for message in messages[after + 1 :]:
+            if message.id not in self._index:
+                self._new(message, source)
+        self.draft.boundaries.append(
+            m.Boundary(
+                after_message_index=before[-1] if before else None,
+                message_index=index,
+                summary_message_index=index,
+                trigger=None,
+                timestamp=snapshot.timestamp,
+                pre_tokens=self._context_tokens,
+                pre_tokens_source="usage" if self._context_tokens is not None else None,
+                summary=summary,
+                summary_source="inline",
+                preserved_message_indices=sorted(set(kept)),
+            )
+        )
+        self._boundary_due = True
+
+    def _note_compression(self, message: Message, index: int, text: str) -> None:
+        """The note that follows a snapshot, or, before 0.45, all there is of a compression."""
+        trigger: m.Trigger = "auto" if text else "manual"
+        if self._boundary_due:
+            self._boundary_due = False
+            self.draft.boundaries[-1].trigger = trigger
+            return
+        counts = _TOKENS.search(text)
+        tokens = int(counts[1]) if counts else self._context_tokens
+        self.draft.boundaries.append(
+            m.Boundary(
+                after_message_index=index - 1 if index else None,
+                message_index=index,
+                trigger=trigger,
+                timestamp=message.timestamp,
+                pre_tokens=tokens,
+                post_tokens=int(counts[2]) if counts else None,
+                pre_tokens_source="recorded" if counts else "usage" if tokens is not None else None,
+                context_recorded=False,
+            )
+        )
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _parts(content: str | list[Part] | Part | None) -> list[Part]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Part(text=content)]
+    return content if isinstance(content, list) else [content]
+
+
+def _text(message: Message, shown: bool = False) -> str:
+    """The text of a message: as it was sent, or as the person saw it."""
+    content = message.content
+    if shown and message.display_content is not None:
+        content = message.display_content
+    return "\n".join(part.text for part in _parts(content) if part.text and not part.thought)
+
+
+def _responses(message: Message) -> list[FunctionResponse]:
+    return [part.function_response for part in _parts(message.content) if part.function_response is not None]
+
+
+def _images(message: Message) -> list[m.Block]:
+    return [
+        m.Image(part.inline_data.mime_type, part.inline_data.data)
+        for part in _parts(message.content)
+        if part.inline_data is not None
+    ]
+
+
+def _spoken(message: Message) -> list[m.Block]:
+    blocks: list[m.Block] = []
+    for thought in message.thoughts or ():
+        head = f"**{thought.subject}**\n\n" if thought.subject else ""
+        blocks.append(m.Thinking(f"{head}{thought.description or ''}"))
+    text = _text(message)
+    if text:
+        blocks.append(m.Text(text))
+    return blocks
+
+
+def _result_text(call: ToolCall) -> str:
+    if isinstance(call.result, str):
+        return call.result
+    parts = call.result if isinstance(call.result, list) else [call.result] if call.result is not None else []
+    texts = [
+        _response_text(part.function_response) if part.function_response is not None else part.text or ""
+        for part in parts
+    ]
+    return "\n".join(texts) or call.error or ""
+
+
+def _response_text(response: FunctionResponse) -> str:
+    value = _decoded(response.response)
+    if not isinstance(value, dict):
+        return "" if value is None else str(value)
+    texts = [value[key] for key in ("output", "error") if isinstance(value.get(key), str)]
+    return "\n".join(texts) if texts else msgspec.json.encode(value).decode()
+
+
+def _usage(message: Message) -> m.Usage | None:
+    tokens = message.tokens
+    if tokens is None:
+        return None
+    given = None if tokens.input is None else tokens.input - (tokens.cached or 0) + (tokens.tool or 0)
+    said = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
+    return m.Usage(given, said, tokens.cached, None, tokens.thoughts)
+
+
+def _decoded(raw: msgspec.Raw) -> object:
+    try:
+        return _any.decode(raw) if raw else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,84 @@
+"""What the model had before it: the messages that were in its context at any point of a session.
+
+From a message the walk goes up the chain of parents. It ends where older messages were replaced by a summary (and
+takes along the ones that were kept), where the person cleared the context, and where the log has a gap. What hangs
+beside the chain, like the results of parallel calls, belongs to it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from . import model as m
+from .tree import STITCHED, Tree
+
+
+class Span(NamedTuple):
+    """Messages in a context, in the order in which the model saw them."""
+
+    indices: list[int]
+    recorded: bool
+    """False: the agent replaced the context by something of which the log holds nothing."""
+
+
+class ContextMap:
+    """Answers for every message of one session what was in context there."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        boundaries: Iterable[m.Boundary],
+        clears: Iterable[m.ContextClear],
+        resumes: Iterable[m.Resume],
+    ) -> None:
+        self._tree = tree
+        self._boundaries = {b.message_index: b for b in boundaries}
+        self._clears = sorted(c.after_message_index for c in clears if c.after_message_index is not None)
+        self._lost = {r.message_index: r.lost_message_indices for r in resumes}
+
+    def before(self, index: int) -> Span:
+        """What the model had when it began to say the message at `index`."""
+        lost = set(self._lost.get(index, ()))
+        return self._walk(self._tree.parents[index], index, lost)
+
+    def upto(self, index: int) -> Span:
+        """What the model would have in its next request, with the message at `index` as the last one."""
+        return self._walk(index, len(self._tree), set())
+
+    def _walk(self, start: int, limit: int, lost: set[int]) -> Span:
+        parents, flags = self._tree.parents, self._tree.flags
+        found: set[int] = set()
+        below, index = limit, start
+        boundary = None
+        while index >= 0 and not self._cleared(index, below):
+            found.add(index)
+            found.update(side for side in self._tree.sides(index) if side < limit)
+            lost.update(self._lost.get(index, ()))
+            boundary = self._boundaries.get(index)
+            if boundary is not None or flags[index] & STITCHED:
+                break
+            below, index = index, parents[index]
+        tail = sorted(found - lost)
+        if boundary is None:
+            return Span(tail, recorded=True)
+        return Span(_join(boundary, tail, lost), boundary.context_recorded)
+
+    def _cleared(self, index: int, below: int) -> bool:
+        """Whether the context was cleared between a message and the next one."""
+        place = bisect_left(self._clears, index)
+        return place < len(self._clears) and self._clears[place] < below
+
+
+def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:
+    """Put the messages that a compaction kept where the model sees them: after the summary of what came before."""
+    kept = [index for index in boundary.preserved_message_indices if index not in lost]
+    if not kept:
+        return tail
+    replaced = boundary.replaced_message_indices
+    if replaced and max(kept) < min(replaced):
+        return kept + tail
+    summary = boundary.summary_message_index
+    cut = bisect_left(tail, boundary.message_index if summary is None else summary) + 1
+    return tail[:cut] + kept + tail[cut:]

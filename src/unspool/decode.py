@@ -1,0 +1,251 @@
+"""Lines to typed records, whatever state the lines are in.
+
+The fast way decodes a whole block at once. A block with anything unusual in it goes line by line: unpaired
+surrogates are mended, records inside torn lines are salvaged, fields of an unexpected type are left out, and
+each of these is told as a problem. Every line that is not blank gives at least one record or one problem.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from .lines import Block
+
+T = TypeVar("T")
+
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError)
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # one half of a pair
+    rb"|\\."  # any other escape, so that an escaped backslash is never taken for the start of one
+)
+_RECORD_START = re.compile(rb'\{"')
+_SALVAGE_EFFORT = 12
+"""How many times the length of a damaged line may be scanned for records, so that no line takes for ever."""
+
+_first_byte = itemgetter(0)
+_generic = msgspec.json.Decoder()
+
+
+class Place(NamedTuple):
+    """Where a record stands in its file."""
+
+    line: int
+    offset: int
+    length: int
+
+
+class Damage(NamedTuple):
+    """Why a line, or a part of one, is not simply a record."""
+
+    reason: str
+    detail: str
+    place: Place
+    lost: bool
+    """Nothing of the line could be used."""
+
+
+class Batch(NamedTuple, Generic[T]):
+    """Records in file order, with where each of them stands."""
+
+    records: list[T]
+    numbers: Any
+    offsets: Any
+    lengths: Any
+    damages: list[Damage]
+    lines: int
+    """Lines that are not blank."""
+
+
+class RecordDecoder(Generic[T]):
+    """Decode the lines of one kind of log into Structs of type `T`."""
+
+    def __init__(self, record: type[T], is_record: Callable[[dict[str, Any]], bool]) -> None:
+        self._type = record
+        self._decoder = msgspec.json.Decoder(record)
+        self._is_record = is_record
+
+    def batch(self, block: Block) -> Batch[T]:
+        """Decode a block of lines."""
+        lines = block.lines()
+        count = len(lines)
+        try:
+            # Lines that all begin with a brace hold no blank one, so that a glued pair cannot hide behind a gap.
+            if bytes(map(_first_byte, lines)) == b"{" * count:
+                records = self._decoder.decode_lines(block.data)
+                if len(records) == count:
+                    numbers = range(block.number, block.number + count)
+                    return Batch(records, numbers, block.offsets(lines), list(map(len, lines)), [], count)
+        except (*_DAMAGE, IndexError, RecursionError):
+            pass
+        return self._by_line(block, lines)
+
+    def _by_line(self, block: Block, lines: list[bytes]) -> Batch[T]:
+        records: list[T] = []
+        places: list[Place] = []
+        damages: list[Damage] = []
+        filled = 0
+        unfinished = len(lines) - 1 if not block.data.endswith(b"\n") else -1
+        for position, (line, offset) in enumerate(zip(lines, block.offsets(lines), strict=True)):
+            if not line.strip():
+                continue
+            filled += 1
+            place = Place(block.number + position, offset, len(line))
+            for item in self._line(line, place, torn=position == unfinished):
+                if isinstance(item, Damage):
+                    damages.append(item)
+                else:
+                    records.append(item[0])
+                    places.append(item[1])
+        numbers, offsets, lengths = zip(*places, strict=True) if places else ((), (), ())
+        return Batch(records, numbers, offsets, lengths, damages, filled)
+
+    def _line(self, line: bytes, place: Place, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        try:
+            yield self._decoder.decode(line), place
+        except RecursionError:
+            yield Damage("too-deep", "nested deeper than any agent writes", place, lost=True)
+        except msgspec.ValidationError as error:
+            yield from self._unexpected(line, place, str(error), torn)
+        except _DAMAGE as error:
+            yield from self._damaged(line, place, str(error), torn)
+
+    def _unexpected(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        """Valid JSON of another shape: keep what fits. It may yet turn out to be damaged further on."""
+        try:
+            value = _generic.decode(line)
+        except (*_DAMAGE, RecursionError) as error:
+            yield from self._damaged(line, place, str(error), torn)
+            return
+        if not isinstance(value, dict):
+            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", place, lost=True)
+            return
+        dropped: list[str] = []
+        record = cast(T, _fit(value, self._type, dropped, ""))
+        yield Damage("unknown-shape", f"{', '.join(dropped) or '?'}: {why}", place, lost=False)
+        yield record, place
+
+    def _damaged(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        mended = _mend(line)
+        if mended is not None:
+            try:
+                record = self._decoder.decode(mended[0])
+            except (*_DAMAGE, RecursionError):
+                pass
+            else:
+                yield Damage(mended[1], why, place, lost=False)
+                yield record, place
+                return
+        pieces = list(self._salvage(line))
+        if not pieces:
+            yield Damage("torn" if torn else "not-json", why, place, lost=True)
+            return
+        kept = sum(end - start for start, end, _ in pieces)
+        yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", place, lost=False)
+        for start, end, record in pieces:
+            yield record, Place(place.line, place.offset + start, end - start)
+
+    def _salvage(self, line: bytes) -> Iterator[tuple[int, int, T]]:
+        """Find the intact records in a line that is none."""
+        # Latin-1 keeps one character a byte; the structure of JSON is ASCII, so the extents come out right.
+        text = line.decode("latin-1")
+        scan = json.JSONDecoder(strict=True).raw_decode
+        effort = _SALVAGE_EFFORT * len(line) + 10_000
+        position = 0
+        while effort > 0 and (match := _RECORD_START.search(line, position)):
+            start = match.start()
+            try:
+                value, end = scan(text, start)
+            except (json.JSONDecodeError, RecursionError) as error:
+                effort -= max(1, getattr(error, "pos", len(line)) - start)
+                position = start + 2
+                continue
+            position = end
+            if isinstance(value, dict) and self._is_record(value):
+                for item in self._line(line[start:end], Place(0, 0, 0), torn=False):
+                    if not isinstance(item, Damage):
+                        yield start, end, item[0]
+
+
+def _mend(line: bytes) -> tuple[bytes, str] | None:
+    """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record."""
+    stripped = line.strip(b"\0 \t\r\n")
+    if len(stripped) < len(line.strip(b" \t\r\n")):
+        return stripped, "nul-bytes"
+    mended = line
+    reason = None
+    # Node slices strings between surrogates and then writes the half as an escape.
+    if b"\\ud" in line or b"\\uD" in line:
+        mended = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
+        reason = "unpaired-surrogate" if mended != line else None
+    try:
+        mended.decode()
+    except UnicodeDecodeError:
+        mended = mended.decode("utf-8", "replace").encode()
+        reason = "invalid-utf8"
+    return (mended, reason) if reason else None
+
+
+def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
+    """A copy of a piece of JSON that does not hold on to its line, and is valid UTF-8.
+
+    msgspec does not look into what it passes over, so that bytes which are no UTF-8 can be in there.
+    """
+    data = bytes(raw)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return msgspec.Raw(data.decode("utf-8", "replace").encode())
+    return msgspec.Raw(data)
+
+
+def _json_kind(value: object) -> str:
+    return {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}.get(type(value), "a number")
+
+
+def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) -> Any:
+    """Build a Struct from an object some of whose fields have an unexpected type; those are left out."""
+    fields = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name not in value:
+            continue
+        inner = value[field.encode_name]
+        try:
+            fields[field.name] = _convert(inner, field.type)
+        except (msgspec.ValidationError, TypeError):
+            nested = _struct_in(field.type)
+            where = path + field.encode_name
+            if nested and isinstance(inner, dict):
+                fields[field.name] = _fit(inner, nested, dropped, where + ".")
+            elif nested and isinstance(inner, list) and _takes_list(field.type):
+                fields[field.name] = [_fit(x, nested, dropped, where + "[].") for x in inner if isinstance(x, dict)]
+            else:
+                dropped.append(where)
+    return kind(**fields)
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    if kind is msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(value))
+    return msgspec.json.decode(msgspec.json.encode(value), type=kind)
+
+
+def _struct_in(kind: Any) -> type[Any] | None:
+    """The Struct in an annotation like `list[Block] | str | None`."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    for part in getattr(kind, "__args__", ()):
+        if found := _struct_in(part):
+            return found
+    return None
+
+
+def _takes_list(kind: Any) -> bool:
+    return "list[" in str(kind)

@@ -1,0 +1,98 @@
+"""Logs that are one JSON document instead of lines: take the elements of its one long list apart.
+
+The agents that write such documents indent them by two, so that every element of the list begins and ends on lines
+of its own: even a torn document gives back all elements that are whole. A document in one line is decoded at once.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .decode import Damage, Place
+
+_ELEMENT = re.compile(rb"^    \{(?:$|.*\},?$)", re.MULTILINE)
+_ELEMENT_END = re.compile(rb"^    \},?$", re.MULTILINE)
+_SCALAR = re.compile(rb'^  "(\w+)": ("(?:[^"\\]|\\.)*"|-?\d+|true|false|null),?$', re.MULTILINE)
+
+
+class Element(NamedTuple):
+    """One object of the list."""
+
+    data: bytes
+    place: Place
+
+
+class Document(NamedTuple):
+    """A document taken apart."""
+
+    head: dict[str, Any]
+    """What stands beside the list."""
+    elements: list[Element]
+    damages: list[Damage]
+
+
+def take_apart(data: bytes, key: str) -> Document:
+    """Split a document into the objects of its list `key` and the rest."""
+    opening = re.search(rb'^  "' + key.encode() + rb'": \[', data, re.MULTILINE)
+    if opening is None:
+        return _whole(data, key)
+    elements, damages, end = _elements(data, opening.end())
+    outer = data[: opening.start()] + data[end:]
+    head = {name.decode(): msgspec.json.decode(value) for name, value in _SCALAR.findall(outer)}
+    session = re.search(rb'^  "session": (\{.*?^  \})', data[: opening.start()], re.MULTILINE | re.DOTALL)
+    if session is not None:
+        head["session"] = _decoded(session[1])
+    closing = re.compile(rb"^\}", re.MULTILINE).search(data, end)
+    leftover = data[closing.end() :].strip() if closing is not None else b""
+    if closing is None:
+        damages.append(_damage(data, len(data), "torn", "the document ends before its closing brace"))
+    elif leftover:
+        detail = f"{len(leftover)} bytes after the end of the document"
+        damages.append(_damage(data, closing.end(), "leftover", detail))
+    return Document(head, elements, damages)
+
+
+def _elements(data: bytes, start: int) -> tuple[list[Element], list[Damage], int]:
+    found: list[Element] = []
+    damages: list[Damage] = []
+    position, line, counted = start, 0, 0
+    listed = data.find(b"\n  ]", start)
+    while (begin := _ELEMENT.search(data, position)) is not None and (listed < 0 or begin.start() < listed):
+        offset = begin.start() + 4
+        end = begin if begin[0].rstrip(b",").endswith(b"}") else _ELEMENT_END.search(data, begin.end())
+        line += data.count(b"\n", counted, offset)
+        counted = offset
+        if end is None:
+            damages.append(Damage("torn", "an unfinished element", Place(line + 1, offset, len(data) - offset), lost=True))
+            return found, damages, len(data)
+        stop = end.end() - (1 if end[0].endswith(b",") else 0)
+        found.append(Element(data[offset:stop], Place(line + 1, offset, stop - offset)))
+        position = end.end()
+        if listed >= 0 and listed < position:
+            listed = data.find(b"\n  ]", position)
+    return found, damages, position
+
+
+def _whole(data: bytes, key: str) -> Document:
+    """A document of another layout: all or nothing."""
+    value = _decoded(data)
+    if not isinstance(value, dict):
+        return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")])
+    items = value.pop(key, None)
+    place = Place(1, 0, len(data))
+    elements = [Element(msgspec.json.encode(item), place) for item in items or () if isinstance(item, dict)]
+    return Document(value, elements, [])
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _damage(data: bytes, offset: int, reason: str, detail: str) -> Damage:
+    return Damage(reason, detail, Place(data.count(b"\n", 0, offset) + 1, offset, len(data) - offset), lost=False)

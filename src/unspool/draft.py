@@ -1,0 +1,396 @@
+"""What a reader builds while it goes through a log: the messages as columns of numbers, and the events it found.
+
+A draft is one session on its way to a record. It either keeps the messages, or forgets their text as soon as the
+events in it are found, so that a log of any size fits; a `Replay` then goes through the same log a second time and
+hands out the messages one by one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from . import model as m
+from .decode import Damage
+from .tree import (
+    COMMAND, CONTINUED, INHERITED, MODEL, NONE, PROMPT, QUEUED, STANDIN, STITCHED, UNANSWERED, USAGE_MOVED, find_cycles,
+)  # fmt: skip
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_NOTHING = msgspec.Raw(b"null")
+
+
+class Recent(Generic[K, V]):
+    """A dict that remembers at least the last `limit` keys and forgets the rest, to stay small on any log."""
+
+    __slots__ = ("_limit", "_new", "_old")
+
+    def __init__(self, limit: int = 1 << 16) -> None:
+        self._new: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+        self._limit = limit
+
+    def get(self, key: K) -> V | None:
+        """The value, or None when the key is unknown or forgotten."""
+        value = self._new.get(key)
+        return value if value is not None or not self._old else self._old.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Remember a value."""
+        if len(self._new) >= self._limit:
+            self._old, self._new = self._new, {}
+        self._new[key] = value
+
+
+class Call(NamedTuple):
+    """A tool call that waits for its result."""
+
+    message: int
+    name: str
+    raw_input: msgspec.Raw
+    timestamp: datetime | None
+
+
+class _Reply:
+    """A model response, which may be written as several messages."""
+
+    __slots__ = ("first", "last", "usage")
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.last = first
+        self.usage: m.Usage | None = None
+
+
+class Draft:
+    """One session while it is being read."""
+
+    def __init__(self, agent: str, id: str, kind: m.Kind = "main", *, keep: bool = True) -> None:
+        self.agent = agent
+        self.id = id
+        self.kind: m.Kind = kind
+        self.keep = keep
+        # what a list of sessions shows
+        self.files: list[m.LogFile] = []
+        self.versions: dict[str, None] = {}
+        self.models: dict[str, None] = {}
+        self.project: m.Project | None = None
+        self.git: m.Git | None = None
+        self.title: str | None = None
+        self.parent: str | None = None
+        self.archived = False
+        self.unanswered: m.Unanswered = "omitted"
+        self.live_status: m.Status | None = None
+        self.origin = m.Origin(kind="new")
+        # messages, as columns
+        self.messages: list[m.Message] = []
+        self.parents: array[int] = array("i")
+        self.flags: array[int] = array("H")
+        self.times: array[float] = array("d")
+        # what later lines told of earlier messages
+        self.authors: dict[int, m.Author] = {}
+        self.outcomes: dict[int, dict[str, m.Outcome]] = {}
+        self.usages: dict[int, m.Usage] = {}
+        self.finals: dict[int, int] = {}
+        # events
+        self.boundaries: list[m.Boundary] = []
+        self.inherited_boundaries: list[m.Boundary] = []
+        self.clears: list[m.ContextClear] = []
+        self.interruptions: list[m.Interruption] = []
+        self.rejections: list[m.Rejection] = []
+        self.rollbacks: list[m.Rollback] = []
+        self.failures: list[m.Failure] = []
+        self.orphans: list[m.Orphan] = []
+        self.subagents: list[m.Subagent] = []
+        self.resumes: list[m.Resume] = []
+        self.problems: list[m.Problem] = []
+        # the end of the conversation, and why each dead line was left
+        self.tip: int | None = None
+        self.tip_rule = "last message"
+        self.branch_reasons: dict[int, m.BranchReason] = {}
+        # while reading
+        self.open_calls: dict[str, Call] = {}
+        self._open_in: dict[int, int] = {}
+        self._calls: Recent[str, Call] = Recent()
+        self._ids: Recent[str, int] = Recent()
+        self._hashes: array[int] = array("q")
+        self._waiting: list[tuple[int, str, m.Source]] = []
+        self._replies: Recent[str, _Reply] = Recent(1 << 12)
+        self._total = [0, 0, 0, 0, 0]
+        self._usage_known = 0
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def __bool__(self) -> bool:
+        return True
+
+    # --- messages ---
+
+    def add(
+        self,
+        role: m.Role,
+        author: m.Author,
+        blocks: list[m.Block],
+        source: m.Source,
+        id: str | None = None,
+        parent: int = NONE,
+        timestamp: datetime | None = None,
+        model: str | None = None,
+        reply: str | None = None,
+        usage: m.Usage | None = None,
+        inherited: bool = False,
+        queued: bool = False,
+    ) -> int:
+        """Add a message; returns its index. `reply` is the agent's id of the model response it belongs to."""
+        index = len(self.parents)
+        flag = INHERITED if inherited else 0
+        first = None
+        if author == "human":
+            if role == "user":
+                flag |= PROMPT | QUEUED if queued else PROMPT
+                if blocks and type(blocks[0]) is m.Attachment:
+                    flag |= COMMAND
+        elif role == "assistant" and author == "harness":
+            flag |= STANDIN
+        elif author == "model" and role == "assistant":
+            flag |= MODEL
+            first = index
+            if reply is not None:
+                first = self._continue_reply(reply, index, usage, inherited)
+                if first != index:
+                    flag |= CONTINUED
+            elif usage is not None:
+                self._count(usage, 1, inherited)
+            if model is not None and model not in self.models:
+                self.models[model] = None
+            for block in blocks:
+                if type(block) is m.ToolCall:
+                    self.open_calls[block.id] = Call(index, block.name, block.raw_input, timestamp)
+                    self._open_in[index] = self._open_in.get(index, 0) + 1
+                    flag |= UNANSWERED
+        self.parents.append(parent)
+        self.flags.append(flag)
+        self.times.append(timestamp.timestamp() if timestamp is not None else 0.0)
+        if id is None:
+            self._hashes.append(0)
+        else:
+            self._hashes.append(hash(id))
+            self._ids.put(id, index)
+        if self.keep:
+            above = parent if parent >= 0 else None
+            self._store(
+                m.Message(
+                    index, role, author, blocks, source, 0, "live",
+                    id, above, "recorded", timestamp, model, first, usage, queued, inherited,
+                )
+            )  # fmt: skip
+        return index
+
+    def _store(self, message: m.Message) -> None:
+        self.messages.append(message)
+
+    def _continue_reply(self, key: str, index: int, usage: m.Usage | None, inherited: bool) -> int:
+        reply = self._replies.get(key)
+        if reply is None:
+            reply = _Reply(index)
+            self._replies.put(key, reply)
+        else:
+            if reply.usage is not None:
+                self._count(reply.usage, -1, inherited)
+                self.flags[reply.last] |= USAGE_MOVED
+                if self.messages:
+                    self.messages[reply.last].usage = None
+            reply.last = index
+        reply.usage = usage
+        if usage is not None:
+            self._count(usage, 1, inherited)
+        return reply.first
+
+    def replace(self, index: int, blocks: list[m.Block], line: int, usage: m.Usage | None = None) -> None:
+        """The log said a message again, with more in it: the last word counts."""
+        self.finals[index] = line
+        if self.messages:
+            _say_again(self.messages[index], blocks, usage)
+
+    def set_author(self, index: int, author: m.Author) -> None:
+        """A later line told who wrote a message."""
+        self.authors[index] = author
+        self.flags[index] = self.flags[index] | PROMPT if author == "human" else self.flags[index] & ~PROMPT
+        if self.messages:
+            self.messages[index].author = author
+
+    def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
+        """A later line told how a call really ended."""
+        self.outcomes.setdefault(index, {})[call_id] = outcome
+        if self.messages:
+            _apply_outcome(self.messages[index], call_id, outcome)
+
+    def set_usage(self, index: int, usage: m.Usage) -> None:
+        """A later line told what a response cost."""
+        self._count(usage, 1, bool(self.flags[index] & INHERITED))
+        self.usages[index] = usage
+        if self.messages:
+            self.messages[index].usage = usage
+
+    def add_usage(self, usage: m.Usage) -> None:
+        """Tokens that belong to the session but to none of its messages."""
+        self._count(usage, 1, inherited=False)
+
+    def _count(self, usage: m.Usage, sign: int, inherited: bool) -> None:
+        if inherited:
+            return
+        values = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
+        for place, value in enumerate(values):
+            if value is not None:
+                self._total[place] += sign * value
+                self._usage_known |= 1 << place
+
+    @property
+    def usage(self) -> m.Usage:
+        """The sum over all responses, each counted once."""
+        return m.Usage(*(value if self._usage_known & 1 << place else None for place, value in enumerate(self._total)))
+
+    # --- tool calls ---
+
+    def close_call(self, call_id: str) -> Call | None:
+        """A result arrived: the call it answers, if the log has it. Its input is known the first time only."""
+        call = self.open_calls.pop(call_id, None)
+        if call is None:
+            return self._calls.get(call_id)
+        self._calls.put(call_id, call._replace(raw_input=_NOTHING))
+        left = self._open_in[call.message] - 1
+        self._open_in[call.message] = left
+        if not left:
+            del self._open_in[call.message]
+            self.flags[call.message] &= ~UNANSWERED
+        return call
+
+    def find_call(self, call_id: str) -> Call | None:
+        """A call by its id, answered or not."""
+        return self.open_calls.get(call_id) or self._calls.get(call_id)
+
+    # --- places ---
+
+    def find(self, id: str | None) -> int | None:
+        """Index of the latest message with this id."""
+        return self._ids.get(id) if id is not None else None
+
+    def alias(self, id: str, index: int) -> None:
+        """Another id for a message: of a record that links the chain but says nothing."""
+        self._ids.put(id, index)
+
+    def wait_for(self, index: int, parent_id: str, source: m.Source) -> None:
+        """The parent of a message is not known (yet)."""
+        self._waiting.append((index, parent_id, source))
+
+    def damage(self, file: int, damage: Damage) -> None:
+        """Tell of a line that is not simply a record."""
+        source = m.Source(file, *damage.place)
+        self.problems.append(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
+        self.files[file].damaged += damage.lost or damage.reason == "salvaged"
+
+    # --- after the last line ---
+
+    def settle(self) -> None:
+        """Find the parents that were not known, and make sure that every chain ends."""
+        if not self._waiting:
+            return
+        sources = {index: source for index, _, source in self._waiting}
+        places = self._places({id for _, id, _ in self._waiting})
+        for index, id, source in self._waiting:
+            candidates = [place for place in places.get(id, ()) if place != index]
+            parent = max((place for place in candidates if place < index), default=None)
+            if parent is None:
+                parent = min(candidates, default=None)
+            if parent is None:
+                self._stitch(index, source, "missing-parent", f"its parent {id} is not in the log")
+            else:
+                self.parents[index] = parent
+        for index in find_cycles(self.parents, sources):
+            self._stitch(index, sources.get(index), "cycle", "its parents form a ring")
+        self._waiting.clear()
+        for message in self.messages:
+            if message.index in sources:
+                parent = self.parents[message.index]
+                message.parent_index = parent if parent >= 0 else None
+
+    def _places(self, ids: set[str]) -> dict[str, list[int]]:
+        """Where messages with these ids stand: also those that are too old to be remembered."""
+        wanted = {hash(id): id for id in ids}
+        places: dict[str, list[int]] = {}
+        for index, hashed in enumerate(self._hashes):
+            if hashed in wanted:
+                places.setdefault(wanted[hashed], []).append(index)
+        return places
+
+    def _stitch(self, index: int, source: m.Source | None, reason: str, detail: str) -> None:
+        self.parents[index] = index - 1
+        self.flags[index] |= STITCHED
+        self.problems.append(m.Problem(reason=reason, detail=f"message {index}: {detail}", source=source))
+        if self.messages:
+            self.messages[index].link = "stitched"
+
+    def complete(self, message: m.Message) -> None:
+        """Bring a message to what the whole log knows of it."""
+        index = message.index
+        parent = self.parents[index]
+        message.parent_index = parent if parent >= 0 else None
+        if self.flags[index] & STITCHED:
+            message.link = "stitched"
+        if index in self.authors:
+            message.author = self.authors[index]
+        if self.flags[index] & USAGE_MOVED:
+            message.usage = None
+        elif index in self.usages:
+            message.usage = self.usages[index]
+        for call_id, outcome in self.outcomes.get(index, {}).items():
+            _apply_outcome(message, call_id, outcome)
+
+
+def _apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:
+    for block in message.blocks:
+        if type(block) is m.ToolResult and block.call_id == call_id:
+            block.outcome = outcome
+
+
+def _say_again(message: m.Message, blocks: list[m.Block], usage: m.Usage | None) -> None:
+    message.blocks = blocks
+    if usage is not None:
+        message.usage = usage
+
+
+class Replay(Draft):
+    """The second pass over a log: hands on each message in order, as soon as its last word is known."""
+
+    def __init__(self, first: Draft, hand_on: Callable[[m.Message], None]) -> None:
+        super().__init__(first.agent, first.id, first.kind, keep=True)
+        self._last_lines = first.finals
+        self._hand_on = hand_on
+        self._held: deque[m.Message] = deque()
+
+    def _store(self, message: m.Message) -> None:
+        self._held.append(message)
+        self._release()
+
+    def replace(self, index: int, blocks: list[m.Block], line: int, usage: m.Usage | None = None) -> None:
+        """Take the last word, and let go of what waited for it."""
+        self.finals[index] = line
+        if self._held and self._held[0].index <= index:
+            _say_again(self._held[index - self._held[0].index], blocks, usage)
+            self._release()
+
+    def _release(self) -> None:
+        held = self._held
+        while held:
+            index = held[0].index
+            if self._last_lines.get(index, 0) > self.finals.get(index, 0):
+                return
+            self._hand_on(held.popleft())

@@ -1,0 +1,159 @@
+"""Finding and reading sessions: in home directories, folders and single files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from . import model as m
+from .agents import AGENTS, Home, Peek, SessionRef
+from .assemble import Outline, TipRule
+from .draft import Draft, Replay
+from .errors import AmbiguousError, NotFoundError
+from .record import Session
+from .stream import StreamLine, lines_around
+
+_HEAD = 1 << 14
+
+
+class Library:
+    """The sessions of some homes. It remembers what it has looked up, so a long-lived program makes a new one."""
+
+    def __init__(self, *places: str | Path, environ: Mapping[str, str] | None = None) -> None:
+        """`places` are home directories, agents' folders, other folders or files; without any, the user's own home."""
+        self._homes: dict[tuple[str, Path], Home] = {}
+        self._files: list[SessionRef] = []
+        if not places:
+            self._add_default(os.environ if environ is None else environ)
+        for place in places:
+            self._add_place(Path(place).expanduser())
+
+    # --- places ---
+
+    def _add_default(self, environ: Mapping[str, str]) -> None:
+        for agent in AGENTS.values():
+            info = agent.info
+            named = environ.get(info.variable)
+            root = Path(named).expanduser() if named else Path.home() / info.folder
+            self._open(info.name, root / info.folder if named and info.variable_is_home else root)
+
+    def _add_place(self, place: Path) -> None:
+        if place.is_file():
+            self._files.append(self.ref_of(place))
+            return
+        if not place.is_dir():
+            raise NotFoundError(f"{place}: no such file or directory")
+        found = False
+        for agent in AGENTS.values():
+            root = place / agent.info.folder
+            if root.is_dir():
+                found = bool(self._open(agent.info.name, root))
+            elif place.name == agent.info.folder or agent.has_layout(place):
+                found = bool(self._open(agent.info.name, place))
+        if not found:
+            self._files += self._loose(place)
+
+    def _open(self, name: str, root: Path) -> Home:
+        key = name, root
+        if key not in self._homes:
+            self._homes[key] = AGENTS[name].open(root)
+        return self._homes[key]
+
+    def _loose(self, folder: Path) -> list[SessionRef]:
+        """Session files in a folder that has no agent's layout, such as an export or a copy."""
+        found = []
+        for parent, folders, names in os.walk(folder):
+            folders.sort()
+            for name in sorted(names):
+                path = Path(parent, name)
+                if path.suffix in (".jsonl", ".json", ".zst") and (ref := self._recognise(path)) is not None:
+                    found.append(ref)
+        return found
+
+    def ref_of(self, path: Path) -> SessionRef:
+        """The session a file holds, wherever it lies."""
+        path = path.absolute()
+        if not path.is_file():
+            raise NotFoundError(f"{path}: no such file")
+        ref = self._recognise(path)
+        if ref is None:
+            names = ", ".join(agent.info.title for agent in AGENTS.values())
+            raise NotFoundError(f"{path}: not a session file of {names}")
+        return ref
+
+    def _recognise(self, path: Path) -> SessionRef | None:
+        try:
+            with open(path, "rb") as file:
+                head = file.read(_HEAD)
+        except OSError:
+            return None
+        for agent in AGENTS.values():
+            if agent.owns(path, head):
+                return self._open(agent.info.name, agent.root_of(path)).ref(path)
+        return None
+
+    # --- sessions ---
+
+    def refs(self) -> Iterator[SessionRef]:
+        """All sessions, each once; what holds no conversation is none."""
+        for ref in self._files:
+            yield ref
+        named = {(ref.agent, ref.root) for ref in self._files}
+        for key, home in self._homes.items():
+            if key not in named:
+                yield from home.refs()
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """What the first lines of a session tell."""
+        return self._home(ref).peek(ref)
+
+    def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
+        """Read a whole session."""
+        return next(self.load_all(ref, tip))
+
+    def load_all(self, ref: SessionRef, tip: TipRule = "agent") -> Iterator[Session]:
+        """A session and the sub-agents that stand in the same file."""
+        drafts = self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind))
+        for draft in drafts:
+            yield Outline(draft, tip if draft is drafts[0] else "agent").session()
+
+    def stream(self, ref: SessionRef, tip: TipRule = "agent") -> Iterator[StreamLine]:
+        """The same in small pieces, with little memory however long the session is: the log is read twice."""
+        home = self._home(ref)
+        drafts = home.read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False))
+        for draft in drafts:
+            outline = Outline(draft, tip if draft is drafts[0] else "agent")
+            yield from lines_around(outline.header([]), self._replay(home, ref, outline))
+
+    def _replay(self, home: Home, ref: SessionRef, outline: Outline) -> Iterator[m.Message]:
+        raise NotImplementedError
+
+    def _home(self, ref: SessionRef) -> Home:
+        return self._open(ref.agent, ref.root)
+
+    # --- names ---
+
+    def find(self, name: str) -> SessionRef:
+        """A session by path, id, unique beginning of an id, or `latest`."""
+        if os.sep in name or name.endswith((".jsonl", ".json", ".zst")):
+            path = Path(name).expanduser()
+            if path.exists():
+                return self.ref_of(path)
+        refs = list(self.refs())
+        if name == "latest":
+            return self._latest(refs)
+        fits = [ref for ref in refs if name in (ref.id, ref.id.rsplit("/", 1)[-1])]
+        fits = fits or [ref for ref in refs if ref.id.startswith(name) or ref.id.rsplit("/", 1)[-1].startswith(name)]
+        if len(fits) == 1:
+            return fits[0]
+        if not fits:
+            raise NotFoundError(f"no session {name!r} among {len(refs)}; `unspool ls` lists them")
+        shown = ", ".join(ref.id for ref in fits[:5])
+        raise AmbiguousError(f"{name!r} fits {len(fits)} sessions: {shown}{', …' if len(fits) > 5 else ''}")
+
+    def _latest(self, refs: Iterable[SessionRef]) -> SessionRef:
+        mains = [ref for ref in refs if ref.kind == "main"]
+        if not mains:
+            raise NotFoundError("there are no sessions yet")
+        return max(mains, key=lambda ref: ref.path.stat().st_mtime)

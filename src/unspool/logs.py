@@ -1,0 +1,110 @@
+"""Opening log files: plain or compressed, growing, vanishing, unreadable. The only code that reads their bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import zstandard
+
+from . import model as m
+from .decode import Batch, Damage, Place, RecordDecoder
+from .lines import BLOCK_SIZE, Block, iter_blocks
+
+T = TypeVar("T")
+
+
+def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: int | None = None) -> Iterator[Batch[T]]:
+    """Decode a log, block by block, as far as it reached when it was opened.
+
+    What cannot be read is a damage in the last batch, never an exception; `log` is brought up to date on the way.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            read = _unpacked(file.read) if path.suffix == ".zst" else _bounded(file.read, size)
+            if limit is not None:
+                read = _bounded(read, limit)
+            for block in iter_blocks(read):
+                batch = decoder.batch(block)
+                log.size = block.offset + len(block.data)
+                log.lines += batch.lines
+                yield batch
+    except (OSError, zstandard.ZstdError) as error:
+        yield _broken(log, error)
+
+
+def read_start(path: Path, size: int) -> Block | None:
+    """The whole lines among the first bytes of a log; None when there are none or it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+            data = read(size)
+            while data and b"\n" not in data and len(data) < (1 << 26):
+                more = read(size)
+                if not more:
+                    return Block(data, 1, 0)
+                data += more
+    except (OSError, zstandard.ZstdError):
+        return None
+    end = data.rfind(b"\n") + 1
+    return Block(data[:end] or data, 1, 0) if data else None
+
+
+def read_end(path: Path, size: int) -> Block | None:
+    """The whole lines among the last bytes of a log; their numbers and offsets mean nothing."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
+            file.seek(max(0, length - size))
+            data = file.read(size)
+    except OSError:
+        return None
+    start = data.find(b"\n") + 1 if length > size else 0
+    return Block(data[start:], 1, 0) if data[start:] else None
+
+
+def read_whole(path: Path) -> bytes | None:
+    """A small file; None when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:
+    """Stop after so many bytes: what is appended meanwhile belongs to the next reading."""
+    left = limit
+
+    def read_some(size: int) -> bytes:
+        nonlocal left
+        data = read(min(size, left)) if left > 0 else b""
+        left -= len(data)
+        return data
+
+    return read_some
+
+
+def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    pending = b""
+    decompress = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+
+    def read_some(size: int) -> bytes:
+        nonlocal pending
+        while not pending:
+            packed = read(BLOCK_SIZE)
+            if not packed:
+                return b""
+            pending = decompress.decompress(packed)
+        data, pending = pending[:size], pending[size:]
+        return data
+
+    return read_some
+
+
+def _broken(log: m.LogFile, error: Exception) -> Batch[T]:
+    reason = "unreadable" if isinstance(error, OSError) else "broken-compression"
+    detail = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return Batch([], (), (), (), [Damage(reason, detail, Place(0, log.size, 0), lost=False)], 0)

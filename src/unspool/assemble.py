@@ -13,7 +13,7 @@ from .contexts import ContextMap
 from .draft import Draft
 from .errors import NotFoundError
 from .record import Session
-from .tree import COMMAND, INHERITED, MODEL, PROMPT, STANDIN, UNANSWERED, Line, Tree
+from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, Line, Tree
 
 E = TypeVar("E")
 
@@ -27,10 +27,10 @@ class Outline:
     def __init__(self, draft: Draft, tip: TipRule = "agent") -> None:
         draft.settle()
         self.draft = draft
-        self.tree = Tree(draft.parents, draft.flags)
-        self.tip, self.tip_rule = _choose_tip(draft, self.tree, tip)
-        self.branch, lines = self.tree.lay_out(self._end())
-        self._members = self._list_members() if lines else {}
+        self.tip, self.tip_rule = _choose_tip(draft, tip)
+        self.tree = Tree(draft.parents, draft.flags, NONE if self.tip is None else self.tip)
+        self.branch, lines = self.tree.lay_out()
+        self._members = self._list_members()
         self.branches = [self._branch(number, line) for number, line in enumerate(lines, 1)]
         self._find_rewinds()
         self._find_abandoned()
@@ -48,26 +48,19 @@ class Outline:
     def complete(self, message: m.Message) -> None:
         """Give a message its place in the whole."""
         index = message.index
-        branch = self.branch[index]
-        if branch:
-            message.branch = branch
-            message.context = self._dead[branch]
+        if index in self.branch:
+            message.branch = self.branch[index]
+            message.context = self._dead[message.branch]
         elif index in self._gone:
             message.context = self._gone[index]
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every message is live and on the active path."""
-        return not self.branches and not self._gone
 
     # --- the record ---
 
     def session(self) -> Session:
         """The record of a draft that kept its messages."""
         messages = self.draft.messages
-        if not self.is_plain:
-            for message in messages:
-                self.complete(message)
+        for index in (*self.branch, *self._gone):
+            self.complete(messages[index])
         return self.header(messages)
 
     def header(self, messages: list[m.Message]) -> Session:
@@ -91,6 +84,7 @@ class Outline:
 
     def _info(self) -> m.SessionInfo:
         draft = self.draft
+        started_at, ended_at = self._span()
         return m.SessionInfo(
             id=draft.id,
             agent=draft.agent,
@@ -98,8 +92,8 @@ class Outline:
             versions=list(draft.versions),
             project=draft.project,
             title=draft.title,
-            started_at=_instant(min((time for time in draft.times if time), default=0.0)),
-            ended_at=_instant(max(draft.times, default=0.0)),
+            started_at=started_at,
+            ended_at=ended_at,
             models=list(draft.models),
             origin=draft.origin,
             status=self._status(),
@@ -113,22 +107,28 @@ class Outline:
             unanswered=draft.unanswered,
         )
 
+    def _span(self) -> tuple[datetime | None, datetime | None]:
+        """The first and the last time in the log, whatever the order of its lines."""
+        if self.draft.messages:
+            times = [message.timestamp for message in self.draft.messages if message.timestamp is not None]
+            return (min(times), max(times)) if times else (None, None)
+        first = min((time for time in self.draft.times if time), default=0.0)
+        return _instant(first), _instant(max(self.draft.times, default=0.0))
+
     def _status(self) -> m.Status:
         draft = self.draft
         if draft.live_status is not None:
             return draft.live_status
-        turns = [index for index in self.tree.path(self._end()) if draft.flags[index] & (PROMPT | MODEL)]
-        if not turns:
+        last = self.tree.tip
+        while last >= 0 and not draft.flags[last] & (PROMPT | MODEL):
+            last = draft.parents[last]
+        if last < 0:
             return "empty"
-        last = turns[0]
         if any((i.message_index or 0) >= last and i.type == "user" for i in draft.interruptions):
             return "interrupted"
         if draft.flags[last] & (PROMPT | UNANSWERED):
             return "killed"
         return "complete"
-
-    def _end(self) -> int:
-        return -1 if self.tip is None else self.tip
 
     # --- branches ---
 
@@ -145,9 +145,8 @@ class Outline:
 
     def _list_members(self) -> dict[int, list[int]]:
         members: dict[int, list[int]] = {}
-        for index, branch in enumerate(self.branch):
-            if branch:
-                members.setdefault(branch, []).append(index)
+        for index in sorted(self.branch):
+            members.setdefault(self.branch[index], []).append(index)
         return members
 
     def _reason(self, members: list[int]) -> m.BranchReason:
@@ -221,8 +220,8 @@ class Outline:
             return {}
         live = set(self._contexts.upto(self.tip).indices)
         gone: dict[int, m.ContextState] = {}
-        for index, branch in enumerate(self.branch):
-            if branch == 0 and index not in live:
+        for index in range(len(self.tree)):
+            if index not in live and index not in self.branch:
                 gone[index] = (
                     "cleared" if index <= last_clear else "compacted" if index < last_boundary else "abandoned"
                 )
@@ -248,9 +247,10 @@ class Outline:
             )
 
 
-def _choose_tip(draft: Draft, tree: Tree, rule: TipRule) -> tuple[int | None, str]:
+def _choose_tip(draft: Draft, rule: TipRule) -> tuple[int | None, str]:
     if not len(draft):
         return None, "no messages"
+    tree = Tree(draft.parents, draft.flags, NONE)
     if rule == "agent":
         return (draft.tip if draft.tip is not None else len(draft) - 1), draft.tip_rule
     if rule == "newest":

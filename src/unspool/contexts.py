@@ -54,7 +54,9 @@ class ContextMap:
         boundary = None
         while index >= 0 and not self._cleared(index, below):
             found.add(index)
-            found.update(side for side in self._tree.sides(index) if side < limit)
+            for side in self._tree.sides(index):
+                if side < limit:
+                    found.add(side)
             lost.update(self._lost.get(index, ()))
             boundary = self._boundaries.get(index)
             if boundary is not None or flags[index] & STITCHED:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -29,7 +28,6 @@ _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
 """How many times the length of a damaged line may be scanned for records, so that no line takes for ever."""
 
-_first_byte = itemgetter(0)
 _generic = msgspec.json.Decoder()
 
 
@@ -55,12 +53,21 @@ class Batch(NamedTuple, Generic[T]):
     """Records in file order, with where each of them stands."""
 
     records: list[T]
-    numbers: Any
-    offsets: Any
-    lengths: Any
+    places: list[Place] | None
+    """Of each record; None when the records are simply the lines of the block."""
+    block: Block
     damages: list[Damage]
     lines: int
     """Lines that are not blank."""
+
+    def rows(self) -> Iterator[tuple[T, int, int, int]]:
+        """Each record with its line number, offset and length."""
+        if self.places is not None:
+            return ((record, *place) for record, place in zip(self.records, self.places, strict=True))
+        number, base, starts = self.block.number, self.block.offset, self.block.starts
+        offsets = [base + start for start in starts] if base else starts
+        lengths = [end - start - 1 for start, end in zip(starts, starts[1:], strict=False)]
+        return zip(self.records, range(number, number + len(lengths)), offsets, lengths, strict=False)
 
 
 class RecordDecoder(Generic[T]):
@@ -73,38 +80,36 @@ class RecordDecoder(Generic[T]):
 
     def batch(self, block: Block) -> Batch[T]:
         """Decode a block of lines."""
-        lines = block.lines()
-        count = len(lines)
+        data, starts = block.data, block.starts
+        count = len(starts) - 1
         try:
             # Lines that all begin with a brace hold no blank one, so that a glued pair cannot hide behind a gap.
-            if bytes(map(_first_byte, lines)) == b"{" * count:
-                records = self._decoder.decode_lines(block.data)
+            if bytes(map(data.__getitem__, starts[:-1])) == b"{" * count:
+                records = self._decoder.decode_lines(data)
                 if len(records) == count:
-                    numbers = range(block.number, block.number + count)
-                    return Batch(records, numbers, block.offsets(lines), list(map(len, lines)), [], count)
+                    return Batch(records, None, block, [], count)
         except (*_DAMAGE, IndexError, RecursionError):
             pass
-        return self._by_line(block, lines)
+        return self._by_line(block)
 
-    def _by_line(self, block: Block, lines: list[bytes]) -> Batch[T]:
+    def _by_line(self, block: Block) -> Batch[T]:
         records: list[T] = []
         places: list[Place] = []
         damages: list[Damage] = []
         filled = 0
-        unfinished = len(lines) - 1 if not block.data.endswith(b"\n") else -1
-        for position, (line, offset) in enumerate(zip(lines, block.offsets(lines), strict=True)):
+        last = len(block.starts) - 2 if not block.data.endswith(b"\n") else -1
+        for position, line in enumerate(block.lines()):
             if not line.strip():
                 continue
             filled += 1
-            place = Place(block.number + position, offset, len(line))
-            for item in self._line(line, place, torn=position == unfinished):
+            place = Place(block.number + position, block.offset + block.starts[position], len(line))
+            for item in self._line(line, place, torn=position == last):
                 if isinstance(item, Damage):
                     damages.append(item)
                 else:
                     records.append(item[0])
                     places.append(item[1])
-        numbers, offsets, lengths = zip(*places, strict=True) if places else ((), (), ())
-        return Batch(records, numbers, offsets, lengths, damages, filled)
+        return Batch(records, places, block, damages, filled)
 
     def _line(self, line: bytes, place: Place, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
         try:

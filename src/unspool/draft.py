@@ -30,23 +30,27 @@ _NOTHING = msgspec.Raw(b"null")
 class Recent(Generic[K, V]):
     """A dict that remembers at least the last `limit` keys and forgets the rest, to stay small on any log."""
 
-    __slots__ = ("_limit", "_new", "_old")
+    __slots__ = ("limit", "new", "old")
 
     def __init__(self, limit: int = 1 << 16) -> None:
-        self._new: dict[K, V] = {}
-        self._old: dict[K, V] = {}
-        self._limit = limit
+        self.new: dict[K, V] = {}
+        self.old: dict[K, V] = {}
+        self.limit = limit
 
     def get(self, key: K) -> V | None:
         """The value, or None when the key is unknown or forgotten."""
-        value = self._new.get(key)
-        return value if value is not None or not self._old else self._old.get(key)
+        value = self.new.get(key)
+        return value if value is not None or not self.old else self.old.get(key)
 
     def put(self, key: K, value: V) -> None:
         """Remember a value."""
-        if len(self._new) >= self._limit:
-            self._old, self._new = self._new, {}
-        self._new[key] = value
+        if len(self.new) >= self.limit:
+            self.rotate()
+        self.new[key] = value
+
+    def rotate(self) -> None:
+        """Make room: what was old is forgotten, what was new is old."""
+        self.old, self.new = self.new, {}
 
 
 class Call(NamedTuple):
@@ -61,9 +65,10 @@ class Call(NamedTuple):
 class _Reply:
     """A model response, which may be written as several messages."""
 
-    __slots__ = ("first", "last", "usage")
+    __slots__ = ("first", "key", "last", "usage")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, key: str, first: int) -> None:
+        self.key = key
         self.first = first
         self.last = first
         self.usage: m.Usage | None = None
@@ -91,9 +96,10 @@ class Draft:
         self.origin = m.Origin(kind="new")
         # messages, as columns
         self.messages: list[m.Message] = []
+        self._store: Callable[[m.Message], None] = self.messages.append
         self.parents: array[int] = array("i")
         self.flags: array[int] = array("H")
-        self.times: array[float] = array("d")
+        self._times: array[float] = array("d")
         # what later lines told of earlier messages
         self.authors: dict[int, m.Author] = {}
         self.outcomes: dict[int, dict[str, m.Outcome]] = {}
@@ -119,18 +125,27 @@ class Draft:
         self.open_calls: dict[str, Call] = {}
         self._open_in: dict[int, int] = {}
         self._calls: Recent[str, Call] = Recent()
-        self._ids: Recent[str, int] = Recent()
+        self.recent: Recent[str, int] = Recent()
+        """Latest message with each id."""
         self._hashes: array[int] = array("q")
         self._waiting: list[tuple[int, str, m.Source]] = []
         self._replies: Recent[str, _Reply] = Recent(1 << 12)
-        self._total = [0, 0, 0, 0, 0]
-        self._usage_known = 0
+        self._reply = _Reply("", NONE)
+        self._total: list[int | None] = [None] * 5
 
     def __len__(self) -> int:
         return len(self.parents)
 
     def __bool__(self) -> bool:
         return True
+
+    @property
+    def times(self) -> array[float]:
+        """When each message was written, in seconds; 0.0 where that is not known."""
+        if self.keep and len(self._times) < len(self.messages):
+            later = self.messages[len(self._times) :]
+            self._times.extend(_seconds(message.timestamp) for message in later)
+        return self._times
 
     # --- messages ---
 
@@ -140,79 +155,113 @@ class Draft:
         author: m.Author,
         blocks: list[m.Block],
         source: m.Source,
-        id: str | None = None,
-        parent: int = NONE,
-        timestamp: datetime | None = None,
-        model: str | None = None,
-        reply: str | None = None,
-        usage: m.Usage | None = None,
+        id: str | None,
+        parent: int,
+        timestamp: datetime | None,
         inherited: bool = False,
         queued: bool = False,
     ) -> int:
-        """Add a message; returns its index. `reply` is the agent's id of the model response it belongs to."""
-        index = len(self.parents)
-        flag = INHERITED if inherited else 0
-        first = None
+        """Add a message that is not the model's; returns its index."""
+        flag = 0
         if author == "human":
             if role == "user":
-                flag |= PROMPT | QUEUED if queued else PROMPT
+                flag = PROMPT | QUEUED if queued else PROMPT
                 if blocks and type(blocks[0]) is m.Attachment:
                     flag |= COMMAND
-        elif role == "assistant" and author == "harness":
-            flag |= STANDIN
-        elif author == "model" and role == "assistant":
-            flag |= MODEL
-            first = index
-            if reply is not None:
-                first = self._continue_reply(reply, index, usage, inherited)
-                if first != index:
-                    flag |= CONTINUED
-            elif usage is not None:
-                self._count(usage, 1, inherited)
-            if model is not None and model not in self.models:
-                self.models[model] = None
-            for block in blocks:
-                if type(block) is m.ToolCall:
-                    self.open_calls[block.id] = Call(index, block.name, block.raw_input, timestamp)
-                    self._open_in[index] = self._open_in.get(index, 0) + 1
-                    flag |= UNANSWERED
+        elif role == "assistant":
+            flag = STANDIN
+        index = len(self.parents)
         self.parents.append(parent)
-        self.flags.append(flag)
-        self.times.append(timestamp.timestamp() if timestamp is not None else 0.0)
-        if id is None:
-            self._hashes.append(0)
-        else:
-            self._hashes.append(hash(id))
-            self._ids.put(id, index)
+        self.flags.append(flag | INHERITED if inherited else flag)
+        if id is not None:
+            recent = self.recent
+            if len(recent.new) >= recent.limit:
+                recent.rotate()
+            recent.new[id] = index
         if self.keep:
-            above = parent if parent >= 0 else None
-            self._store(
-                m.Message(
-                    index, role, author, blocks, source, 0, "live",
-                    id, above, "recorded", timestamp, model, first, usage, queued, inherited,
-                )
-            )  # fmt: skip
+            message = m.Message(index, role, author, blocks, source, id, parent if parent >= 0 else None, timestamp)
+            if inherited or queued:
+                message.inherited, message.queued = inherited, queued
+            self._store(message)
+        else:
+            self._times.append(_seconds(timestamp))
+            self._hashes.append(hash(id) if id is not None else 0)
         return index
 
-    def _store(self, message: m.Message) -> None:
-        self.messages.append(message)
+    def add_reply(
+        self,
+        blocks: list[m.Block],
+        source: m.Source,
+        id: str | None,
+        parent: int,
+        timestamp: datetime | None,
+        model: str | None,
+        reply: str,
+        usage: m.Usage | None = None,
+        inherited: bool = False,
+    ) -> int:
+        """Add something the model said; `reply` is the agent's id of the response it is a piece of."""
+        index = len(self.parents)
+        flag = MODEL
+        if reply == self._reply.key:
+            piece_of = self._reply
+        else:
+            piece_of = self._begin_reply(reply, index)
+            if model is not None and model not in self.models:
+                self.models[model] = None
+        if piece_of.first != index:
+            flag |= CONTINUED
+            self._move_usage(piece_of, usage, inherited)
+            piece_of.last = index
+        elif usage is not None:
+            self._count(usage, 1, inherited)
+        piece_of.usage = usage
+        for block in blocks:
+            if type(block) is m.ToolCall:
+                self.open_calls[block.id] = Call(index, block.name, block.raw_input, timestamp)
+                self._open_in[index] = self._open_in.get(index, 0) + 1
+                flag |= UNANSWERED
+        self.parents.append(parent)
+        self.flags.append(flag | INHERITED if inherited else flag)
+        if id is not None:
+            recent = self.recent
+            if len(recent.new) >= recent.limit:
+                recent.rotate()
+            recent.new[id] = index
+        if self.keep:
+            above = parent if parent >= 0 else None
+            message = m.Message(
+                index, "assistant", "model", blocks, source, id, above, timestamp, model, piece_of.first, usage
+            )
+            if inherited:
+                message.inherited = True
+            self._store(message)
+        else:
+            self._times.append(_seconds(timestamp))
+            self._hashes.append(hash(id) if id is not None else 0)
+        return index
 
-    def _continue_reply(self, key: str, index: int, usage: m.Usage | None, inherited: bool) -> int:
+    def _begin_reply(self, key: str, index: int) -> _Reply:
+        """Another response than that of the message before: a new one, or a further piece of an older one."""
         reply = self._replies.get(key)
         if reply is None:
-            reply = _Reply(index)
+            reply = _Reply(key, index)
             self._replies.put(key, reply)
-        else:
-            if reply.usage is not None:
-                self._count(reply.usage, -1, inherited)
-                self.flags[reply.last] |= USAGE_MOVED
-                if self.messages:
-                    self.messages[reply.last].usage = None
-            reply.last = index
-        reply.usage = usage
-        if usage is not None:
-            self._count(usage, 1, inherited)
-        return reply.first
+        self._reply = reply
+        return reply
+
+    def _move_usage(self, reply: _Reply, usage: m.Usage | None, inherited: bool) -> None:
+        """Every piece of a response repeats its usage, and the last one is final: only that keeps it."""
+        before = reply.usage
+        if before is not None:
+            self.flags[reply.last] |= USAGE_MOVED
+            if self.messages:
+                self.messages[reply.last].usage = None
+        if before != usage:
+            if before is not None:
+                self._count(before, -1, inherited)
+            if usage is not None:
+                self._count(usage, 1, inherited)
 
     def replace(self, index: int, blocks: list[m.Block], line: int, usage: m.Usage | None = None) -> None:
         """The log said a message again, with more in it: the last word counts."""
@@ -247,16 +296,22 @@ class Draft:
     def _count(self, usage: m.Usage, sign: int, inherited: bool) -> None:
         if inherited:
             return
-        values = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning)
-        for place, value in enumerate(values):
-            if value is not None:
-                self._total[place] += sign * value
-                self._usage_known |= 1 << place
+        total = self._total
+        if (value := usage.input) is not None:
+            total[0] = (total[0] or 0) + sign * value
+        if (value := usage.output) is not None:
+            total[1] = (total[1] or 0) + sign * value
+        if (value := usage.cache_read) is not None:
+            total[2] = (total[2] or 0) + sign * value
+        if (value := usage.cache_write) is not None:
+            total[3] = (total[3] or 0) + sign * value
+        if (value := usage.reasoning) is not None:
+            total[4] = (total[4] or 0) + sign * value
 
     @property
     def usage(self) -> m.Usage:
         """The sum over all responses, each counted once."""
-        return m.Usage(*(value if self._usage_known & 1 << place else None for place, value in enumerate(self._total)))
+        return m.Usage(*self._total)
 
     # --- tool calls ---
 
@@ -281,11 +336,11 @@ class Draft:
 
     def find(self, id: str | None) -> int | None:
         """Index of the latest message with this id."""
-        return self._ids.get(id) if id is not None else None
+        return self.recent.get(id) if id is not None else None
 
     def alias(self, id: str, index: int) -> None:
         """Another id for a message: of a record that links the chain but says nothing."""
-        self._ids.put(id, index)
+        self.recent.put(id, index)
 
     def wait_for(self, index: int, parent_id: str, source: m.Source) -> None:
         """The parent of a message is not known (yet)."""
@@ -324,8 +379,13 @@ class Draft:
 
     def _places(self, ids: set[str]) -> dict[str, list[int]]:
         """Where messages with these ids stand: also those that are too old to be remembered."""
-        wanted = {hash(id): id for id in ids}
         places: dict[str, list[int]] = {}
+        if self.keep:
+            for message in self.messages:
+                if message.id in ids:
+                    places.setdefault(message.id, []).append(message.index)
+            return places
+        wanted = {hash(id): id for id in ids}
         for index, hashed in enumerate(self._hashes):
             if hashed in wanted:
                 places.setdefault(wanted[hashed], []).append(index)
@@ -355,6 +415,10 @@ class Draft:
             _apply_outcome(message, call_id, outcome)
 
 
+def _seconds(timestamp: datetime | None) -> float:
+    return timestamp.timestamp() if timestamp is not None else 0.0
+
+
 def _apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:
     for block in message.blocks:
         if type(block) is m.ToolResult and block.call_id == call_id:
@@ -375,8 +439,9 @@ class Replay(Draft):
         self._last_lines = first.finals
         self._hand_on = hand_on
         self._held: deque[m.Message] = deque()
+        self._store = self._hold
 
-    def _store(self, message: m.Message) -> None:
+    def _hold(self, message: m.Message) -> None:
         self._held.append(message)
         self._release()
 

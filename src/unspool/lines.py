@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 from typing import NamedTuple
 
 BLOCK_SIZE = 1 << 20
@@ -18,21 +17,35 @@ class Block(NamedTuple):
     """Of the first line, counted from 1."""
     offset: int
     """Of the first byte."""
+    starts: list[int]
+    """Where each line begins in the data, and where the last one ends (as if by a newline)."""
 
-    def lines(self) -> list[bytes]:
-        """The lines without their newlines, blank ones included.
+    def lines(self) -> Iterator[bytes]:
+        """The lines without their newlines, blank ones included."""
+        starts = self.starts
+        for begin, end in zip(starts, starts[1:], strict=False):
+            yield self.data[begin : end - 1]
 
-        Only LF ends a line: str.splitlines() would also cut at U+2028, which is legal inside a JSON string.
-        """
-        lines = self.data.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        return lines
 
-    def offsets(self, lines: list[bytes]) -> list[int]:
-        """Where each of the lines begins in the file."""
-        starts = accumulate(map(len, lines), initial=self.offset)
-        return [start + newlines for newlines, start in zip(range(len(lines)), starts, strict=False)]
+def find_starts(data: bytes) -> list[int]:
+    """Where lines begin, and one past the newline that ends, or would end, the last one.
+
+    Only LF ends a line: str.splitlines() would also cut at U+2028, which is legal inside a JSON string.
+    """
+    starts = [0]
+    find = data.find
+    position = find(b"\n") + 1
+    while position:
+        starts.append(position)
+        position = find(b"\n", position) + 1
+    if starts[-1] != len(data):
+        starts.append(len(data) + 1)
+    return starts
+
+
+def block_of(data: bytes) -> Block:
+    """Some bytes as the first block of a file."""
+    return Block(data, 1, 0, find_starts(data))
 
 
 class LineSplitter:
@@ -54,7 +67,9 @@ class LineSplitter:
             if chunk:
                 self._rest.append(chunk)
             return None
-        whole = b"".join([*self._rest, chunk[:end]])
+        whole = chunk if end == len(chunk) else chunk[:end]
+        if self._rest:
+            whole = b"".join([*self._rest, whole])
         self._rest = [chunk[end:]] if end < len(chunk) else []
         return self._advance(whole)
 
@@ -65,8 +80,8 @@ class LineSplitter:
         return self._advance(whole) if whole else None
 
     def _advance(self, data: bytes) -> Block:
-        block = Block(data, self._number, self._offset)
-        self._number += data.count(b"\n")
+        block = Block(data, self._number, self._offset, find_starts(data))
+        self._number += len(block.starts) - 1
         self._offset += len(data)
         return block
 

@@ -11,7 +11,7 @@ import zstandard
 
 from . import model as m
 from .decode import Batch, Damage, Place, RecordDecoder
-from .lines import BLOCK_SIZE, Block, iter_blocks
+from .lines import BLOCK_SIZE, Block, block_of, iter_blocks
 
 T = TypeVar("T")
 
@@ -45,12 +45,12 @@ def read_start(path: Path, size: int) -> Block | None:
             while data and b"\n" not in data and len(data) < (1 << 26):
                 more = read(size)
                 if not more:
-                    return Block(data, 1, 0)
+                    return block_of(data)
                 data += more
     except (OSError, zstandard.ZstdError):
         return None
     end = data.rfind(b"\n") + 1
-    return Block(data[:end] or data, 1, 0) if data else None
+    return block_of(data[:end] or data) if data else None
 
 
 def read_end(path: Path, size: int) -> Block | None:
@@ -63,7 +63,7 @@ def read_end(path: Path, size: int) -> Block | None:
     except OSError:
         return None
     start = data.find(b"\n") + 1 if length > size else 0
-    return Block(data[start:], 1, 0) if data[start:] else None
+    return block_of(data[start:]) if data[start:] else None
 
 
 def read_whole(path: Path) -> bytes | None:
@@ -107,4 +107,4 @@ def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
 def _broken(log: m.LogFile, error: Exception) -> Batch[T]:
     reason = "unreadable" if isinstance(error, OSError) else "broken-compression"
     detail = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return Batch([], (), (), (), [Damage(reason, detail, Place(0, log.size, 0), lost=False)], 0)
+    return Batch([], None, block_of(b""), [Damage(reason, detail, Place(0, log.size, 0), lost=False)], 0)

@@ -155,21 +155,21 @@ class Message(msgspec.Struct, omit_defaults=True, gc=False):
     """Who wrote it. A `user` message is often the harness speaking; only `human` was typed by a person."""
     blocks: list[Block]
     source: Source
-    branch: int = 0
-    """0 is the active path; others are listed in `branches`."""
-    context: ContextState = "live"
-    """Whether the model still has it at the tip, and if not, why."""
     id: str | None = None
     """The agent's id: unique within a file at best, never across files."""
     parent_index: int | None = None
-    link: Link = "recorded"
-    """`stitched`: the recorded parent is missing; the message was hung on the one before it."""
     timestamp: datetime | None = None
     model: str | None = None
     reply: int | None = None
     """Index of the first message of the same model response: a response may be written as several records."""
     usage: Usage | None = None
     """Tokens of the response, on its last record only, so that a sum counts each once."""
+    branch: int = 0
+    """0 is the active path; others are listed in `branches`."""
+    context: ContextState = "live"
+    """Whether the model still has it at the tip, and if not, why."""
+    link: Link = "recorded"
+    """`stitched`: the recorded parent is missing; the message was hung on the one before it."""
     queued: bool = False
     """A prompt typed while a turn ran, which that turn took up."""
     inherited: bool = False

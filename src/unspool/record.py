@@ -115,7 +115,8 @@ class Session(msgspec.Struct, kw_only=True, tag="session", rename={"info": "sess
     @cached_property
     def _tree(self) -> Tree:
         parents = array("i", [NONE if x.parent_index is None else x.parent_index for x in self.messages])
-        return Tree(parents, array("H", [self._flag(message) for message in self.messages]))
+        flags = array("H", [self._flag(message) for message in self.messages])
+        return Tree(parents, flags, NONE if self.info.tip is None else self.info.tip)
 
     def _flag(self, message: m.Message) -> int:
         flag = STITCHED if message.link == "stitched" else 0

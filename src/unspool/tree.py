@@ -1,7 +1,7 @@
 """The conversation as a tree of numbers: paths, branches, what belongs together.
 
 It knows messages only by their index and a few flags, never their text, so that a session of a million messages
-is a few arrays. Nothing recurses and every pass is linear.
+is a few arrays. Nothing recurses, every pass is linear, and what lies on the active path costs next to nothing.
 
 A message with two children is not yet a fork: parallel tool calls, the pieces of one model response, progress and
 hook lines hang beside the chain too. Only a child under which the conversation went on (a prompt, or another model
@@ -11,7 +11,8 @@ response) makes a branch; everything else is a side note of the line it hangs on
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
 PROMPT = 1
@@ -47,40 +48,15 @@ class Line(NamedTuple):
 
 
 class Tree:
-    """Parents and flags of all messages, and what follows from them."""
+    """Parents and flags of all messages, the end of the active path, and what follows from them."""
 
-    def __init__(self, parents: array[int], flags: array[int]) -> None:
+    def __init__(self, parents: array[int], flags: array[int], tip: int) -> None:
         self.parents = parents
         self.flags = flags
-        self._order: Sequence[int] = _order(parents)
-        self._heavy, self._newest = self._weigh()
-        self._sides: dict[int, list[int]] | None = None
+        self.tip = tip
 
     def __len__(self) -> int:
         return len(self.parents)
-
-    def _weigh(self) -> tuple[bytearray, array[int]]:
-        """Which subtrees carry conversation, and their newest message that does."""
-        parents, flags = self.parents, self.flags
-        heavy = bytearray(len(parents))
-        newest = array("i", [NONE]) * len(parents)
-        later_turn = False
-        for index in reversed(self._order):
-            flag = flags[index]
-            if flag & (PROMPT | MODEL) and not flag & QUEUED:
-                # A further piece of a response counts only when its call was left behind: the agent was killed at
-                # it, and a later turn went on from the piece before.
-                if not flag & CONTINUED:
-                    heavy[index] = later_turn = True
-                elif flag & UNANSWERED and later_turn:
-                    heavy[index] = True
-            if heavy[index]:
-                newest[index] = max(newest[index], index)
-                parent = parents[index]
-                if parent >= 0:
-                    heavy[parent] = True
-                    newest[parent] = max(newest[parent], newest[index])
-        return heavy, newest
 
     def path(self, tip: int) -> list[int]:
         """The chain of parents from a message up to its beginning, the message first."""
@@ -91,17 +67,78 @@ class Tree:
             tip = parents[tip]
         return chain
 
+    @cached_property
+    def _beside(self) -> list[int]:
+        """Messages that are not on the active path, parents before children."""
+        path = self.path(self.tip)
+        if len(path) == len(self.parents):
+            return []
+        on_path = bytearray(len(self.parents))
+        for index in path:
+            on_path[index] = 1
+        found = []
+        index = on_path.find(0)
+        while index >= 0:
+            found.append(index)
+            index = on_path.find(0, index + 1)
+        return found if all(self.parents[index] < index for index in found) else self._sorted(found)
+
+    def _sorted(self, messages: list[int]) -> list[int]:
+        """A damaged log may name parents that come later in the file."""
+        inside = set(messages)
+        children: dict[int, list[int]] = {}
+        order = []
+        for index in messages:
+            parent = self.parents[index]
+            if parent in inside:
+                children.setdefault(parent, []).append(index)
+            else:
+                order.append(index)
+        for index in order:
+            order.extend(children.get(index, ()))
+        return order
+
+    @cached_property
+    def _heavy(self) -> dict[int, int]:
+        """Messages beside the active path under which conversation went on, each with the newest such message."""
+        parents, flags = self.parents, self.flags
+        last_turn = self._last_turn()
+        newest: dict[int, int] = {}
+        beside = set(self._beside)
+        for index in reversed(self._beside):
+            flag = flags[index]
+            if flag & (PROMPT | MODEL) and not flag & QUEUED:
+                # A further piece of a response counts only when its call was left behind: the agent was killed at
+                # it, and a later turn went on from the piece before.
+                if not flag & CONTINUED or (flag & UNANSWERED and index < last_turn):
+                    newest[index] = max(index, newest.get(index, index))
+            if index in newest and parents[index] in beside:
+                parent = parents[index]
+                newest[parent] = max(newest[index], newest.get(parent, NONE))
+        return newest
+
+    def _last_turn(self) -> int:
+        for index in range(len(self.flags) - 1, -1, -1):
+            flag = self.flags[index]
+            if flag & (PROMPT | MODEL) and not flag & (CONTINUED | QUEUED):
+                return index
+        return NONE
+
     def sides(self, index: int) -> list[int]:
         """Messages that hang on this one without going on from it, and what hangs on them in turn."""
-        if self._sides is None:
-            self._sides = {}
-            for child in self._order:
-                parent = self.parents[child]
-                if parent >= 0 and not self._heavy[child]:
-                    self._sides.setdefault(parent, []).append(child)
-        found = list(self._sides.get(index, ()))
+        if not self._light:
+            return []
+        found = list(self._light.get(index, ()))
         for child in found:
-            found.extend(self._sides.get(child, ()))
+            found.extend(self._light.get(child, ()))
+        return found
+
+    @cached_property
+    def _light(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for child in self._beside:
+            if child not in self._heavy and self.parents[child] >= 0:
+                found.setdefault(self.parents[child], []).append(child)
         return found
 
     def leaves(self) -> list[int]:
@@ -115,61 +152,45 @@ class Tree:
     def depths(self) -> array[int]:
         """Length of the chain above each message."""
         depths = array("i", [0]) * len(self.parents)
-        for index in self._order:
-            parent = self.parents[index]
-            depths[index] = depths[parent] + 1 if parent >= 0 else 1
+        for start in range(len(depths)):
+            chain = []
+            index = start
+            while index >= 0 and not depths[index]:
+                chain.append(index)
+                index = self.parents[index]
+            depth = depths[index] if index >= 0 else 0
+            for index in reversed(chain):
+                depth += 1
+                depths[index] = depth
         return depths
 
-    def lay_out(self, tip: int) -> tuple[array[int], list[Line]]:
-        """Say for each message on which line it is: 0 for the active path, else the place in the list, from 1."""
+    def lay_out(self) -> tuple[dict[int, int], list[Line]]:
+        """Say which messages are on which line that was left; lines count from 1, all others are on the active path."""
         parents, heavy = self.parents, self._heavy
-        on_path = bytearray(len(parents))
-        for index in self.path(tip):
-            on_path[index] = 1
-        follower = self._followers(on_path)
-        branch = array("i", [0]) * len(parents)
+        follower = self._followers()
+        branch: dict[int, int] = {}
         lines: list[Line] = []
-        for index in self._order:
+        for index in self._beside:
             parent = parents[index]
-            if on_path[index] or (parent < 0 and not heavy[index]):
-                continue
-            if parent >= 0 and parent != tip and (follower[parent] == index or not heavy[index]):
-                branch[index] = number = branch[parent]
-            elif not heavy[index]:
-                continue
-            else:
+            number = branch.get(parent, 0)
+            if index in heavy and (not number or follower[parent] != index):
                 lines.append(Line(index, index, 0))
-                branch[index] = number = len(lines)
+                number = len(lines)
             if number:
-                root, newest, length = lines[number - 1]
-                lines[number - 1] = Line(root, index if heavy[index] else newest, length + 1)
+                branch[index] = number
+                root, tip, length = lines[number - 1]
+                lines[number - 1] = Line(root, index if index in heavy else tip, length + 1)
         return branch, lines
 
-    def _followers(self, on_path: bytearray) -> array[int]:
-        """For each message the child with which its line goes on."""
-        parents, heavy, newest = self.parents, self._heavy, self._newest
-        follower = array("i", [NONE]) * len(parents)
-        for index in self._order:
-            parent = parents[index]
-            if parent < 0 or not (on_path[index] or heavy[index]):
-                continue
-            rival = follower[parent]
-            if on_path[index] or rival < 0 or (not on_path[rival] and newest[index] > newest[rival]):
+    def _followers(self) -> dict[int, int]:
+        """For each message beside the path the child with which its line goes on: that of the newest message."""
+        heavy = self._heavy
+        follower: dict[int, int] = {}
+        for index in self._beside:
+            parent = self.parents[index]
+            if index in heavy and (parent not in follower or heavy[index] > heavy[follower[parent]]):
                 follower[parent] = index
         return follower
-
-
-def _order(parents: array[int]) -> Sequence[int]:
-    """All messages, parents before children. In a sound log that is the order of the file."""
-    if all(parent < index for index, parent in enumerate(parents)):
-        return range(len(parents))
-    children: dict[int, list[int]] = {}
-    for index, parent in enumerate(parents):
-        children.setdefault(parent, []).append(index)
-    order = children.get(NONE, [])
-    for index in order:
-        order.extend(children.get(index, ()))
-    return order
 
 
 def find_cycles(parents: array[int], suspects: Iterable[int]) -> list[int]:

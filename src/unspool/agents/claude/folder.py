@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +13,16 @@ from typing import NamedTuple
 import msgspec
 
 from ... import model as m
+from ...lines import Block, block_of
 from ...logs import read_batches, read_end, read_start, read_whole
-from .wire import HISTORY, LINES, AgentMeta, Line
+from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
 _CLEAR_LINE = "<command-name>/clear</command-name>"
 _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 15
+_USER = b'"type":"user"'
+_ASSISTANT = b'"type":"assistant"'
 _AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
@@ -255,16 +258,25 @@ def read_head(path: Path) -> Head | None:
     block = read_start(path, _HEAD_SIZE)
     if block is None:
         return None
-    head = _head_of(path, LINES.batch(block).records)
+    head = _head_of(path, _spoken(block))
+    if head.first_uuid is None:
+        head = _head_of(path, HEAD_LINES.batch(block).records)
     if head.first_uuid is None and size_of(path) > len(block.data):
-        for batch in read_batches(path, LINES, m.LogFile(path=str(path), size=0)):
+        for batch in read_batches(path, HEAD_LINES, m.LogFile(path=str(path), size=0)):
             head = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break
     return head if head.first_uuid is not None else None
 
 
-def _head_of(path: Path, lines: list[Line]) -> Head:
+def _spoken(block: Block) -> Iterator[HeadLine]:
+    """The messages of a block; what is large and says nothing is not even decoded."""
+    for line in block.lines():
+        if _USER in line or _ASSISTANT in line:
+            yield from HEAD_LINES.batch(block_of(line)).records
+
+
+def _head_of(path: Path, lines: Iterable[HeadLine]) -> Head:
     head = Head(path)
     for line in lines:
         if line.type not in ("user", "assistant") or line.message is None:
@@ -287,7 +299,7 @@ def _head_of(path: Path, lines: list[Line]) -> Head:
     return head
 
 
-def _note_words(head: Head, line: Line) -> Head:
+def _note_words(head: Head, line: HeadLine) -> Head:
     if line.type != "user" or line.is_meta or head.prompt is not None or line.message is None:
         return head
     content = line.message.content

@@ -16,6 +16,7 @@ from .thread import Spawn, Thread
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
 _METADATA_LINE = re.compile(rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE)
+_ANSWER = b'"type":"assistant"'
 _SAME_MOMENT = timedelta(seconds=30)
 
 
@@ -76,10 +77,9 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
 def _is_contiguous(path: Path) -> bool:
     """Copied lines follow each other; lines written one by one have metadata between them."""
     data = read_whole(path) or b""
-    answers = [match.start() for match in re.finditer(rb'"type":"assistant"', data)]
-    if len(answers) < 2:
-        return False
-    return _METADATA_LINE.search(data, answers[0], answers[1]) is None
+    first = data.find(_ANSWER)
+    second = data.find(_ANSWER, first + 1)
+    return 0 <= first < second and _METADATA_LINE.search(data, first, second) is None
 
 
 def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
@@ -247,10 +247,10 @@ def link_inline(main: Thread, inline: list[Thread]) -> None:
 # --- one Esc, told in several places ---------------------------------------------------------------------------------
 
 
-def drop_echo_in_child(child: Draft, parent: Draft) -> None:
+def drop_echo_in_child(child: Draft, links: list[m.Subagent], told_above: list[m.Interruption]) -> None:
     """An Esc that stopped a sub-agent is told by the session that started it; what its own file says is an echo."""
-    calls = {link.tool_use_id for link in parent.subagents if link.session == child.id}
-    told = any(calls & set(event.tool_use_ids) for event in parent.interruptions)
+    calls = {link.tool_use_id for link in links if link.session == child.id}
+    told = any(calls & set(event.tool_use_ids) for event in told_above)
     last = child.interruptions[-1] if child.interruptions else None
     if told and last is not None and (last.message_index or 0) >= len(child) - 2:
         child.interruptions.pop()

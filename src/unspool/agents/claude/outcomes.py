@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 from ... import model as m
-from .wire import Line
+from .wire import Line, ToolUseResult
 
 MARKER = "[Request interrupted by user]"
 TOOL_MARKER = "[Request interrupted by user for tool use]"
@@ -55,7 +55,7 @@ def judge(text: str, is_error: bool, line: Line) -> Verdict:
 
 
 def _was_interrupted(line: Line) -> bool:
-    return b'"interrupted":true' in bytes(line.tool_use_result)
+    return isinstance(line.tool_use_result, ToolUseResult) and line.tool_use_result.interrupted is True
 
 
 def _refused_by_person(text: str, line: Line) -> Verdict | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 
 from ... import model as m
+from ...decode import Batch
 from ...draft import Draft
 from ...logs import read_batches, read_whole
-from ...tree import MODEL, Tree
+from ...tree import MODEL, NONE, Tree
 from .._base import MakeDraft, Peek, SessionRef
 from .folder import _AGENT_FILE, Folder, Surroundings, read_head, read_tail, session_of, size_of
 from .lineage import (
@@ -20,18 +23,22 @@ from .thread import Thread
 from .wire import LINES, Line
 
 _CHAIN = frozenset(("user", "assistant", "system", "attachment"))
-_METADATA = frozenset((
-    "summary", "custom-title", "ai-title", "agent-name", "agent-color", "agent-setting", "tag", "last-prompt", "mode",
-    "permission-mode", "atis-latch", "tools-used", "cost-state", "queue-operation", "file-history-snapshot",
-    "file-history-delta", "api-request", "api-request-blob", "api-request-shape", "pr-link", "worktree-state",
-    "content-replacement", "task-summary", "speculation-accept",
+_TITLES = frozenset(("summary", "custom-title", "ai-title"))
+_SILENT = frozenset((
+    "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "atis-latch", "tools-used",
+    "cost-state", "file-history-snapshot", "file-history-delta", "api-request", "api-request-blob",
+    "api-request-shape", "pr-link", "worktree-state", "content-replacement", "task-summary", "speculation-accept",
 ))  # fmt: skip
+"""Records that say nothing about the conversation."""
 _FILE_ORDER_FROM = (2, 1, 100)
 """From here on a resume takes the last leaf of the file; before, the newest by its time (seen: 2.1.90 and 2.1.112)."""
 _POINTER_FROM = (2, 1, 130)
 """From here on a resume follows `last-prompt` (seen: not in 2.1.112, but in 2.1.150)."""
 _CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
 """Versions that, on resume, lose the results of parallel calls that hang beside the chain (seen: 2.1.0 to 2.1.59)."""
+
+
+_kind_of = attrgetter("type")
 
 
 class ClaudeHome:
@@ -41,7 +48,7 @@ class ClaudeHome:
         self.root = root
         self._around = Surroundings(root)
         self._clears: dict[Path, list[Clear]] = {}
-        self._parent: tuple[Path, Draft] | None = None
+        self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
 
     # --- finding ---
 
@@ -124,12 +131,13 @@ class ClaudeHome:
         for place, path in enumerate((ref.path, *ref.more)):
             log = m.LogFile(path=str(path), size=0)
             draft.files.append(log)
+            counts: Counter[str] = Counter()
             for batch in read_batches(path, LINES, log):
                 for damage in batch.damages:
                     draft.damage(place, damage)
-                where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
-                for line, number, offset, length in where:
-                    reading.take(line, m.Source(place, number, offset, length), log.records)
+                counts.update(map(_kind_of, batch.records))
+                reading.take(batch, place)
+            log.records = dict(counts)
         reading.finish(folder)
         return reading.threads
 
@@ -145,7 +153,8 @@ class ClaudeHome:
             refused |= self._refused_children(main, folder, ref)
             drop_echo_in_parent(draft, refused)
             for thread in inline:
-                drop_echo_in_child(thread.draft, draft)
+                drop_echo_in_child(thread.draft, draft.subagents, draft.interruptions)
+        self._parent = ref.id, draft.subagents, draft.interruptions
         self._add_memory(ref, draft)
         draft.live_status = self._around.live.get(ref.id)
 
@@ -160,12 +169,12 @@ class ClaudeHome:
         family = folder.agents.get(ref.parent or "", [])
         link_agents(thread, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
         files = folder.sessions.get(ref.parent or "")
-        if thread.draft.interruptions and files is not None:
-            if self._parent is None or self._parent[0] != files.head.path:
+        if thread.draft.interruptions and ref.parent is not None and files is not None:
+            if self._parent is None or self._parent[0] != ref.parent:
                 parent = self._lean(files.head.path, folder)
-                link_agents(parent, [agent for agent in family if agent.is_top], ref.parent or "?")
-                self._parent = files.head.path, parent.draft
-            drop_echo_in_child(thread.draft, self._parent[1])
+                link_agents(parent, [agent for agent in family if agent.is_top], ref.parent)
+                self._parent = ref.parent, parent.draft.subagents, parent.draft.interruptions
+            drop_echo_in_child(thread.draft, self._parent[1], self._parent[2])
 
     def _lean(self, path: Path, folder: Folder) -> Thread:
         """Another file of the family, read for its events alone."""
@@ -199,23 +208,31 @@ class _Reading:
         self._sides: dict[str, Thread] = {}
         self._titles: dict[str, str] = {}
 
-    def take(self, line: Line, source: m.Source, counts: dict[str, int]) -> None:
-        """Every line becomes a message, a link, a note, or a problem; all are counted by kind."""
+    def take(self, batch: Batch[Line], place: int) -> None:
+        """Every line becomes a message, a link, a note, or a problem."""
+        feed, copied = self._main.feed, self._copied
+        is_main = self._ref.kind == "main"
+        for line, number, offset, length in batch.rows():
+            kind = line.type
+            if kind in _CHAIN:
+                source = m.Source(place, number, offset, length)
+                if line.is_sidechain and is_main:
+                    self._side(line).feed(line, source, line.uuid in copied)
+                else:
+                    feed(line, source, line.uuid in copied)
+            elif kind not in _SILENT:
+                self._note(line, m.Source(place, number, offset, length))
+
+    def _note(self, line: Line, source: m.Source) -> None:
         kind = line.type
-        counts[kind] = counts.get(kind, 0) + 1
-        if kind in _CHAIN:
-            thread = self._main
-            if line.is_sidechain and self._ref.kind == "main":
-                thread = self._side(line)
-            thread.feed(line, source, line.uuid in self._copied)
-        elif kind == "progress":
+        if kind == "progress":
             self._main.link(line)
         elif kind == "last-prompt":
             if line.leaf_uuid is not None:
                 self._main.point(line.leaf_uuid)
         elif kind == "queue-operation":
             self._main.queue(line, source)
-        elif kind in _METADATA:
+        elif kind in _TITLES:
             self._note_title(line)
         elif line.uuid is not None and line.message is not None:
             self._main.feed(line, source)
@@ -248,11 +265,12 @@ class _Reading:
             self._titles["summary"] = line.summary
 
     def finish(self, folder: Folder) -> None:
-        """Complete what only the last line tells."""
+        """Complete what only the last line, or the first, tells."""
+        head = folder.head(self._ref.path)
         for thread in self.threads:
             thread.finish()
-            thread.draft.project = _project(thread.cwd)
-            thread.draft.git = m.Git(branch=thread.git_branch) if thread.git_branch else None
+            thread.draft.project = _project(head.cwd) if head is not None else None
+            thread.draft.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
             thread.draft.title = _shorten(thread.task or thread.first_prompt)
         title = next((self._titles[kind] for kind in ("custom", "ai", "summary") if kind in self._titles), None)
         if title is None and _version(self._main.version) < (2, 1):
@@ -288,7 +306,7 @@ def _tip(thread: Thread, version: tuple[int, ...]) -> tuple[int, str]:
     draft = thread.draft
     name = f"Claude Code {thread.version}" if thread.version else "Claude Code"
     if draft.kind == "main" and version and version < _FILE_ORDER_FROM:
-        leaves = Tree(draft.parents, draft.flags).leaves()
+        leaves = Tree(draft.parents, draft.flags, NONE).leaves()
         return max(leaves, key=lambda index: (draft.times[index], index)), f"newest timestamp ({name})"
     if version >= _POINTER_FROM and thread.pointer is not None and thread.pointer[1] == len(draft):
         index = draft.find(thread.pointer[0])
@@ -305,9 +323,9 @@ def _find_resumes(thread: Thread, version: tuple[int, ...]) -> None:
     starts |= dict.fromkeys(_after_orphans(draft), "a call was left behind")
     if chain_only:
         starts |= dict.fromkeys(thread.shrunk_at, "the context shrank by its token count")
-    tree = Tree(draft.parents, draft.flags) if starts else None
+    tree = Tree(draft.parents, draft.flags, draft.tip or 0) if starts and chain_only else None
     for start, evidence in sorted(starts.items()):
-        lost = _lost_beside_chain(tree, start) if chain_only and tree is not None else []
+        lost = _lost_beside_chain(tree, start) if tree is not None else []
         draft.resumes.append(m.Resume(message_index=start, lost_message_indices=lost, evidence=evidence))
 
 

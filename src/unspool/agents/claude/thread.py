@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -15,7 +15,7 @@ from ...draft import Call, Draft
 from ...tree import NONE, UNANSWERED
 from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
 from .tools import SUBAGENT_TOOLS, refused_action
-from .wire import AgentResult, ApiMessage, AttachmentBody, Block, Line, Usage
+from .wire import ApiMessage, AttachmentBody, Block, Line, Rendered, ToolUseResult, Usage
 
 _HARNESS_TEXT = (
     "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>",
@@ -34,7 +34,6 @@ _LOST_CONNECTION = re.compile(r"connection (?:error|lost|closed|reset)|timed? ?o
 _OUTPUT_LIMIT = re.compile(r"output token maximum")
 
 _any = msgspec.json.Decoder()
-_agent_result = msgspec.json.Decoder(AgentResult)
 
 
 class Spawn(NamedTuple):
@@ -64,13 +63,11 @@ class Thread:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.version: str | None = None
-        self.cwd: str | None = None
-        self.git_branch: str | None = None
         self.first_prompt: str | None = None
         self.task: str | None = None
         self.pointer: tuple[str, int] | None = None
         self.spawns: dict[str, Spawn] = {}
-        self.agents: dict[str, AgentResult] = {}
+        self.agents: dict[str, ToolUseResult] = {}
         self.notified: dict[str, str] = {}
         self.stopped_agents: set[str] = set()
         self.agents_killed = False
@@ -85,6 +82,7 @@ class Thread:
         self._last_prompt = NONE
         self._model_spoke = False
         self._headless = False
+        self._watches_size = False
         self._context_size = 0
         self._queue: list[tuple[str, m.Source]] = []
         self._taken_up: list[tuple[str, m.Source]] = []
@@ -95,11 +93,10 @@ class Thread:
 
     def feed(self, line: Line, source: m.Source, inherited: bool = False) -> None:
         """Take a line that is part of the chain: user, assistant, system or attachment."""
-        if line.version is not None and line.version != self.version:
+        if line.version != self.version and line.version is not None:
             self.version = line.version
             self.draft.versions[line.version] = None
-        if self.cwd is None:
-            self.cwd, self.git_branch = line.cwd, line.git_branch
+            self._watches_size = line.version.startswith("2.1.")
         kind = line.type
         if kind == "assistant":
             self._assistant(line, source, inherited)
@@ -110,8 +107,7 @@ class Thread:
         elif kind == "system":
             self._system(line, source, inherited)
         else:
-            block = m.Unknown(kind, msgspec.Raw(b"null"))
-            self._add(line, source, "system", "harness", [block], inherited=inherited)
+            self._nothing(line, source, inherited)
 
     def link(self, line: Line) -> None:
         """Take a line that only links others: its children hang on its own parent."""
@@ -136,9 +132,7 @@ class Thread:
         """Prompts that were taken up, unless a line of their own told of them."""
         for text, source in self._taken_up:
             if text and not text.startswith((*_SUBAGENT_TEXT, *_HARNESS_TEXT)):
-                self.draft.add(
-                    "user", "human", [m.Text(text)], source, None, self._last, line.timestamp, queued=True
-                )  # fmt: skip
+                self.draft.add("user", "human", [m.Text(text)], source, None, self._last, line.timestamp, queued=True)
         self._taken_up.clear()
 
     def point(self, leaf: str) -> None:
@@ -167,30 +161,34 @@ class Thread:
         queued: bool = False,
     ) -> int | None:
         """Add the message of a line; None when it repeats one that is there already."""
-        draft = self.draft
+        draft, recent = self.draft, self.draft.recent
         uuid, above = line.uuid, line.parent_uuid
         late = None
         if parent is None:
             parent = NONE
             if isinstance(above, str):
-                found = draft.find(above)
+                found = recent.new.get(above)
+                if found is None and recent.old:
+                    found = recent.old.get(above)
                 if found is None:
                     late = above
                 else:
-                    parent = max(found, self._hang_on)
-            elif above is UNSET and len(draft):
+                    parent = found if found > self._hang_on else self._hang_on
+            elif above is UNSET:
                 parent = self._last
-        if uuid is not None and (twin := draft.find(uuid)) is not None:
+        if uuid is not None and (uuid in recent.new or uuid in recent.old):
+            twin = recent.get(uuid) or 0
             if self._repeats(line, twin, parent):
                 return None
             detail = f"message {len(draft)} has the id of message {twin}"
             draft.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
-        model = reply = usage = None
-        if message is not None and author == "model":
-            model, reply, usage = message.model, message.id, _usage(message.usage)
-        index = draft.add(
-            role, author, blocks, source, uuid, parent, line.timestamp, model, reply, usage, inherited, queued
-        )  # fmt: skip
+        if message is None:
+            index = draft.add(role, author, blocks, source, uuid, parent, line.timestamp, inherited, queued)
+        else:
+            reply = message.id or uuid or ""
+            index = draft.add_reply(
+                blocks, source, uuid, parent, line.timestamp, message.model, reply, _usage(message.usage), inherited
+            )
         if late is not None:
             draft.wait_for(index, late, source)
         self._hang_on = NONE
@@ -199,8 +197,8 @@ class Thread:
 
     def _repeats(self, line: Line, twin: int, parent: int) -> bool:
         """2.0.76 sometimes copies the lines of a fork into the base once more."""
-        time = line.timestamp.timestamp() if line.timestamp is not None else 0.0
-        return self.draft.times[twin] == time and self.draft.parents[twin] == parent
+        seconds = line.timestamp.timestamp() if line.timestamp is not None else 0.0
+        return self.draft.parents[twin] == parent and self.draft.times[twin] == seconds
 
     # --- the model ---
 
@@ -215,21 +213,24 @@ class Thread:
         made_up = message.model == "<synthetic>" and _text_of(blocks) in _PLACEHOLDERS
         stands_in = line.is_api_error_message or made_up
         author: m.Author = "harness" if stands_in else "model"
-        index = self._add(line, source, "assistant", author, blocks, message, inherited)
+        index = self._add(line, source, "assistant", author, blocks, None if stands_in else message, inherited)
         if index is None:
             return None
-        self._decide(refused=True)
-        self._results.clear()
+        if self._results:
+            self._decide(refused=True)
+            self._results.clear()
         if stands_in:
             if line.is_api_error_message:
                 self._api_error(line, index, _text_of(blocks), inherited)
             elif not inherited:
                 self.resumed_at.append(index)
             return None
-        self._watch_size(message)
+        if self._watches_size:
+            self._watch_size(message)
         self._last_model = index
         self._model_spoke = True
-        self._register_spawns(line, index, blocks)
+        if blocks and type(blocks[-1]) is m.ToolCall:
+            self._register_spawns(line, index, blocks)
         if message.stop_reason == "max_tokens" and not inherited:
             self._fail("truncated", index, "the reply reached the output limit", line)
         return None
@@ -239,8 +240,8 @@ class Thread:
         usage = message.usage
         if usage is None:
             return
-        parts = (usage.input_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens)
-        size = sum(part or 0 for part in parts)
+        size = usage.input_tokens or 0
+        size += (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
         if 0 < size < self._context_size and self._last_prompt >= 0 and not self._model_spoke:
             self.shrunk_at.append(self._last_prompt)
         self._context_size = size or self._context_size
@@ -313,12 +314,17 @@ class Thread:
         if message is None:
             return self._nothing(line, source, inherited)
         content = message.content
-        if isinstance(content, list) and any(block.tool_use_id is not None for block in content):
-            return self._tool_results(line, source, content, inherited)
-        blocks = _blocks(content)
-        text = _text_of(blocks)
-        if text in (MARKER, TOOL_MARKER):
-            return self._marker(line, source, text, inherited)
+        blocks: list[m.Block]
+        if isinstance(content, str):
+            text, blocks = content, [m.Text(content)]
+        else:
+            for block in content or ():
+                if block.tool_use_id is not None:
+                    return self._tool_results(line, source, content or [], inherited)
+            blocks = _blocks(content)
+            text = _text_of(blocks)
+            if text == MARKER or text == TOOL_MARKER:
+                return self._marker(line, source, text, inherited)
         if line.is_compact_summary:
             return self._summary(line, source, text, inherited)
         author = self._author(line, text)
@@ -328,7 +334,8 @@ class Thread:
         index = self._add(line, source, "user", author, blocks, inherited=inherited, queued=queued)
         if index is None:
             return None
-        self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
+        if self._taken_up:
+            self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
         if author == "human" and not queued:
             self._prompted(line, index, text)
         elif author == "subagent" and (note := _NOTIFICATION.search(text)):
@@ -336,8 +343,9 @@ class Thread:
         return None
 
     def _prompted(self, line: Line, index: int, text: str) -> None:
-        self._decide(refused=True)
-        self._results.clear()
+        if self._results:
+            self._decide(refused=True)
+            self._results.clear()
         self._last_prompt = index
         self._model_spoke = False
         self._headless = line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
@@ -355,12 +363,13 @@ class Thread:
             return "harness"
         if line.origin is not None and line.origin.kind is not None:
             return "human" if line.origin.kind == "human" else "subagent" if "task" in line.origin.kind else "harness"
-        if text.startswith(_SUBAGENT_TEXT):
-            return "subagent"
-        if text.startswith(_HARNESS_TEXT):
-            return "harness"
-        if text.startswith(_HOOK_TEXT):
-            return "hook"
+        if text[:1] in "<C":
+            if text.startswith(_SUBAGENT_TEXT):
+                return "subagent"
+            if text.startswith(_HARNESS_TEXT):
+                return "harness"
+            if text.startswith(_HOOK_TEXT):
+                return "hook"
         if self.draft.kind == "main":
             return "human"
         self.task = self.task or text
@@ -430,12 +439,8 @@ class Thread:
         )
 
     def _agent_answered(self, line: Line, call_id: str) -> None:
-        raw = bytes(line.tool_use_result)
-        if raw.startswith(b"{"):
-            try:
-                self.agents[call_id] = _agent_result.decode(raw)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                return
+        if isinstance(line.tool_use_result, ToolUseResult):
+            self.agents[call_id] = line.tool_use_result
 
     def _reject(self, entries: list[_Result]) -> None:
         """A refusal: of one call, with those that fell together with it."""
@@ -618,7 +623,7 @@ class Thread:
         elif kind == "local_command" and text is not None and text.startswith(_COMMAND_TEXT):
             author = "human"
         if kind == "api_error":
-            text = text or _flat(line.error)[0]
+            text = text or _flat(_decoded(line.error))[0]
         block = _command(text) if author == "human" and text is not None else m.Attachment(kind, text)
         index = self._add(line, source, "system", author, [block], inherited=inherited)
         if index is None or inherited:
@@ -638,7 +643,7 @@ class Thread:
             self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
             self._add(line, source, "user", author, [m.Text(text)], inherited=inherited, queued=author == "human")
             return
-        text = _flat(line.rendered)[0] or _flat(body.content)[0] or _flat(body.text)[0]
+        text = _rendered(line.rendered) or _flat(body.text)[0]
         author = "hook" if body.type.startswith("hook") else "harness"
         block = m.Attachment(body.type, text or None, body.filename)
         self._add(line, source, "user", author, [block], inherited=inherited)
@@ -658,17 +663,14 @@ def _command(text: str) -> m.Attachment:
 def _usage(usage: Usage | None) -> m.Usage | None:
     if usage is None:
         return None
-    return m.Usage(
-        usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.cache_creation_input_tokens
-    )
+    cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
 
 
 def _blocks(content: str | list[Block] | None) -> list[m.Block]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [m.Text(content)]
-    return [_block(block) for block in content]
+    if isinstance(content, list):
+        return [_block(block) for block in content]
+    return [] if content is None else [m.Text(content)]
 
 
 def _block(block: Block) -> m.Block:
@@ -700,13 +702,14 @@ def _decoded(raw: msgspec.Raw) -> object:
         return None
 
 
-def _flat(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
+def _flat(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
     """The text of a piece of content that is a string, a list of blocks or an object, and what is no text."""
-    value = _decoded(raw)
     if isinstance(value, str):
         return value, []
+    if value is None:
+        return "", []
     if not isinstance(value, list):
-        return ("" if value is None else msgspec.json.encode(value).decode()), []
+        return msgspec.json.encode(value).decode(), []
     texts: list[str] = []
     parts: list[m.Image | m.Unknown] = []
     for item in value:
@@ -721,6 +724,14 @@ def _flat(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
             kind = str(item.get("type", "object")) if isinstance(item, dict) else "value"
             parts.append(m.Unknown(kind, msgspec.Raw(msgspec.json.encode(item))))
     return "\n".join(texts), parts
+
+
+def _rendered(pieces: list[Rendered] | None) -> str:
+    if not pieces:
+        return ""
+    if len(pieces) == 1 and isinstance(pieces[0].content, str):
+        return pieces[0].content
+    return "\n".join(_flat(piece.content)[0] for piece in pieces)
 
 
 def _text_of(blocks: list[m.Block]) -> str:

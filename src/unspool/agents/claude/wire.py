@@ -32,7 +32,7 @@ class Block(msgspec.Struct, gc=False):
     name: str | None = None
     input: Raw = ABSENT
     tool_use_id: str | None = None
-    content: Raw = ABSENT
+    content: str | list[Any] | dict[str, Any] | None = None
     is_error: bool | None = None
     source: Raw = ABSENT
     data: Raw = ABSENT
@@ -90,17 +90,24 @@ class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
     """The attachment of an `attachment` line."""
 
     type: str = "attachment"
-    prompt: Raw = ABSENT
-    content: Raw = ABSENT
-    text: Raw = ABSENT
+    prompt: Any = None
+    text: Any = None
     filename: str | None = None
     origin: Named | None = None
 
 
-class CommandRun(msgspec.Struct, gc=False):
-    """A local command that was carried out."""
+class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
+    """What a result says of itself; of a sub-agent's call, which sub-agent it was."""
 
-    command: str | None = None
+    agent_id: str | None = None
+    status: str | None = None
+    interrupted: bool | None = None
+
+
+class Rendered(msgspec.Struct, gc=False):
+    """An attachment as it was sent to the model."""
+
+    content: str | list[Any] | dict[str, Any] | None = None
 
 
 class Line(msgspec.Struct, rename="camel", gc=False):
@@ -112,11 +119,7 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     parent_uuid: str | None | UnsetType = UNSET
     logical_parent_uuid: str | None = None
     timestamp: datetime | None = None
-    session_id: str | None = None
-    process_session: str | None = msgspec.field(default=None, name="session_id")
     version: str | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
     agent_id: str | None = None
     entrypoint: str | None = None
     is_sidechain: bool = False
@@ -125,30 +128,36 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     # user lines
     origin: Named | None = None
     prompt_source: str | None = None
-    tool_use_result: Raw = ABSENT
+    tool_use_result: ToolUseResult | str | list[Raw] | None = None
     tool_denial_kind: str | None = None
     user_feedback: str | None = None
     permission_decision: PermissionDecision | None = None
     interrupted_message_id: str | None = None
     is_compact_summary: bool | None = None
-    forked_from: ForkedFrom | None = None
     # assistant lines
     is_api_error_message: bool | None = None
-    is_aborted_mid_stream: bool | None = None
     api_error_status: int | None = None
     error: Raw = ABSENT
     # system, attachment and metadata lines
-    content: Raw = ABSENT
+    content: Any = None
     compact_metadata: CompactMetadata | None = None
     attachment: AttachmentBody | None = None
-    rendered: Raw = ABSENT
-    command_run: CommandRun | None = None
+    rendered: list[Rendered] | None = None
     leaf_uuid: str | None = None
     summary: str | None = None
     custom_title: str | None = None
     ai_title: str | None = None
     operation: str | None = None
-    retry_attempt: int | None = None
+
+
+class HeadLine(Line, rename="camel", gc=False):
+    """A line with what every line repeats; read at the beginning of a file only."""
+
+    session_id: str | None = None
+    process_session: str | None = msgspec.field(default=None, name="session_id")
+    cwd: str | None = None
+    git_branch: str | None = None
+    forked_from: ForkedFrom | None = None
 
 
 class HistoryLine(msgspec.Struct, rename="camel", gc=False):
@@ -158,15 +167,6 @@ class HistoryLine(msgspec.Struct, rename="camel", gc=False):
     timestamp: float | None = None
     project: str | None = None
     session_id: str | None = None
-
-
-class AgentResult(msgspec.Struct, rename="camel", gc=False):
-    """What the result of a sub-agent's call says of it."""
-
-    agent_id: str | None = None
-    status: str | None = None
-    agent_type: str | None = None
-    interrupted: bool | None = None
 
 
 class AgentMeta(msgspec.Struct, rename="camel", gc=False):
@@ -195,4 +195,5 @@ def _is_history(value: dict[str, Any]) -> bool:
 
 
 LINES = RecordDecoder(Line, _is_record)
+HEAD_LINES = RecordDecoder(HeadLine, _is_record)
 HISTORY = RecordDecoder(HistoryLine, _is_history)

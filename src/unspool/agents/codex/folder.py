@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ... import model as m
-from ...lines import Block
+from ...lines import Block, block_of
 from ...logs import read_batches, read_end, read_start
-from .wire import BARE_LINES, HISTORY, INDEX, LINES, HistoryBase, Line, Payload
+from .wire import BARE_META, HISTORY, INDEX, LINES, META_LINES, HistoryBase, Line, Meta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -146,8 +146,8 @@ def read_head(path: Path) -> Head:
         return Head()
     end = block.data.find(b"\n") + 1 or len(block.data)
     end = block.data.find(b"\n", end) + 1 or len(block.data)
-    first = Block(block.data[:end], 1, 0)
-    lines = LINES.batch(first).records
+    first = block_of(block.data[:end])
+    lines = META_LINES.batch(first).records
     if not lines or lines[0].payload is None:
         return _bare_head(first)
     head = _head_of(lines[0].payload)
@@ -157,7 +157,7 @@ def read_head(path: Path) -> Head:
     return head
 
 
-def _head_of(meta: Payload) -> Head:
+def _head_of(meta: Meta) -> Head:
     kind, spawn = _source(meta.source)
     git = m.Git(meta.git.branch, meta.git.commit_hash) if meta.git is not None else None
     parent = meta.parent_thread_id or spawn.get("parent_thread_id")
@@ -177,7 +177,7 @@ def _head_of(meta: Payload) -> Head:
 
 
 def _bare_head(block: Block) -> Head:
-    lines = BARE_LINES.batch(block).records
+    lines = BARE_META.batch(block).records
     if not lines:
         return Head()
     git = m.Git(lines[0].git.branch, lines[0].git.commit_hash) if lines[0].git is not None else None
@@ -204,9 +204,9 @@ def first_prompt(lines: list[Line]) -> str | None:
     """The first words of a person among some lines."""
     for line in lines:
         payload = line.payload
-        if payload is not None and line.type == "event_msg" and payload.type == "user_message" and payload.message:
+        if line.type == "event_msg" and payload.type == "user_message" and payload.message:
             return payload.message
-        if payload is not None and line.type == "response_item" and payload.role == "user":
+        if line.type == "response_item" and payload.role == "user":
             text = next((part.text for part in payload.content or () if part.text), "")
             if text and not text.startswith(("<", "#")):
                 return text

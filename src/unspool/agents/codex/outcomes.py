@@ -13,6 +13,9 @@ import msgspec
 
 from ... import model as m
 
+_HEAD = 600
+"""Characters in which the agent's own words stand; what follows is what the tool said."""
+
 Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted"]
 
 _ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
@@ -47,22 +50,25 @@ _wrapped = msgspec.json.Decoder(_Wrapped)
 def judge(text: str) -> Verdict:
     """Classify the output of a call."""
     inner, code = _unwrap(text)
-    if _BY_USER.search(inner):
-        return Verdict("rejected", "user")
-    if _BY_RULE.search(inner):
-        return Verdict("rejected", "rule")
-    if _BY_REVIEWER.search(inner):
-        return Verdict("rejected", "mode")
-    if _ABORTED.match(inner):
+    head = inner[:_HEAD]
+    if "reject" in head or "cancelled MCP" in head or "review denied" in head:
+        if _BY_USER.search(head):
+            return Verdict("rejected", "user")
+        if _BY_RULE.search(head):
+            return Verdict("rejected", "rule")
+        if _BY_REVIEWER.search(head):
+            return Verdict("rejected", "mode")
+    if _ABORTED.match(head):
         return Verdict("aborted")
-    if _BAD_CALL.match(inner):
-        return Verdict("tool_use_error")
-    if code is None and (found := _EXIT.search(inner[:400])):
+    if code is None and (found := _EXIT.search(head)):
         code = int(found[1])
     if code:
         return Verdict("error", exit_code=code)
-    if code is None and _FAILED.search(inner[:400]):
-        return Verdict("error")
+    if code is None:
+        if _BAD_CALL.match(head):
+            return Verdict("tool_use_error")
+        if _FAILED.search(head):
+            return Verdict("error")
     return Verdict("ok", exit_code=code)
 
 

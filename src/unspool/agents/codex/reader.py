@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 
 import msgspec
 
 from ... import model as m
+from ...decode import Batch
 from ...documents import take_apart
 from ...draft import Draft
 from ...logs import read_batches, read_whole
 from ...tree import NONE
 from .._base import MakeDraft, Peek, SessionRef
 from .folder import Folder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
-from .thread import Thread
+from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
 from .wire import BARE_LINES, ITEM, LINES, Line
 
+_ENVELOPES = frozenset(("response_item", "event_msg"))
 _SAME_MOMENT = timedelta(seconds=5)
 _LOOK_AHEAD = 50
 """Lines of the original that a copy may have left out."""
+
+
+_kind_of = attrgetter("type")
+_body_of = attrgetter("payload.type")
 
 
 class CodexHome:
@@ -93,8 +101,7 @@ class CodexHome:
         """Read a thread."""
         draft = make(ref.id, ref.kind) or Draft("codex", ref.id, ref.kind, keep=False)
         head = self._folder.head(ref.path)
-        thread = Thread(draft)
-        thread.version = _version(head.version)
+        thread = Thread(draft, _version(head.version) or ((0, 29) if head.bare else ()))
         draft.parent = ref.parent
         draft.archived = ref.archived
         draft.project = _project(head.cwd)
@@ -102,7 +109,7 @@ class CodexHome:
         draft.origin = _origin(head, ref)
         if head.version:
             draft.versions[head.version] = None
-        reading = _Reading(thread, self._folder)
+        reading = _Reading(thread, self._folder, keeps_places=bool(ref.more))
         reading.add_base(head)
         for place, path in enumerate((ref.path, *ref.more)):
             reading.add_own(path, self._folder.head(path), is_revert=place > 0)
@@ -179,9 +186,10 @@ class _Rollout:
 class _Reading:
     """The files of a thread, in order, and those it goes on from."""
 
-    def __init__(self, thread: Thread, folder: Folder) -> None:
+    def __init__(self, thread: Thread, folder: Folder, keeps_places: bool) -> None:
         self._thread = thread
         self._folder = folder
+        self._keeps_places = keeps_places
         self._rollouts: dict[str, _Rollout] = {}
 
     def add_base(self, head: Head) -> None:
@@ -223,19 +231,46 @@ class _Reading:
         start = base.end_ordinal_exclusive or 0 if base is not None else 0
         known = self._rollouts[rollout] = _Rollout(above, start)
         copied = self._copied(head) if role == "log" else None
+        kinds: Counter[str] = Counter()
+        bodies: Counter[str] = Counter()
         for batch in read_batches(path, LINES, log):
             for damage in batch.damages:
                 draft.damage(place, damage)
-            where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
-            for line, number, offset, length in where:
-                if end is not None and line.ordinal is not None and line.ordinal >= end:
-                    return
-                inherited = role == "base" or _is_inherited(line, head) or (copied is not None and copied.has(line))
-                count = len(draft)
-                kind = self._thread.feed(line, m.Source(place, number, offset, length), inherited)
-                log.records[kind] = log.records.get(kind, 0) + 1
-                if line.ordinal is not None and len(draft) > count:
-                    known.note(line.ordinal, count)
+            kinds.update(map(_kind_of, batch.records))
+            bodies.update(map(_body_of, batch.records))
+            if role == "log" and copied is None and head.own_from_ordinal is None and not self._keeps_places:
+                self._feed_all(batch, place)
+            elif not self._feed_some(batch, place, head, copied, end, known):
+                break
+        log.records = {kind: count for kind, count in (kinds | bodies).items() if kind and kind not in _ENVELOPES}
+
+    def _feed_all(self, batch: Batch[Line], place: int) -> None:
+        """Lines that are all the thread's own."""
+        feed, item, event = self._thread.feed, self._thread.item, self._thread.event
+        for line, number, offset, length in batch.rows():
+            kind = line.type
+            if kind == "response_item":
+                item(line, line.payload, m.Source(place, number, offset, length), False)
+            elif kind == "event_msg":
+                if line.payload.type not in SILENT_EVENTS:
+                    event(line, line.payload, m.Source(place, number, offset, length), False)
+            elif kind not in SILENT_KINDS:
+                feed(line, m.Source(place, number, offset, length), False)
+
+    def _feed_some(
+        self, batch: Batch[Line], place: int, head: Head, copied: _Copied | None, end: int | None, known: _Rollout
+    ) -> bool:
+        """Lines of which some are shared with another thread; False when the shared beginning is over."""
+        draft = self._thread.draft
+        for line, number, offset, length in batch.rows():
+            if end is not None and line.ordinal is not None and line.ordinal >= end:
+                return False
+            inherited = end is not None or _is_inherited(line, head) or (copied is not None and copied.has(line))
+            count = len(draft)
+            self._thread.feed(line, m.Source(place, number, offset, length), inherited)
+            if line.ordinal is not None and len(draft) > count:
+                known.note(line.ordinal, count)
+        return True
 
     def _copied(self, head: Head) -> _Copied | None:
         """The original of a fork whose lines were copied (up to 0.147)."""
@@ -245,12 +280,10 @@ class _Reading:
 
     def _read_bare(self, path: Path, place: int, log: m.LogFile) -> None:
         draft = self._thread.draft
-        self._thread.version = self._thread.version or (0, 29)
         for batch in read_batches(path, BARE_LINES, log):
             for damage in batch.damages:
                 draft.damage(place, damage)
-            where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
-            for line, number, offset, length in where:
+            for line, number, offset, length in batch.rows():
                 kind = self._thread.feed_bare(line, m.Source(place, number, offset, length))
                 log.records[kind] = log.records.get(kind, 0) + 1
 

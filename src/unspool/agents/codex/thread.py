@@ -71,10 +71,10 @@ class Thread:
     Codex writes no parents: each message hangs on the one before it, until the person goes back.
     """
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, version: tuple[int, ...]) -> None:
         self.draft = draft
         draft.unanswered = "made_up"
-        self.version: tuple[int, ...] = ()
+        self.version: tuple[int, ...] = version
         self.first_prompt: str | None = None
         self.spawned: dict[str, Spawned] = {}
         self.finished_agents: set[str] = set()
@@ -84,8 +84,10 @@ class Thread:
         self.went_back: tuple[int, str] | None = None
         self._model: str | None = None
         self._policy: str | None = None
+        self._looks_for_cues = bool(version) and version < _SILENT_BEFORE
         self._turn = 0
-        self._reply = 0
+        self._replies = 0
+        self._reply = ""
         self._in_reply = False
         self._prompts: list[tuple[int, int, int]] = []
         self._summaries: set[int] = set()
@@ -112,36 +114,31 @@ class Thread:
 
     # --- lines ---
 
-    def feed(self, line: Line, source: m.Source, inherited: bool) -> str:
-        """Take a line; returns its kind, for counting."""
-        kind = line.type
-        payload = line.payload
-        if payload is None:
-            payload = Payload()
-            kind = kind or "?"
+    def feed(self, line: Line, source: m.Source, inherited: bool) -> None:
+        """Take a line of any kind."""
+        kind, payload = line.type, line.payload
         if kind == "response_item":
-            kind = f"{kind}/{payload.type}"
-            self._item(line, payload, source, inherited)
+            self.item(line, payload, source, inherited)
         elif kind == "event_msg":
-            kind = f"{kind}/{payload.type}"
-            self._event(line, payload, source, inherited)
+            self.event(line, payload, source, inherited)
         elif kind == "turn_context":
             self._model = payload.model or self._model
-            self._policy = _string(payload.approval_policy) or self._policy
-            self._end_reply()
+            if payload.approval_policy:
+                self._policy = _string(payload.approval_policy)
+            self._in_reply = False
         elif kind == "compacted":
             self._compacted(line, payload, source, inherited)
         elif kind == "token_usage_record":
             self._usage_record(payload)
-        elif kind not in _KNOWN:
+        elif kind not in SILENT_KINDS:
             problem = m.Problem(reason="unknown-record", detail=f"a record of type {kind!r}", source=source)
             self.draft.problems.append(problem)
-        return kind
 
     def feed_bare(self, line: BareLine, source: m.Source) -> str:
         """Take a line without an envelope, as 0.29 and before wrote them."""
         if line.payload is not None:
-            return self.feed(Line(line.type, line.timestamp, None, line.payload), source, inherited=False)
+            self.feed(Line(line.type, line.timestamp, None, line.payload), source, inherited=False)
+            return line.type
         if line.record_type is not None:
             return line.record_type
         if not line.type:
@@ -150,7 +147,7 @@ class Thread:
 
     def feed_item(self, item: Payload, source: m.Source) -> str:
         """Take an item that stands alone."""
-        self._item(Line(type="response_item", payload=item), item, source, inherited=False)
+        self.item(Line(type="response_item", payload=item), item, source, inherited=False)
         return item.type
 
     # --- messages ---
@@ -165,29 +162,32 @@ class Thread:
         inherited: bool,
         id: str | None = None,
     ) -> int:
-        reply = model = None
         if role == "assistant" and author == "model":
             if not self._in_reply:
-                self._reply += 1
+                self._replies += 1
+                self._reply = str(self._replies)
                 self._in_reply = True
-            reply, model = f"{self._reply}", self._model
-        index = self.draft.add(
-            role, author, blocks, source, id, self.tip, line.timestamp, model, reply, None, inherited
-        )
-        if self.went_back is not None and author == "human" and not inherited:
-            self._note_rollback(index, line.timestamp)
-        if self._lost_due:
-            lost, self._lost_due = self._lost_due, []
-            evidence = "went back past a compaction"
-            self.draft.resumes.append(m.Resume(message_index=index, lost_message_indices=lost, evidence=evidence))
+            index = self.draft.add_reply(
+                blocks, source, id, self.tip, line.timestamp, self._model, self._reply, None, inherited
+            )
+        else:
+            index = self.draft.add(role, author, blocks, source, id, self.tip, line.timestamp, inherited)
+        if self.went_back is not None or self._lost_due:
+            self._note_return(line, index, is_prompt=author == "human" and not inherited)
         self.tip = index
         return index
 
     def _end_reply(self) -> None:
         self._in_reply = False
 
-    def _note_rollback(self, index: int, timestamp: datetime | None) -> None:
-        assert self.went_back is not None
+    def _note_return(self, line: Line, index: int, is_prompt: bool) -> None:
+        """The first message after the person went back."""
+        if self._lost_due:
+            lost, self._lost_due = self._lost_due, []
+            evidence = "went back past a compaction"
+            self.draft.resumes.append(m.Resume(message_index=index, lost_message_indices=lost, evidence=evidence))
+        if self.went_back is None or not is_prompt:
+            return
         first, evidence = self.went_back
         self.went_back = None
         dropped = list(range(first, index))
@@ -195,17 +195,17 @@ class Thread:
             self.draft.branch_reasons[dropped[0]] = "rewind"
             self.draft.rollbacks.append(
                 m.Rollback(
-                    message_index=index, dropped_message_indices=dropped, timestamp=timestamp, evidence=evidence
+                    message_index=index, dropped_message_indices=dropped, timestamp=line.timestamp, evidence=evidence
                 )
             )
 
-    def _item(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+    def item(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        """Take an item of the conversation as the model knows it."""
         kind = payload.type
         if kind == "message":
             self._message(line, payload, source, inherited)
         elif kind == "reasoning":
-            text = "\n\n".join(part.text for part in payload.summary or () if part.text)
-            block = m.Thinking(text, encrypted=not text)
+            block = _thinking(payload.summary)
             self._last_model = self._add(line, source, "assistant", "model", [block], inherited, payload.id)
         elif kind in _CALLS:
             self._call(line, payload, source, inherited)
@@ -225,8 +225,12 @@ class Thread:
             self._add(line, source, "system", "harness", [m.Unknown(kind, _NOTHING)], inherited, payload.id)
 
     def _message(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
-        blocks = _blocks(payload.content)
-        text = _joined(payload.content)
+        content = payload.content or ()
+        blocks: list[m.Block]
+        if len(content) == 1 and (only := content[0].text) is not None:
+            text, blocks = only, [m.Text(only)]
+        else:
+            text, blocks = _joined(payload.content), _blocks(payload.content)
         if payload.role == "assistant":
             author: m.Author = "model"
             if line.metadata is not None and line.metadata.compaction_output:
@@ -236,7 +240,8 @@ class Thread:
             if author == "model":
                 self._last_model = index
                 self._spoke = self._said_text = True
-                self._find_cue(line, index, text, inherited)
+                if self._looks_for_cues:
+                    self._find_cue(line, index, text, inherited)
             return
         self._end_reply()
         if payload.role != "user":
@@ -262,8 +267,10 @@ class Thread:
             return "subagent"
         passthrough = payload.internal_chat_message_metadata_passthrough
         kinds = passthrough.content_item_kinds if passthrough is not None else None
-        typed = any(kind.startswith("user.") for kind in kinds) if kinds else not text.startswith(_INJECTED)
-        if not typed:
+        if kinds:
+            if not any(kind.startswith("user.") for kind in kinds):
+                return "harness"
+        elif text[:1] in "<#A" and text.startswith(_INJECTED):
             return "harness"
         return "human" if self.draft.kind == "main" or inherited else "model"
 
@@ -279,7 +286,7 @@ class Thread:
 
     def _find_cue(self, line: Line, index: int, text: str, inherited: bool) -> None:
         """Versions that write no abort leave only the model's own words about one."""
-        if inherited or not self.version or self.version >= _SILENT_BEFORE:
+        if inherited:
             return
         lowered = text.lower()
         cue = next((cue for cue in ("aborted", "cancelled", "rate limiting") if cue in lowered), None)
@@ -379,13 +386,16 @@ class Thread:
 
     # --- events ---
 
-    def _event(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+    def event(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
+        """Take a note of what happened. Most of them repeat what an item says."""
         kind = payload.type
         if kind == "token_count":
             self._token_count(payload)
         elif kind == "item_completed":
             if payload.item is not None:
                 self._finished(line, payload.item, source, inherited)
+        elif kind in SILENT_EVENTS:
+            return
         elif kind == "user_message":
             self._confirm_prompt(payload.message or "")
         elif kind == "task_started":
@@ -741,10 +751,13 @@ class Thread:
             )
 
 
-_KNOWN = frozenset((
+SILENT_EVENTS = frozenset(("agent_message", "agent_reasoning", "context_compacted", "thread_settings_applied"))
+"""Events that say nothing, or only what an item says too."""
+SILENT_KINDS = frozenset((
     "session_meta", "dynamic_tools_updated", "inter_agent_communication", "inter_agent_communication_metadata",
     "world_state", "security_risk_score", "realtime_item",
 ))  # fmt: skip
+"""Lines that say nothing about the conversation."""
 
 
 def _input_of(payload: Payload) -> msgspec.Raw:
@@ -760,6 +773,13 @@ def _input_of(payload: Payload) -> msgspec.Raw:
             return clean_raw(raw)
         return msgspec.Raw(inner.encode())
     return clean_raw(raw)
+
+
+def _thinking(summary: list[Content] | str | None) -> m.Thinking:
+    if not summary or isinstance(summary, str):
+        return m.Thinking(summary or "", encrypted=not summary)
+    text = summary[0].text or "" if len(summary) == 1 else "\n\n".join(part.text for part in summary if part.text)
+    return m.Thinking(text, encrypted=not text)
 
 
 def _query(action: msgspec.Raw) -> str | None:

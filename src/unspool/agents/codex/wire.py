@@ -45,20 +45,6 @@ class TokenInfo(msgspec.Struct, gc=False):
     last_token_usage: TokenUsage | None = None
 
 
-class GitInfo(msgspec.Struct, gc=False):
-    """State of the repository."""
-
-    commit_hash: str | None = None
-    branch: str | None = None
-
-
-class HistoryBase(msgspec.Struct, gc=False):
-    """The beginning of another file that this one goes on from (0.148 and later)."""
-
-    thread_id: str | None = None
-    end_ordinal_exclusive: int | None = None
-
-
 class Item(msgspec.Struct, gc=False):
     """A finished item of a turn (0.148 and later)."""
 
@@ -99,7 +85,7 @@ class Payload(msgspec.Struct, gc=False):
     action: Raw = ABSENT
     status: str | None = None
     # reasoning
-    summary: list[Content] | None = None
+    summary: list[Content] | str | None = None
     encrypted_content: str | None = None
     # events
     message: str | None = None
@@ -111,11 +97,34 @@ class Payload(msgspec.Struct, gc=False):
     item: Item | None = None
     error: TurnError | None = None
     codex_error_info: Raw = ABSENT
-    command: Raw = ABSENT
     new_thread_id: str | None = None
-    success: bool | None = None
     replacement_history: list[Payload] | None = None
-    # session_meta and turn_context
+    # turn_context
+    model: str | None = None
+    approval_policy: Raw = ABSENT
+
+
+# --- the first line --------------------------------------------------------------------------------------------------
+
+
+class GitInfo(msgspec.Struct, gc=False):
+    """State of the repository."""
+
+    commit_hash: str | None = None
+    branch: str | None = None
+
+
+class HistoryBase(msgspec.Struct, gc=False):
+    """The beginning of another file that this one goes on from (0.148 and later)."""
+
+    thread_id: str | None = None
+    end_ordinal_exclusive: int | None = None
+
+
+class Meta(msgspec.Struct, gc=False):
+    """Body of a `session_meta`, or the whole first line of 0.29 and before."""
+
+    id: str | None = None
     timestamp: datetime | None = None
     cwd: str | None = None
     cli_version: str | None = None
@@ -125,11 +134,16 @@ class Payload(msgspec.Struct, gc=False):
     history_base: HistoryBase | None = None
     subagent_history_start_ordinal: int | None = None
     git: GitInfo | None = None
-    model: str | None = None
-    approval_policy: Raw = ABSENT
-    # agent_message
-    author: str | None = None
-    recipient: str | None = None
+
+
+class MetaLine(msgspec.Struct, gc=False):
+    """A line of which only the kind, and what the session says of itself, matter."""
+
+    type: str = ""
+    payload: Meta | None = None
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
 
 
 class Metadata(msgspec.Struct, gc=False):
@@ -144,7 +158,7 @@ class Line(msgspec.Struct, gc=False):
     type: str = ""
     timestamp: datetime | None = None
     ordinal: int | None = None
-    payload: Payload | None = None
+    payload: Payload = msgspec.field(default_factory=Payload)
     metadata: Metadata | None = None
     replacement_history: list[Payload] | None = None
     """Where older notes have it; the real programs write it into the body."""
@@ -153,9 +167,9 @@ class Line(msgspec.Struct, gc=False):
 class BareLine(Payload, gc=False):
     """A line of 0.29 and before, whose body stands alone; a later version may have gone on in the same file."""
 
+    timestamp: datetime | None = None
     payload: Payload | None = None
     record_type: str | None = None
-    instructions: Raw = ABSENT
 
 
 class IndexLine(msgspec.Struct, gc=False):
@@ -188,4 +202,6 @@ LINES = RecordDecoder(Line, _is_record)
 BARE_LINES = RecordDecoder(BareLine, _is_bare_record)
 INDEX = RecordDecoder(IndexLine, lambda value: "thread_name" in value)
 HISTORY = RecordDecoder(HistoryLine, lambda value: "text" in value)
+META_LINES = RecordDecoder(MetaLine, _is_record)
+BARE_META = RecordDecoder(Meta, _is_bare_record)
 ITEM = msgspec.json.Decoder(Payload)

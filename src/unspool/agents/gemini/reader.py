@@ -145,6 +145,7 @@ class _Reading:
 
     def __init__(self, thread: Thread) -> None:
         self._thread = thread
+        self._headers = 0
         self.title: str | None = None
 
     def add(self, path: Path) -> None:
@@ -182,35 +183,39 @@ class _Reading:
 
     def _log(self, path: Path, place: int, log: m.LogFile) -> None:
         draft = self._thread.draft
-        headers = 0
         for batch in read_batches(path, LINES, log):
             for damage in batch.damages:
                 draft.damage(place, damage)
-            where = zip(batch.records, batch.numbers, batch.offsets, batch.lengths, strict=True)
-            for line, number, offset, length in where:
-                source = m.Source(place, number, offset, length)
-                kind = self._take(line, source, headers)
-                headers += kind == "header"
+            stamps = 0
+            for line, number, offset, length in batch.rows():
+                patch = line.set
+                if patch is not None and patch.messages is None:
+                    # Every message is followed by such a line, which says when.
+                    stamps += 1
+                    self.title = patch.summary or self.title
+                    continue
+                kind = self._take(line, m.Source(place, number, offset, length))
                 log.records[kind] = log.records.get(kind, 0) + 1
+            if stamps:
+                log.records["$set"] = log.records.get("$set", 0) + stamps
         self._thread.end_file()
 
-    def _take(self, line: Line, source: m.Source, headers: int) -> str:
+    def _take(self, line: Line, source: m.Source) -> str:
         thread = self._thread
-        if line.set is not None:
-            self.title = line.set.summary or self.title
-            if line.set.messages is not None:
-                thread.replace_all(line.set.messages, source)
-                return "$set.messages"
-            return "$set"
-        if line.rewind_to is not None:
-            thread.rewind(line.rewind_to)
-            return "$rewindTo"
         if line.id and line.type:
             thread.message(line, source)
             return line.type
+        if line.set is not None:
+            self.title = line.set.summary or self.title
+            thread.replace_all(line.set.messages or [], source)
+            return "$set.messages"
+        if line.rewind_to is not None:
+            thread.rewind(line.rewind_to)
+            return "$rewindTo"
         if line.session_id is not None:
             self.title = line.summary or self.title
-            thread.header(again=headers > 0)
+            thread.header(again=self._headers > 0)
+            self._headers += 1
             return "header"
         problem = m.Problem(reason="unknown-record", detail="neither a message nor a change", source=source)
         thread.draft.problems.append(problem)

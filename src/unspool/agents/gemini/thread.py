@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from ... import model as m
 from ...decode import clean_raw
@@ -58,7 +59,7 @@ class Thread:
         self._index: dict[str, list[int]] = {}
         self._held: list[_Held] = []
         self._record = 0
-        self._texts: dict[tuple[str, str], list[int]] = {}
+        self._texts: dict[int, list[int]] = {}
         self._judged: set[str] = set()
         self._results: dict[str, tuple[int, list[m.Block]]] = {}
         self._refused_in: set[int] = set()
@@ -81,16 +82,21 @@ class Thread:
     def message(self, message: Message, source: m.Source) -> None:
         """A message, new or said again."""
         self._record += 1
-        if message.id in self._index or any(held.message.id == message.id for held in self._held):
-            self._release()
-            if message.id in self._index:
-                self._say_again(message, source, self._index[message.id][-1])
-            return
-        if message.type in ("user", "gemini") and isinstance(message.model, msgspec.UnsetType):
+        known = self._index.get(message.id)
+        if known is None and self._held:
+            if any(held.message.id == message.id for held in self._held):
+                self._release()
+                known = self._index.get(message.id)
+        if known is not None:
+            if self._held:
+                self._release()
+            self._say_again(message, source, known[-1])
+        elif message.model is UNSET and message.type in ("user", "gemini"):
             self._held.append(_Held(message, source))
-            return
-        self._release()
-        self._new(message, source)
+        else:
+            if self._held:
+                self._release()
+            self._new(message, source)
 
     def header(self, again: bool) -> None:
         """A header in mid-file: the session was loaded anew."""
@@ -157,13 +163,12 @@ class Thread:
         kind = "user" if message.type == "user" else "gemini"
         found: list[int] = []
         for text in [part.text for part in _parts(message.content) if part.text and not part.thought] or [""]:
-            places = self._texts.get((kind, text.strip()))
+            places = self._texts.get(hash((kind, text.strip())))
             if places:
                 later = [place for place in places if not found or place > found[-1]]
                 found.append(later[0] if later else places[-1])
         if not found and (responses := _responses(message)):
-            key = ("result", responses[0].id or "")
-            found = self._texts.get(key, [])[-1:]
+            found = self._texts.get(hash(("result", responses[0].id or "")), [])[-1:]
         return found
 
     def _release(self) -> None:
@@ -205,12 +210,13 @@ class Thread:
         blocks: list[m.Block],
         usage: m.Usage | None = None,
     ) -> int:
-        model = message.model if isinstance(message.model, str) else None
         parent = self._live[-1] if self._live else NONE
-        reply = message.id if author == "model" and role == "assistant" else None
-        index = self.draft.add(
-            role, author, blocks, source, message.id or None, parent, message.timestamp, model, reply, usage
-        )  # fmt: skip
+        id, at = message.id or None, message.timestamp
+        if author == "model" and role == "assistant":
+            model = message.model if isinstance(message.model, str) else None
+            index = self.draft.add_reply(blocks, source, id, parent, at, model, id or f"{len(self.draft)}", usage)
+        else:
+            index = self.draft.add(role, author, blocks, source, id, parent, at)
         self._live.append(index)
         if message.id:
             self._index[message.id] = [index]
@@ -220,12 +226,13 @@ class Thread:
         text = _text(message)
         # What follows a snapshot is put into the model's mouth; it never said it.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
-        blocks = self._reply_blocks(message)
+        blocks = self._reply_blocks(message, text)
         index = self._add(message, source, "assistant", author, blocks, _usage(message))
         self._remember("gemini", text, index)
         self._last_reply, self._last_blocks = index, blocks
         self._note_tokens(message)
-        self._close_calls(message, index)
+        if message.tool_calls:
+            self._close_calls(message, index)
         return index
 
     def _say_again(self, message: Message, source: m.Source, index: int) -> None:
@@ -242,7 +249,7 @@ class Thread:
             message.id = ""
             self._reply(message, source)
             return
-        self.draft.replace(index, self._reply_blocks(message), self._record, _usage(message))
+        self.draft.replace(index, self._reply_blocks(message, _text(message)), self._record, _usage(message))
         self._note_tokens(message)
         self._close_calls(message, index)
 
@@ -250,10 +257,12 @@ class Thread:
         """Whether the conversation has gone on since a reply."""
         return self._last_reply > index or self._last_prompt > index
 
-    def _reply_blocks(self, message: Message) -> list[m.Block]:
+    def _reply_blocks(self, message: Message, text: str) -> list[m.Block]:
         """What the model said and called. Results stay here until a message of their own brings them (0.45)."""
-        blocks = _spoken(message)
-        calls = message.tool_calls or ()
+        blocks = _spoken(message, text)
+        calls = message.tool_calls
+        if not calls:
+            return blocks
         for call in calls:
             raw = clean_raw(call.args) if call.args else msgspec.Raw(b"{}")
             blocks.append(m.ToolCall(call.id, call.name, raw))
@@ -263,7 +272,8 @@ class Thread:
             verdict = judge(call.status, text, call.name)
             result = m.ToolResult(call.id, text, verdict.outcome, verdict.exit_code, sent=not self._results_apart)
             blocks.append(result)
-            self._results[call.id] = index, blocks
+            if self._results_apart:
+                self._results[call.id] = index, blocks
         return blocks
 
     def _note_tokens(self, message: Message) -> None:
@@ -275,7 +285,7 @@ class Thread:
         if responses:
             return self._tool_results(message, source, responses)
         text = _text(message)
-        typed = _text(message, shown=True)
+        typed = text if message.display_content is None else _text(message, shown=True)
         self._results_apart = self._results_apart or text.startswith(_CONTEXT)
         if text.startswith(_SNAPSHOT):
             return self._add(message, source, "user", "harness", [m.CompactionMark(text)])
@@ -290,7 +300,8 @@ class Thread:
             blocks = [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
         index = self._add(message, source, "user", author, blocks)
         for part in _parts(message.content):
-            self._remember("user", part.text or "", index)
+            if part.text:
+                self._remember("user", part.text, index)
         if author == "human":
             self._prompted(message, index, typed)
         return index
@@ -334,8 +345,9 @@ class Thread:
         return [place for place in range(first, index) if place not in live]
 
     def _remember(self, kind: str, text: str, index: int) -> None:
-        if text.strip():
-            self._texts.setdefault((kind, text.strip()), []).append(index)
+        text = text.strip()
+        if text:
+            self._texts.setdefault(hash((kind, text)), []).append(index)
 
     # --- notes of the interface ---
 
@@ -520,7 +532,7 @@ class Thread:
         index = self._add(message, source, "user", "harness", blocks)
         for response in responses:
             call_id = response.id or ""
-            self._texts.setdefault(("result", call_id), []).append(index)
+            self._remember("result", call_id, index)
             if call_id not in self._judged:
                 self._judged.add(call_id)
                 name, text = response.name or "?", _response_text(response)
@@ -668,10 +680,16 @@ def _text(message: Message, shown: bool = False) -> str:
     content = message.content
     if shown and message.display_content is not None:
         content = message.display_content
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and len(content) == 1 and not content[0].thought:
+        return content[0].text or ""
     return "\n".join(part.text for part in _parts(content) if part.text and not part.thought)
 
 
 def _responses(message: Message) -> list[FunctionResponse]:
+    if isinstance(message.content, str):
+        return []
     return [part.function_response for part in _parts(message.content) if part.function_response is not None]
 
 
@@ -683,12 +701,11 @@ def _images(message: Message) -> list[m.Block]:
     ]
 
 
-def _spoken(message: Message) -> list[m.Block]:
+def _spoken(message: Message, text: str) -> list[m.Block]:
     blocks: list[m.Block] = []
     for thought in message.thoughts or ():
         head = f"**{thought.subject}**\n\n" if thought.subject else ""
         blocks.append(m.Thinking(f"{head}{thought.description or ''}"))
-    text = _text(message)
     if text:
         blocks.append(m.Text(text))
     return blocks

@@ -1,0 +1,130 @@
+"""Make a large home directory out of recordings, for the benchmarks.
+
+Every recording is copied `copies` times, with fresh ids, so that all sessions are different ones; and each session
+is made `length` times as long by repeating what was said in it, again with fresh ids and with parents that lead on.
+The lines stay what the agents wrote: same kinds, same sizes, same order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+IDS = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:toolu|msg|call|req)_[0-9A-Za-z_]{8,}")
+ORDINAL = re.compile(rb'"ordinal":(\d+)')
+ROOT = re.compile(rb'"parentUuid":null')
+
+
+class Renamer:
+    """Gives every id another one of the same form, always the same for the same salt."""
+
+    def __init__(self, salt: str, keep: frozenset[bytes] = frozenset()) -> None:
+        self._salt = salt.encode()
+        self._keep = keep
+        self._known: dict[bytes, bytes] = {}
+
+    def __call__(self, match: re.Match[bytes]) -> bytes:
+        old = match[0]
+        if old in self._keep:
+            return old
+        if old not in self._known:
+            digest = hashlib.blake2b(self._salt + old, digest_size=16).hexdigest().encode()
+            self._known[old] = _like(old, digest)
+        return self._known[old]
+
+
+def _like(old: bytes, digest: bytes) -> bytes:
+    if UUID.fullmatch(old):
+        return b"-".join((digest[:8], digest[8:12], digest[12:16], digest[16:20], digest[20:32]))
+    prefix, _, rest = old.partition(b"_")
+    return prefix + b"_" + (digest * (len(rest) // 32 + 1))[: len(rest)]
+
+
+def lengthen(data: bytes, session: bytes, times: int) -> Iterator[bytes]:
+    """The lines of a session, `times` over."""
+    lines = data.splitlines(keepends=True) if data.endswith(b"\n") else (data + b"\n").splitlines(keepends=True)
+    yield data if data.endswith(b"\n") else data + b"\n"
+    last = _last_id(lines)
+    highest = max((int(found[1]) for line in lines if (found := ORDINAL.search(line[:80]))), default=0)
+    for turn in range(1, times):
+        rename = Renamer(f"turn {turn}", keep=frozenset((session,)))
+        first = True
+        for line in lines:
+            if b'"type":"session_meta"' in line[:200]:
+                continue
+            line = IDS.sub(rename, line)
+            if first and last is not None and ROOT.search(line[:400]):
+                line = ROOT.sub(b'"parentUuid":"' + last + b'"', line, count=1)
+                first = False
+            if found := ORDINAL.search(line[:80]):
+                line = line.replace(found[0], b'"ordinal":%d' % (int(found[1]) + turn * (highest + 1)), 1)
+            yield line
+        if last is not None:
+            match = UUID.fullmatch(_last_id(lines) or b"")
+            last = rename(match) if match else None
+
+
+def _last_id(lines: list[bytes]) -> bytes | None:
+    for line in reversed(lines):
+        if line.startswith((b'{"parentUuid"', b'{"type":"user"', b'{"type":"assistant"')):
+            found = re.search(rb'"uuid":"(' + UUID.pattern + rb')"', line)
+            if found:
+                return found[1]
+    return None
+
+
+def multiply(corpus: Path, target: Path, copies: int, length: int, only: str = "") -> int:
+    """Write the large home; returns its size in bytes."""
+    size = 0
+    for number, home in enumerate(sorted(corpus.glob(f"{only or '*'}/*/*/home"))):
+        for copy in range(copies):
+            rename = Renamer(f"copy {number} {copy}")
+            for path in sorted(home.rglob("*")):
+                if not path.is_file() or path.name in ("history.jsonl", "logs.json", "session_index.jsonl"):
+                    continue
+                size += _write(path, target / _place(path.relative_to(home), rename, number, copy), rename, length)
+    return size
+
+
+def _place(path: Path, rename: Renamer, number: int, copy: int) -> Path:
+    text = UUID.sub(rename, str(path).encode()).decode()
+    parts = list(Path(text).parts)
+    for place, part in enumerate(parts):
+        if place and parts[place - 1] in ("projects", "tmp"):
+            parts[place] = f"{part}-{number}-{copy}"
+    return Path(*parts)
+
+
+def _write(source: Path, target: Path, rename: Renamer, length: int) -> int:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix == ".zst":
+        shutil.copyfile(source, target)
+        return target.stat().st_size
+    data = IDS.sub(rename, source.read_bytes())
+    is_log = source.suffix == ".jsonl" and length > 1
+    found = UUID.search(target.name.encode())
+    with open(target, "wb") as file:
+        for piece in lengthen(data, found[0] if found else b"", length) if is_log else [data]:
+            file.write(piece)
+    return target.stat().st_size
+
+
+def main() -> None:
+    """Write a home from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--copies", type=int, default=14)
+    parser.add_argument("--length", type=int, default=1)
+    parser.add_argument("--only", default="", help="one agent")
+    args = parser.parse_args()
+    print(f"{multiply(args.corpus, args.target, args.copies, args.length, args.only) / 1e6:.0f} MB in {args.target}")
+
+
+if __name__ == "__main__":
+    main()

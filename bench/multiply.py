@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-IDS = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:toolu|msg|call|req)_[0-9A-Za-z_]{8,}")
+IDS = re.compile(
+    rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?:toolu|msg|call|req)_[0-9A-Za-z_]{8,}"
+)
 ORDINAL = re.compile(rb'"ordinal":(\d+)')
 ROOT = re.compile(rb'"parentUuid":null')
 

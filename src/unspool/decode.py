@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -66,7 +67,7 @@ class Batch(NamedTuple, Generic[T]):
             return ((record, *place) for record, place in zip(self.records, self.places, strict=True))
         number, base, starts = self.block.number, self.block.offset, self.block.starts
         offsets = [base + start for start in starts] if base else starts
-        lengths = [end - start - 1 for start, end in zip(starts, starts[1:], strict=False)]
+        lengths = [end - start - 1 for start, end in pairwise(starts)]
         return zip(self.records, range(number, number + len(lengths)), offsets, lengths, strict=False)
 
 

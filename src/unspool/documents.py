@@ -66,7 +66,9 @@ def _elements(data: bytes, start: int) -> tuple[list[Element], list[Damage], int
         line += data.count(b"\n", counted, offset)
         counted = offset
         if end is None:
-            damages.append(Damage("torn", "an unfinished element", Place(line + 1, offset, len(data) - offset), lost=True))
+            damages.append(
+                Damage("torn", "an unfinished element", Place(line + 1, offset, len(data) - offset), lost=True)
+            )
             return found, damages, len(data)
         stop = end.end() - (1 if end[0].endswith(b",") else 0)
         found.append(Element(data[offset:stop], Place(line + 1, offset, stop - offset)))

@@ -18,7 +18,18 @@ import msgspec
 from . import model as m
 from .decode import Damage
 from .tree import (
-    COMMAND, CONTINUED, INHERITED, MODEL, NONE, PROMPT, QUEUED, STANDIN, STITCHED, UNANSWERED, USAGE_MOVED, find_cycles,
+    COMMAND,
+    CONTINUED,
+    INHERITED,
+    MODEL,
+    NONE,
+    PROMPT,
+    QUEUED,
+    STANDIN,
+    STITCHED,
+    UNANSWERED,
+    USAGE_MOVED,
+    find_cycles,
 )  # fmt: skip
 
 K = TypeVar("K")

@@ -7,14 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from . import model as m
-from .agents import AGENTS, Home, Peek, SessionRef
+from .agents import AGENTS, Home, Peek, SessionRef, finish
 from .assemble import Outline, TipRule
 from .draft import Draft, Replay
-from .errors import AmbiguousError, NotFoundError
+from .errors import AmbiguousError, NotFoundError, UnspoolError
 from .record import Session
 from .stream import StreamLine, lines_around
+from .views import Branches, OrphanMode, View
 
 _HEAD = 1 << 14
+_DONE = object()
 
 
 class Library:
@@ -97,8 +99,7 @@ class Library:
 
     def refs(self) -> Iterator[SessionRef]:
         """All sessions, each once; what holds no conversation is none."""
-        for ref in self._files:
-            yield ref
+        yield from self._files
         named = {(ref.agent, ref.root) for ref in self._files}
         for key, home in self._homes.items():
             if key not in named:
@@ -112,22 +113,46 @@ class Library:
         """Read a whole session."""
         return next(self.load_all(ref, tip))
 
-    def load_all(self, ref: SessionRef, tip: TipRule = "agent") -> Iterator[Session]:
+    def load_all(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[Session]:
         """A session and the sub-agents that stand in the same file."""
-        drafts = self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind))
-        for draft in drafts:
-            yield Outline(draft, tip if draft is drafts[0] else "agent").session()
-
-    def stream(self, ref: SessionRef, tip: TipRule = "agent") -> Iterator[StreamLine]:
-        """The same in small pieces, with little memory however long the session is: the log is read twice."""
-        home = self._home(ref)
-        drafts = home.read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False))
+        drafts = finish(self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind)))
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
-            yield from lines_around(outline.header([]), self._replay(home, ref, outline))
+            session = outline.session()
+            is_plain = branches == "all" and orphans == "mark"
+            yield session if is_plain else View(session, outline.branch, branches, orphans).whole()
+
+    def stream(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[StreamLine]:
+        """The same in small pieces, with little memory however long the session is: the log is read twice."""
+        home = self._home(ref)
+        drafts = finish(home.read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False)))
+        for draft in drafts:
+            outline = Outline(draft, tip if draft is drafts[0] else "agent")
+            view = View(outline.header([]), outline.branch, branches, orphans)
+            shown = (view.message(message) for message in self._replay(home, ref, outline))
+            yield from lines_around(view.head(), (message for message in shown if message is not None))
 
     def _replay(self, home: Home, ref: SessionRef, outline: Outline) -> Iterator[m.Message]:
-        raise NotImplementedError
+        """Go through the log once more, and complete each message with what the first pass found."""
+        draft, expected = outline.draft, len(outline.draft)
+        ready: list[m.Message] = []
+        steps = home.read(ref, lambda id, _: Replay(draft, ready.append) if id == draft.id else None)
+        count = 0
+        more = True
+        while more and count < expected:
+            more = next(steps, _DONE) is not _DONE
+            for message in ready[: expected - count]:
+                draft.complete(message)
+                outline.complete(message)
+                count += 1
+                yield message
+            ready.clear()
+        if count < expected:
+            raise UnspoolError(f"{ref.path} changed while it was read: {count} of {expected} messages; try again")
 
     def _home(self, ref: SessionRef) -> Home:
         return self._open(ref.agent, ref.root)

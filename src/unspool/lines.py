@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 BLOCK_SIZE = 1 << 20
@@ -22,8 +23,7 @@ class Block(NamedTuple):
 
     def lines(self) -> Iterator[bytes]:
         """The lines without their newlines, blank ones included."""
-        starts = self.starts
-        for begin, end in zip(starts, starts[1:], strict=False):
+        for begin, end in pairwise(self.starts):
             yield self.data[begin : end - 1]
 
 

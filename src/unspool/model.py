@@ -112,6 +112,8 @@ class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False
     """What came back besides text."""
     sent: bool = True
     """False: the agent did not pass it on to the model."""
+    synthetic: bool = False
+    """Made up by unspool, on request, for a call that never finished."""
 
 
 class InterruptionMark(msgspec.Struct, tag="interruption", gc=False):

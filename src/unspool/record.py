@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Literal
 
 import msgspec
 
@@ -38,7 +37,7 @@ class Reply(msgspec.Struct, kw_only=True):
 class Session(msgspec.Struct, kw_only=True, tag="session", rename={"info": "session"}, dict=True):
     """One session: who, when and where, all that was said, and everything that happened to it."""
 
-    schema: Literal["unspool/1"] = m.SCHEMA
+    schema: str = m.SCHEMA
     info: m.SessionInfo
     messages: list[m.Message]
     compaction: m.Compaction

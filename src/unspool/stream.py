@@ -169,7 +169,10 @@ def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
     for clear in head.context_clears:
         yield _LAST if clear.after_message_index is None else clear.after_message_index, ContextClearLine(clear)
     for interruption in head.interruptions:
-        yield _LAST if interruption.message_index is None else interruption.message_index, InterruptionLine(interruption)
+        yield (
+            _LAST if interruption.message_index is None else interruption.message_index,
+            InterruptionLine(interruption),
+        )
     for rejection in head.rejections:
         yield rejection.message_index, RejectionLine(rejection)
     for rollback in head.rollbacks:

@@ -107,11 +107,11 @@ class Tree:
         beside = set(self._beside)
         for index in reversed(self._beside):
             flag = flags[index]
-            if flag & (PROMPT | MODEL) and not flag & QUEUED:
-                # A further piece of a response counts only when its call was left behind: the agent was killed at
-                # it, and a later turn went on from the piece before.
-                if not flag & CONTINUED or (flag & UNANSWERED and index < last_turn):
-                    newest[index] = max(index, newest.get(index, index))
+            # A further piece of a response counts only when its call was left behind: the agent was killed at it,
+            # and a later turn went on from the piece before.
+            begins = not flag & CONTINUED or (flag & UNANSWERED and index < last_turn)
+            if begins and flag & (PROMPT | MODEL) and not flag & QUEUED:
+                newest[index] = max(index, newest.get(index, index))
             if index in newest and parents[index] in beside:
                 parent = parents[index]
                 newest[parent] = max(newest[index], newest.get(parent, NONE))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -56,8 +56,24 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
 
+Steps = Generator[None, None, list[Draft]]
+"""Reading, a block of the log at a time; what it returns are the drafts."""
+
 MakeDraft = Callable[[str, m.Kind], Draft | None]
 """Gives the draft for a session by its id, or None when its lines are not wanted."""
+
+
+T = TypeVar("T")
+
+
+def finish(steps: Generator[None, None, T]) -> T:
+    """Take all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 class Home(Protocol):
@@ -77,7 +93,7 @@ class Home(Protocol):
         """Look at the beginning of a session."""
         ...
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
         """Read a session, and the sub-agents that stand in the same file."""
         ...
 
@@ -101,4 +117,8 @@ class Agent(Protocol):
 
     def has_layout(self, folder: Path) -> bool:
         """Whether a folder of another name is one of this agent's."""
+        ...
+
+    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
+        """What a call of one of its tools does."""
         ...

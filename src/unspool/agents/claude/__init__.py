@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from ... import model as m
 from .._base import AgentInfo
 from .reader import ClaudeHome
+from .tools import action_of
 
 
 class Claude:
@@ -37,3 +41,7 @@ class Claude:
     def has_layout(self, folder: Path) -> bool:
         """A configuration folder of another name."""
         return (folder / "projects").is_dir()
+
+    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
+        """What a call does."""
+        return action_of(name, raw_input)[1]

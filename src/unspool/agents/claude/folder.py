@@ -23,7 +23,7 @@ _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
 _ASSISTANT = b'"type":"assistant"'
-_AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
+AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
 class Head(NamedTuple):
@@ -109,7 +109,7 @@ class Folder:
         own: dict[str, Head] = {}
         continued: dict[str, list[Head]] = {}
         for path in self.files:
-            if _AGENT_FILE.match(path.name) or (head := self.head(path)) is None:
+            if AGENT_FILE.match(path.name) or (head := self.head(path)) is None:
                 continue
             session = session_of(head)
             if session == path.stem:
@@ -137,7 +137,7 @@ class Folder:
         return found
 
     def _add_agent(self, found: dict[str, list[AgentFile]], path: Path, session: str | None) -> None:
-        name = _AGENT_FILE.match(path.name)
+        name = AGENT_FILE.match(path.name)
         head = self.head(path) if name else None
         if name and head and not head.is_warm_up and (session := session or head.session):
             found.setdefault(session, []).append(AgentFile(path, name["id"], head, _meta(path)))

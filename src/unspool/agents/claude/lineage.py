@@ -15,7 +15,9 @@ from .folder import AgentFile, Folder, Head, Surroundings
 from .thread import Spawn, Thread
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
-_METADATA_LINE = re.compile(rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE)
+_METADATA_LINE = re.compile(
+    rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE
+)
 _ANSWER = b'"type":"assistant"'
 _SAME_MOMENT = timedelta(seconds=30)
 
@@ -69,7 +71,11 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
     if head.prompt is None or head.prompt_at is None:
         return None
     for entry in around.history:
-        if entry.session and entry.text.strip() == head.prompt.strip() and abs(entry.at - head.prompt_at) < _SAME_MOMENT:
+        if (
+            entry.session
+            and entry.text.strip() == head.prompt.strip()
+            and abs(entry.at - head.prompt_at) < _SAME_MOMENT
+        ):
             return entry.session
     return None
 
@@ -185,7 +191,9 @@ def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
         file
         for file in files
         if (file.head.prompt or "").strip() == task
-        and not (spawn.timestamp and file.head.started_at and file.head.started_at < spawn.timestamp - timedelta(seconds=1))
+        and not (
+            spawn.timestamp and file.head.started_at and file.head.started_at < spawn.timestamp - timedelta(seconds=1)
+        )
     ]
     return min(fits, key=lambda file: (file.head.started_at is None, file.head.started_at), default=None)
 
@@ -209,8 +217,10 @@ def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: 
 def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
     result = thread.agents.get(call_id or "")
     told = thread.notified.get(agent_id or "") or (result.status if result is not None else None)
-    if told == "completed" or told == "failed":
-        return told
+    if told == "completed":
+        return "completed"
+    if told == "failed":
+        return "failed"
     if call_id in thread.stopped_agents or (file is not None and file.meta.stopped_by_user):
         return "interrupted"
     if file is not None and file.meta.finished:
@@ -256,7 +266,7 @@ def drop_echo_in_child(child: Draft, links: list[m.Subagent], told_above: list[m
         child.interruptions.pop()
 
 
-def drop_echo_in_parent(parent: Draft, refused: Iterable[str]) -> None:
+def drop_echo_in_parent(parent: Draft, refused: set[str | None]) -> None:
     """Refusing a sub-agent's call without a reason (2.0.x) also stops the call that started it: one refusal."""
     calls = {link.tool_use_id for link in parent.subagents if link.session in refused}
     parent.interruptions = [

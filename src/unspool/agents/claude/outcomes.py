@@ -110,7 +110,7 @@ def _refused_by_other(text: str, line: Line) -> Verdict | None:
 
 
 def _failed(text: str) -> Verdict:
-    if text.startswith("<tool_use_error>") or text.startswith("InputValidationError"):
+    if text.startswith(("<tool_use_error>", "InputValidationError")):
         return Verdict("tool_use_error", "result text")
     code = _EXIT.match(text)
     return Verdict("error", "result text", exit_code=int(code[1]) if code else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -13,10 +13,17 @@ from ...decode import Batch
 from ...draft import Draft
 from ...logs import read_batches, read_whole
 from ...tree import MODEL, NONE, Tree
-from .._base import MakeDraft, Peek, SessionRef
-from .folder import _AGENT_FILE, Folder, Surroundings, read_head, read_tail, session_of, size_of
+from .._base import MakeDraft, Peek, SessionRef, Steps, finish
+from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of, size_of
 from .lineage import (
-    Clear, add_clears, copied_ids, drop_echo_in_child, drop_echo_in_parent, find_clears, find_origin, link_agents,
+    Clear,
+    add_clears,
+    copied_ids,
+    drop_echo_in_child,
+    drop_echo_in_parent,
+    find_clears,
+    find_origin,
+    link_agents,
     link_inline,
 )  # fmt: skip
 from .thread import Thread
@@ -79,7 +86,7 @@ class ClaudeHome:
         """The session of a file."""
         folder = self._around.folder_of(path)
         head = folder.head(path)
-        name = _AGENT_FILE.match(path.name)
+        name = AGENT_FILE.match(path.name)
         if name is None:
             session = session_of(head) if head is not None else path.stem
             if session in folder.sessions:
@@ -107,10 +114,10 @@ class ClaudeHome:
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
         """Read a session, and the sub-agents older versions put into the same file."""
         folder = self._around.folder_of(ref.path)
-        threads = self._read_threads(ref, make, folder)
+        threads = yield from self._read_threads(ref, make, folder)
         if ref.kind == "main":
             self._complete_main(ref, folder, threads[0], threads[1:])
         else:
@@ -119,7 +126,7 @@ class ClaudeHome:
             _end(thread)
         return [thread.draft for thread in threads]
 
-    def _read_threads(self, ref: SessionRef, make: MakeDraft, folder: Folder) -> list[Thread]:
+    def _read_threads(self, ref: SessionRef, make: MakeDraft, folder: Folder) -> Generator[None, None, list[Thread]]:
         """All conversations of a session's files, its own first."""
         draft = make(ref.id, ref.kind) or Draft("claude", ref.id, ref.kind, keep=False)
         draft.parent = ref.parent
@@ -137,6 +144,7 @@ class ClaudeHome:
                     draft.damage(place, damage)
                 counts.update(map(_kind_of, batch.records))
                 reading.take(batch, place)
+                yield
             log.records = dict(counts)
         reading.finish(folder)
         return reading.threads
@@ -181,7 +189,7 @@ class ClaudeHome:
         ref = self.ref(path)
         assert ref is not None
         draft = Draft("claude", ref.id, ref.kind, keep=False)
-        return self._read_threads(ref, lambda id, kind: draft if id == ref.id else None, folder)[0]
+        return finish(self._read_threads(ref, lambda id, _: draft if id == ref.id else None, folder))[0]
 
     def _add_memory(self, ref: SessionRef, draft: Draft) -> None:
         """Some versions keep a running summary beside the session; it is what a compaction used."""

@@ -14,7 +14,7 @@ from ...decode import clean_raw
 from ...draft import Call, Draft
 from ...tree import NONE, UNANSWERED
 from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
-from .tools import SUBAGENT_TOOLS, refused_action
+from .tools import SUBAGENT_TOOLS, action_of
 from .wire import ApiMessage, AttachmentBody, Block, Line, Rendered, ToolUseResult, Usage
 
 _HARNESS_TEXT = (
@@ -323,7 +323,7 @@ class Thread:
                     return self._tool_results(line, source, content or [], inherited)
             blocks = _blocks(content)
             text = _text_of(blocks)
-            if text == MARKER or text == TOOL_MARKER:
+            if text in (MARKER, TOOL_MARKER):
                 return self._marker(line, source, text, inherited)
         if line.is_compact_summary:
             return self._summary(line, source, text, inherited)
@@ -449,7 +449,7 @@ class Thread:
         kind: m.RejectionType = "other"
         action = None
         if call is not None:
-            kind, action = refused_action(call.name, call.raw_input)
+            kind, action = action_of(call.name, call.raw_input)
         self.draft.rejections.append(
             m.Rejection(
                 message_index=entry.message,

@@ -13,7 +13,7 @@ SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
 
 
-def refused_action(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action rebuilt from its input."""
     action = m.Action(raw)
     try:
@@ -47,7 +47,9 @@ def _rebuild_edit(name: str, given: dict[str, Any], action: m.Action) -> None:
         action.diff = replacement_diff(path, [("", _text(given.get("new_source")) or "")])
     else:
         edits = _list(given.get("edits")) or [given]
-        pairs = [(_text(e.get("old_string")) or "", _text(e.get("new_string")) or "") for e in edits if isinstance(e, dict)]
+        pairs = [
+            (_text(e.get("old_string")) or "", _text(e.get("new_string")) or "") for e in edits if isinstance(e, dict)
+        ]
         action.diff = replacement_diff(path, pairs)
 
 

@@ -116,7 +116,7 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     type: str = ""
     subtype: str | None = None
     uuid: str | None = None
-    parent_uuid: str | None | UnsetType = UNSET
+    parent_uuid: str | UnsetType | None = UNSET
     logical_parent_uuid: str | None = None
     timestamp: datetime | None = None
     version: str | None = None

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from ... import model as m
 from .._base import AgentInfo
 from .folder import rollout_file
 from .reader import CodexHome
+from .tools import action_of
 
 
 class Codex:
@@ -38,3 +42,7 @@ class Codex:
     def has_layout(self, folder: Path) -> bool:
         """A folder of another name with dated sessions in it."""
         return (folder / "archived_sessions").is_dir() or any((folder / "sessions").glob("[0-9]*"))
+
+    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
+        """What a call does."""
+        return action_of(name, raw_input)[1]

@@ -19,10 +19,14 @@ _HEAD = 600
 Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted"]
 
 _ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
-_BY_USER = re.compile(r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)|user cancelled MCP tool call")
+_BY_USER = re.compile(
+    r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)|user cancelled MCP tool call"
+)
 _BY_RULE = re.compile(r"rejected by configuration|rejected by user approval settings|rejected by policy")
 _BY_REVIEWER = re.compile(r"automatic approval review denied")
-_BAD_CALL = re.compile(r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE)
+_BAD_CALL = re.compile(
+    r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE
+)
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
 _FAILED = re.compile(
     r"exec_command failed|Script (?:failed|error)|execution error|apply_patch verification failed|failed in sandbox"

@@ -18,7 +18,7 @@ from ...documents import take_apart
 from ...draft import Draft
 from ...logs import read_batches, read_whole
 from ...tree import NONE
-from .._base import MakeDraft, Peek, SessionRef
+from .._base import MakeDraft, Peek, SessionRef, Steps
 from .folder import Folder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
 from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
 from .wire import BARE_LINES, ITEM, LINES, Line
@@ -97,7 +97,7 @@ class CodexHome:
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
         """Read a thread."""
         draft = make(ref.id, ref.kind) or Draft("codex", ref.id, ref.kind, keep=False)
         head = self._folder.head(ref.path)
@@ -110,9 +110,9 @@ class CodexHome:
         if head.version:
             draft.versions[head.version] = None
         reading = _Reading(thread, self._folder, keeps_places=bool(ref.more))
-        reading.add_base(head)
+        yield from reading.add_base(head)
         for place, path in enumerate((ref.path, *ref.more)):
-            reading.add_own(path, self._folder.head(path), is_revert=place > 0)
+            yield from reading.add_own(path, self._folder.head(path), is_revert=place > 0)
         thread.finish()
         draft.title = self._folder.names.get(ref.id) or _shorten(thread.first_prompt)
         draft.tip = thread.tip if thread.tip >= 0 else None
@@ -192,7 +192,7 @@ class _Reading:
         self._keeps_places = keeps_places
         self._rollouts: dict[str, _Rollout] = {}
 
-    def add_base(self, head: Head) -> None:
+    def add_base(self, head: Head) -> Iterator[None]:
         """Read the beginning that a fork shares with another thread (0.148 and later copy nothing)."""
         base = head.history_base
         file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
@@ -200,10 +200,10 @@ class _Reading:
             return
         above = self._folder.head(file.path)
         if file.rollout not in self._rollouts:
-            self.add_base(above)
-            self._read(file.path, above, file.rollout, "base", end=base.end_ordinal_exclusive)
+            yield from self.add_base(above)
+            yield from self._read(file.path, above, file.rollout, "base", end=base.end_ordinal_exclusive)
 
-    def add_own(self, path: Path, head: Head, is_revert: bool) -> None:
+    def add_own(self, path: Path, head: Head, is_revert: bool) -> Iterator[None]:
         """Read a file of the thread; a second one goes on from an earlier point of the first."""
         file = rollout_file(path)
         if is_revert:
@@ -213,9 +213,9 @@ class _Reading:
             if known is not None and base is not None and base.end_ordinal_exclusive is not None:
                 target = known.before(base.end_ordinal_exclusive)
             self._thread.go_back(target, "revert")
-        self._read(path, head, file.rollout if file is not None else "", "log")
+        yield from self._read(path, head, file.rollout if file is not None else "", "log")
 
-    def _read(self, path: Path, head: Head, rollout: str, role: m.FileRole, end: int | None = None) -> None:
+    def _read(self, path: Path, head: Head, rollout: str, role: m.FileRole, end: int | None = None) -> Iterator[None]:
         draft = self._thread.draft
         place = len(draft.files)
         log = m.LogFile(path=str(path), size=0, role=role)
@@ -224,7 +224,7 @@ class _Reading:
             self._read_document(path, place, log)
             return
         if head.bare:
-            self._read_bare(path, place, log)
+            yield from self._read_bare(path, place, log)
             return
         base = head.history_base
         above = self._rollouts.get(base.thread_id or "") if base is not None else None
@@ -242,6 +242,7 @@ class _Reading:
                 self._feed_all(batch, place)
             elif not self._feed_some(batch, place, head, copied, end, known):
                 break
+            yield
         log.records = {kind: count for kind, count in (kinds | bodies).items() if kind and kind not in _ENVELOPES}
 
     def _feed_all(self, batch: Batch[Line], place: int) -> None:
@@ -278,7 +279,7 @@ class _Reading:
         files = self._folder.threads.get(origin or "")
         return _Copied(files[0].path) if files else None
 
-    def _read_bare(self, path: Path, place: int, log: m.LogFile) -> None:
+    def _read_bare(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
         draft = self._thread.draft
         for batch in read_batches(path, BARE_LINES, log):
             for damage in batch.damages:
@@ -286,6 +287,7 @@ class _Reading:
             for line, number, offset, length in batch.rows():
                 kind = self._thread.feed_bare(line, m.Source(place, number, offset, length))
                 log.records[kind] = log.records.get(kind, 0) + 1
+            yield
 
     def _read_document(self, path: Path, place: int, log: m.LogFile) -> None:
         """The TypeScript CLI (0.1.x) wrote one document."""

@@ -12,7 +12,7 @@ from ...decode import clean_raw
 from ...draft import Call, Draft, Recent
 from ...tree import INHERITED, NONE, PROMPT
 from .outcomes import Verdict, judge
-from .tools import SPAWN_TOOLS, command_of, is_escalated, patch_of, refused_action
+from .tools import SPAWN_TOOLS, action_of, command_of, is_escalated, patch_of
 from .wire import BareLine, Content, Item, Line, Payload, TokenUsage
 
 _INJECTED = (
@@ -212,8 +212,8 @@ class Thread:
         elif kind in _OUTPUTS:
             self._output(line, payload, source, inherited)
         elif kind == "web_search_call":
-            block = m.Attachment("web_search", _query(payload.action))
-            self._last_model = self._add(line, source, "assistant", "model", [block], inherited, payload.id)
+            search = m.Attachment("web_search", _query(payload.action))
+            self._last_model = self._add(line, source, "assistant", "model", [search], inherited, payload.id)
         elif kind == "agent_message":
             text = _joined(payload.content)
             self._add(line, source, "user", "subagent", [m.Text(text)], inherited, payload.id)
@@ -368,7 +368,7 @@ class Thread:
         kind: m.RejectionType = "other"
         action = None
         if entry.call is not None:
-            kind, action = refused_action(entry.call.name, entry.call.raw_input)
+            kind, action = action_of(entry.call.name, entry.call.raw_input)
         self.draft.rejections.append(
             m.Rejection(
                 message_index=entry.message,
@@ -540,7 +540,7 @@ class Thread:
         raw = bytes(call.raw_input)
         if is_escalated(raw):
             return command_of(call.name, raw) not in self._ran_commands
-        return patch_of(call.name, raw) is not None
+        return patch_of(raw) is not None
 
     # --- the TypeScript CLI (0.1.x) ---
 
@@ -684,9 +684,9 @@ class Thread:
         for item in history:
             if item.type == "message" and item.role in ("user", "assistant"):
                 hashed = hash(_joined(item.content))
-                index = known.get(hashed) if item.role == "user" else self._texts.get(hashed)
-                if index is not None:
-                    found.add(index)
+                place = known.get(hashed) if item.role == "user" else self._texts.get(hashed)
+                if place is not None:
+                    found.add(place)
         return sorted(found)
 
     # --- tokens ---
@@ -729,7 +729,6 @@ class Thread:
             self.draft.set_usage(self._last_model, tokens)
         elif self._last_model < 0 or not self.draft.flags[self._last_model] & INHERITED:
             self.draft.add_usage(tokens)
-
 
     def _watch_reload(self, usage: TokenUsage) -> None:
         """0.118 to 0.139 forget a compaction on resume, if turns were dropped before it and a review came after it.
@@ -776,9 +775,9 @@ def _input_of(payload: Payload) -> msgspec.Raw:
 
 
 def _thinking(summary: list[Content] | str | None) -> m.Thinking:
-    if not summary or isinstance(summary, str):
+    if summary is None or isinstance(summary, str):
         return m.Thinking(summary or "", encrypted=not summary)
-    text = summary[0].text or "" if len(summary) == 1 else "\n\n".join(part.text for part in summary if part.text)
+    text = "\n\n".join(part.text for part in summary if part.text)
     return m.Thinking(text, encrypted=not text)
 
 

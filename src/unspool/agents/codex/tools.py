@@ -40,10 +40,16 @@ def is_escalated(raw: bytes) -> bool:
     return _ESCALATED.search(raw.decode("utf-8", "replace").replace("\\", "")) is not None
 
 
-def patch_of(name: str, raw: bytes) -> str | None:
+def patch_of(raw: bytes) -> str | None:
     """The patch of a call, plain, as an argument, or inside a script."""
     given = _decoded(raw.decode("utf-8", "replace"))
-    texts = [given] if isinstance(given, str) else [v for v in given.values() if isinstance(v, str)] if isinstance(given, dict) else []
+    texts = (
+        [given]
+        if isinstance(given, str)
+        else [v for v in given.values() if isinstance(v, str)]
+        if isinstance(given, dict)
+        else []
+    )
     for text in texts:
         if found := _SCRIPT_PATCH.search(text):
             patch = found[0]
@@ -51,11 +57,11 @@ def patch_of(name: str, raw: bytes) -> str | None:
     return None
 
 
-def refused_action(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action rebuilt from its input."""
     data = bytes(raw)
     action = m.Action(raw)
-    if (patch := patch_of(name, data)) is not None:
+    if (patch := patch_of(data)) is not None:
         action.diff, action.path = unified(patch)
         return "edit", action
     action.command = command_of(name, data)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
+from ... import model as m
 from .._base import AgentInfo
 from .reader import GeminiHome
+from .tools import action_of
 
 
 class Gemini:
@@ -26,7 +30,7 @@ class Gemini:
 
     def owns(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project."""
-        return b'"projectHash"' in head and b'"sessionId"' in head
+        return path.suffix in (".json", ".jsonl") and b'"projectHash"' in head and b'"sessionId"' in head
 
     def root_of(self, path: Path) -> Path:
         """The folder above `tmp`."""
@@ -38,3 +42,7 @@ class Gemini:
     def has_layout(self, folder: Path) -> bool:
         """A folder of another name with chats in it."""
         return any((folder / "tmp").glob("*/chats"))
+
+    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
+        """What a call does."""
+        return action_of(name, raw_input, None)[1]

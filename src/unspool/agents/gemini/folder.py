@@ -117,7 +117,9 @@ class Folder:
         sessions = {}
         for id, heads in sorted(found.items(), key=lambda item: _start(item[1][0])):
             if any(head.prompt is not None for head in heads):
-                sessions[id] = SessionFiles(sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl")))
+                sessions[id] = SessionFiles(
+                    sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl"))
+                )
         return sessions
 
     @cached_property

@@ -12,7 +12,9 @@ _FELL = re.compile(r"User cancelled operation")
 _EITHER = re.compile(r"User cancelled the operation")
 _STOPPED = re.compile(r"cancelled by user|User cancelled tool execution|Operation cancelled", re.IGNORECASE)
 _BY_POLICY = re.compile(r"denied by policy|Command rejected because|blocked by policy")
-_BAD_CALL = re.compile(r"must have required property|not found(?: in registry)?\.|must be equal to|Invalid parameters|params must")
+_BAD_CALL = re.compile(
+    r"must have required property|not found(?: in registry)?\.|must be equal to|Invalid parameters|params must"
+)
 _EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
 _AGENTS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
 

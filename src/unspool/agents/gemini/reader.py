@@ -12,7 +12,7 @@ from ... import model as m
 from ...documents import take_apart
 from ...draft import Draft
 from ...logs import read_batches, read_whole
-from .._base import MakeDraft, Peek, SessionRef
+from .._base import MakeDraft, Peek, SessionRef, Steps
 from .folder import Folder, Head, SessionFiles, read_head
 from .thread import Thread
 from .wire import LINES, MESSAGE, Line
@@ -76,14 +76,14 @@ class GeminiHome:
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
         """Read a session."""
         draft = make(ref.id, ref.kind) or Draft("gemini", ref.id, ref.kind, keep=False)
         heads = self._heads(ref)
         thread = Thread(draft, self._folder.typed_in(ref.id) if ref.kind == "main" else None)
         reading = _Reading(thread)
         for path in (ref.path, *ref.more):
-            reading.add(path)
+            yield from reading.add(path)
         thread.finish()
         draft.parent = ref.parent
         draft.project = self._folder.project_of(heads[0]) if heads else None
@@ -118,9 +118,7 @@ class GeminiHome:
             )
 
     def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
-        children = {
-            id: files.first for id, files in self._folder.sessions.items() if files.first.parent == ref.id
-        }
+        children = {id: files.first for id, files in self._folder.sessions.items() if files.first.parent == ref.id}
         for call_id, (index, name, agent_id, status) in thread.agents.items():
             child = agent_id if agent_id in children else None
             how = "agentId" if child else None
@@ -148,15 +146,16 @@ class _Reading:
         self._headers = 0
         self.title: str | None = None
 
-    def add(self, path: Path) -> None:
+    def add(self, path: Path) -> Iterator[None]:
         """Read one file. What another file of the session said already is recognised by its ids."""
         log = m.LogFile(path=str(path), size=0)
         place = len(self._thread.draft.files)
         self._thread.draft.files.append(log)
         if path.suffix == ".json":
             self._document(path, place, log)
+            yield
         else:
-            self._log(path, place, log)
+            yield from self._log(path, place, log)
 
     def _document(self, path: Path, place: int, log: m.LogFile) -> None:
         draft = self._thread.draft
@@ -181,7 +180,7 @@ class _Reading:
             self._thread.message(message, source)
         self._thread.end_file()
 
-    def _log(self, path: Path, place: int, log: m.LogFile) -> None:
+    def _log(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
         draft = self._thread.draft
         for batch in read_batches(path, LINES, log):
             for damage in batch.damages:
@@ -198,6 +197,7 @@ class _Reading:
                 log.records[kind] = log.records.get(kind, 0) + 1
             if stamps:
                 log.records["$set"] = log.records.get("$set", 0) + stamps
+            yield
         self._thread.end_file()
 
     def _take(self, line: Line, source: m.Source) -> str:

@@ -18,7 +18,7 @@ from ...decode import clean_raw
 from ...draft import Draft
 from ...tree import NONE
 from .outcomes import Verdict, judge
-from .tools import AGENT_TOOLS, refused_action
+from .tools import AGENT_TOOLS, action_of
 from .wire import FunctionResponse, Message, Part, ToolCall
 
 _CONTEXT = "<session_context>"
@@ -70,7 +70,7 @@ class Thread:
         self._went_back: tuple[int, str] | None = None
         self._boundary_due = False
         self._reset_due: list[int] | None = None
-        self._erased: tuple[int, list[int]] | None = None
+        self._erased: int | None = None
         self._after_header = False
         self._restored = False
         self._results_apart = False
@@ -83,10 +83,9 @@ class Thread:
         """A message, new or said again."""
         self._record += 1
         known = self._index.get(message.id)
-        if known is None and self._held:
-            if any(held.message.id == message.id for held in self._held):
-                self._release()
-                known = self._index.get(message.id)
+        if known is None and self._held and any(held.message.id == message.id for held in self._held):
+            self._release()
+            known = self._index.get(message.id)
         if known is not None:
             if self._held:
                 self._release()
@@ -476,7 +475,7 @@ class Thread:
             last.sibling_tool_use_ids.append(call_id)
             return
         raw = clean_raw(args) if args else msgspec.Raw(b"{}")
-        kind, action = refused_action(name, raw, _decoded(call.result_display) if call is not None else None)
+        kind, action = action_of(name, raw, _decoded(call.result_display) if call is not None else None)
         rejection = m.Rejection(
             message_index=index,
             tool_use_id=call_id,
@@ -572,7 +571,7 @@ class Thread:
             call.raw_input = clean_raw(given.args) if given.args else msgspec.Raw(b"{}")
             for rejection in self.draft.rejections:
                 if rejection.tool_use_id == call.id:
-                    rejection.rejection_type, rejection.action = refused_action(call.name, call.raw_input, None)
+                    rejection.rejection_type, rejection.action = action_of(call.name, call.raw_input, None)
         if inputs:
             del self._calls_without_input[index]
             self.draft.replace(index, blocks, self._record)
@@ -588,20 +587,18 @@ class Thread:
             return
         for place in gone:
             self.draft.branch_reasons.setdefault(place, "interrupted")
-        prompts = [place for place in gone if place == self._last_prompt]
-        if self._went_back is None and prompts and self._interruption is None:
-            self._erased = self._last_prompt, gone
+        if self._went_back is None and self._last_prompt in gone and self._interruption is None:
+            self._erased = self._last_prompt
 
     def _settle_erased(self, last: bool) -> None:
         """A turn that was erased without a word: in a terminal an error or a note tells why, elsewhere nothing does."""
         erased, self._erased = self._erased, None
         if erased is None or self._typed is not None or (last and self._last_reply < 0):
             return
-        prompt, gone = erased
         self.draft.interruptions.append(
             m.Interruption(
-                message_index=prompt,
-                interrupted_message_index=prompt,
+                message_index=erased,
+                interrupted_message_index=erased,
                 type="user",
                 during="response",
                 evidence="the turn was erased",

@@ -13,7 +13,7 @@ AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent"))
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 
-def refused_action(name: str, raw: msgspec.Raw, display: object) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw, display: object) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action: the diff the person was shown, or one rebuilt from the input."""
     action = m.Action(raw)
     try:

@@ -85,7 +85,7 @@ class Message(msgspec.Struct, rename="camel", gc=False):
     timestamp: datetime | None = None
     content: str | list[Part] | Part | None = None
     display_content: str | list[Part] | Part | None = None
-    model: str | None | UnsetType = UNSET
+    model: str | UnsetType | None = UNSET
     tokens: Tokens | None = None
     thoughts: list[Thought] | None = None
     tool_calls: list[ToolCall] | None = None

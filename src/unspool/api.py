@@ -1,0 +1,69 @@
+"""The few functions most programs need; `Library` is behind them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .agents import SessionRef
+from .assemble import TipRule
+from .library import Library
+from .record import Session
+from .stream import StreamLine
+
+
+def sessions(*homes: str | Path) -> Iterator[SessionRef]:
+    """Find all sessions, in the user's own home or in those given; nothing is read but the first lines.
+
+    A home holds the agents' folders; an agent's folder, any other folder, or a single file will do as well.
+
+    >>> import unspool
+    >>> refs = list(unspool.sessions(unspool.samples()))
+    >>> sorted({ref.agent for ref in refs})
+    ['claude', 'codex', 'gemini']
+    """
+    return Library(*homes).refs()
+
+
+def load(session: str | Path | SessionRef, tip: TipRule = "agent") -> Session:
+    """Read a whole session: one that was found, a file, or an id (or its beginning) in the user's own home.
+
+    `tip` chooses the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
+
+    >>> import unspool
+    >>> ref = next(ref for ref in unspool.sessions(unspool.samples()) if ref.agent == "claude")
+    >>> session = unspool.load(ref)
+    >>> session.agent, session.messages[0].role
+    ('claude', 'user')
+    """
+    library, ref = _find(session)
+    return library.load(ref, tip)
+
+
+def stream(session: str | Path | SessionRef, tip: TipRule = "agent") -> Iterator[StreamLine]:
+    """The same in small pieces: memory stays flat, however long the session is.
+
+    >>> import unspool
+    >>> ref = next(unspool.sessions(unspool.samples()))
+    >>> lines = list(unspool.stream(ref))
+    >>> type(lines[0]).__name__, type(lines[-1]).__name__
+    ('SessionLine', 'EndLine')
+    """
+    library, ref = _find(session)
+    return library.stream(ref, tip)
+
+
+def samples() -> Path:
+    """A home with a few sessions of each agent, for trying things out."""
+    return Path(__file__).parent / "samples"
+
+
+def _find(session: str | Path | SessionRef) -> tuple[Library, SessionRef]:
+    if isinstance(session, SessionRef):
+        return Library(session.root), session
+    if isinstance(session, Path) or os.sep in session:
+        library = Library(session)
+        return library, library.ref_of(Path(session).expanduser())
+    library = Library()
+    return library, library.find(session)

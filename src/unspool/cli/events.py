@@ -1,0 +1,118 @@
+"""`unspool events`: everything that happened to sessions, across all of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ..record import Session
+from ..render.plain import local, one_line
+from ..render.transcript import clear_label, compaction_label, fork_label, interruption_label
+from .options import EVENT_KINDS, Filter, add_filters, add_places, add_sessions, choose
+from .output import print_json, print_table
+from .progress import watched
+
+EXAMPLES = """examples:
+  unspool events --type rejection
+  unspool events latest
+  unspool events --type interruption --since 30d --json"""
+
+
+class Event(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """An event with the session it belongs to."""
+
+    agent: str
+    session: str
+    kind: str
+    message_index: int | None
+    timestamp: datetime | None
+    text: str
+    event: Any
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "where to look instead of everywhere")
+    add_places(parser)
+    parser.add_argument("--type", action="append", default=[], choices=EVENT_KINDS, help="only such events")
+    add_filters(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the events."""
+    keep = Filter(args)
+    kinds = frozenset(args.type or EVENT_KINDS)
+    found = watched(_events(args, keep, kinds), "events")
+    if args.json:
+        for event in found:
+            print_json(event)
+        return 0
+    rows = (
+        [event.kind, event.agent, event.session[:13], _place(event), local(event.timestamp), event.text]
+        for event in found
+    )
+    print_table(["event", "agent", "session", "at", "time", "what"], rows, wrap=5)
+    return 0
+
+
+def _place(event: Event) -> str:
+    return "" if event.message_index is None else f"#{event.message_index}"
+
+
+def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str]) -> Iterator[Event]:
+    for library, ref in keep.apply(choose(args)):
+        for session in library.load_all(ref):
+            if keep.takes_session(session):
+                yield from (event for event in events_of(session) if event.kind in kinds)
+
+
+def events_of(session: Session) -> Iterator[Event]:
+    """All events of a session, each told in a line."""
+    for boundary in session.compaction.boundaries:
+        yield _event(session, "compaction", boundary.message_index, boundary, compaction_label(boundary))
+    for clear in session.context_clears:
+        yield _event(session, "clear", clear.after_message_index, clear, clear_label(clear))
+    for interruption in session.interruptions:
+        yield _event(
+            session, "interruption", interruption.message_index, interruption, interruption_label(interruption)
+        )
+    for rejection in session.rejections:
+        action = rejection.action
+        what = (action.command or action.path or "") if action is not None else ""
+        why = f" “{rejection.reason}”" if rejection.reason else ""
+        text = f"{rejection.tool_name or '?'} {one_line(what, 60)} refused by {rejection.by}{why}"
+        yield _event(session, "rejection", rejection.message_index, rejection, text)
+    for rollback in session.rollbacks:
+        text = f"{len(rollback.dropped_message_indices)} messages dropped"
+        yield _event(session, "rollback", rollback.message_index, rollback, text)
+    for failure in session.errors:
+        yield _event(session, "error", failure.message_index, failure, f"{failure.kind}: {one_line(failure.text, 120)}")
+    for orphan in session.orphans:
+        yield _event(
+            session, "orphan", orphan.message_index, orphan, f"{orphan.tool_name} never finished ({orphan.reason})"
+        )
+    for agent in session.subagents:
+        text = f"{agent.agent_type or 'sub-agent'} {agent.status} {agent.session or ''}"
+        yield _event(session, "subagent", agent.message_index, agent, text)
+    for resume in session.resumes:
+        yield _event(session, "resume", resume.message_index, resume, resume.evidence)
+    for branch in session.branches:
+        yield _event(session, "branch", branch.root_index, branch, fork_label(branch))
+    for problem in session.problems:
+        where = f" (line {problem.source.line})" if problem.source is not None else ""
+        yield _event(session, "problem", None, problem, f"{problem.reason}: {one_line(problem.detail)}{where}")
+
+
+def _event(session: Session, kind: str, index: int | None, event: Any, text: str) -> Event:
+    timestamp = getattr(event, "timestamp", None)
+    if timestamp is None and index is not None:
+        timestamp = session.messages[index].timestamp
+    return Event(
+        agent=session.agent, session=session.id, kind=kind, message_index=index, timestamp=timestamp, text=text,
+        event=event,
+    )  # fmt: skip

@@ -1,0 +1,150 @@
+"""`unspool export`: sessions as files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from ..agents import AGENTS
+from ..errors import UnspoolError, UsageError
+from ..record import Session
+from ..render.html import render_html
+from ..render.markdown import render_markdown
+from .options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
+from .progress import watched
+
+EXAMPLES = """examples:
+  unspool export > sessions.ndjson
+  unspool export latest --format html -o session.html
+  unspool export --project tidepool --format markdown -o notes/
+  unspool export huge.jsonl --format stream | head"""
+
+_encoder = msgspec.json.Encoder()
+_SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "what to export instead of everything")
+    add_places(parser)
+    parser.add_argument(
+        "--format", choices=list(_SUFFIXES), default="ndjson",
+        help="ndjson: a line a session (default); stream: many small lines; markdown; html: a page of its own",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a folder that gets a file a session")
+    add_view(parser, branches="all")
+    add_filters(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Export."""
+    keep = Filter(args)
+    chosen = watched(keep.apply(choose(args)), "sessions")
+    folder = Path(args.output) if args.output and _is_folder(args.output) else None
+    if folder is None and args.format == "html":
+        chosen = _only_one(chosen)
+    failed = 0
+    with _output(args.output if folder is None else None) as shared:
+        for item in chosen:
+            try:
+                pieces = _pieces(args, item, keep)
+                if folder is None:
+                    for _, piece in pieces:
+                        shared.write(piece)
+                else:
+                    _write_files(folder, _SUFFIXES[args.format], pieces)
+            except UnspoolError as error:
+                failed += 1
+                print(f"unspool: {error}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _is_folder(name: str) -> bool:
+    return name.endswith("/") or Path(name).is_dir()
+
+
+def _output(name: str | None) -> AbstractContextManager[BinaryIO]:
+    if name is None:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return open(name, "wb")
+    except OSError as error:
+        raise UnspoolError(f"{name}: {error.strerror}") from error
+
+
+def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
+    first = next(chosen, None)
+    if first is None:
+        return
+    if next(chosen, None) is not None:
+        raise UsageError("a page holds one session; name one, or give a folder with -o FOLDER/")
+    yield first
+
+
+def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[tuple[str, bytes]]:
+    """What to write for a session and the sub-agents in the same file: each piece with the id it belongs to."""
+    library, ref = item
+    if args.format == "stream" and not keep.events:
+        for line in library.stream(ref, args.tip, args.branches, args.orphans):
+            yield ref.id, _encoder.encode(line) + b"\n"
+        return
+    for session in library.load_all(ref, args.tip, args.branches, args.orphans):
+        if keep.takes_session(session):
+            for piece in _FORMATS[args.format](session):
+                yield session.id, piece
+
+
+def _ndjson(session: Session) -> Iterator[bytes]:
+    yield _encoder.encode(session) + b"\n"
+
+
+def _stream(session: Session) -> Iterator[bytes]:
+    from ..stream import iter_stream
+
+    for line in iter_stream(session):
+        yield _encoder.encode(line) + b"\n"
+
+
+def _markdown(session: Session) -> Iterator[bytes]:
+    for line in render_markdown(session, AGENTS[session.agent].describe):
+        yield line.encode("utf-8", "replace") + b"\n"
+
+
+def _html(session: Session) -> Iterator[bytes]:
+    for piece in render_html(session, AGENTS[session.agent].describe):
+        yield piece.encode("utf-8", "replace")
+
+
+_FORMATS: dict[str, Callable[[Session], Iterator[bytes]]] = {
+    "ndjson": _ndjson, "stream": _stream, "markdown": _markdown, "html": _html,
+}  # fmt: skip
+
+
+def _write_files(folder: Path, suffix: str, pieces: Iterator[tuple[str, bytes]]) -> None:
+    """One file a session, named after it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file: BinaryIO | None = None
+    name = None
+    try:
+        for id, piece in pieces:
+            if id != name:
+                if file is not None:
+                    file.close()
+                name = id
+                file = open(folder / (_safe_name(id) + suffix), "wb")
+            assert file is not None
+            file.write(piece)
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _safe_name(id: str) -> str:
+    """An id comes from a log: it must not lead out of the folder."""
+    return "".join(sign if sign.isalnum() or sign in "-_." else "_" for sign in id).strip(".") or "session"

@@ -1,0 +1,107 @@
+"""`unspool ls`: the sessions there are. Reads the first and last lines of each, and no more unless it has to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from .. import model as m
+from ..agents import Peek
+from ..render.plain import local
+from .options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events
+from .output import print_json, print_table
+from .progress import watched
+
+EXAMPLES = """examples:
+  unspool ls --project tidepool --since 7d
+  unspool ls --has rejection --json
+  unspool ls ~/old-laptop/.claude"""
+
+
+class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A session in a list."""
+
+    agent: str
+    id: str
+    kind: m.Kind
+    title: str | None
+    project: m.Project | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    version: str | None
+    size: int
+    path: str
+    parent: str | None = None
+    archived: bool = False
+    events: dict[str, int] = {}
+    """Counted only when asked for with `--has` or `--events`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "folders or files to list instead of your home")
+    add_places(parser)
+    add_filters(parser)
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help="only the newest N")
+    parser.add_argument("--events", action="store_true", help="read each session and count what happened in it")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the sessions."""
+    if args.kind is None:
+        args.kind = "main"
+    keep = Filter(args)
+    rows = sorted(watched(_rows(args, keep), "sessions"), key=_newest, reverse=True)
+    rows = rows[: args.limit] if args.limit is not None else rows
+    if args.json:
+        for row in rows:
+            print_json(row)
+        return 0
+    headers = ["agent", "session", "last", "project", "title"]
+    if args.events or args.has:
+        headers.append("events")
+    print_table(headers, (_cells(row, len(headers)) for row in rows), wrap=4)
+    return 0
+
+
+def _rows(args: argparse.Namespace, keep: Filter) -> Iterator[Row]:
+    for chosen in choose(args):
+        if not keep.takes(chosen.ref):
+            continue
+        peek = chosen.library.peek(chosen.ref)
+        if not keep.takes_peek(peek):
+            continue
+        events: dict[str, int] = {}
+        if args.events or keep.events:
+            session = chosen.library.load(chosen.ref)
+            if not keep.takes_session(session):
+                continue
+            events = {kind: count for kind, count in count_events(session).items() if count}
+        yield _row(chosen, peek, events)
+
+
+def _row(chosen: Chosen, peek: Peek, events: dict[str, int]) -> Row:
+    ref = chosen.ref
+    return Row(
+        agent=ref.agent, id=ref.id, kind=ref.kind, title=peek.title, project=peek.project, version=peek.version,
+        started_at=peek.started_at, ended_at=peek.ended_at, size=peek.size, path=str(ref.path), parent=ref.parent,
+        archived=ref.archived, events=events,
+    )  # fmt: skip
+
+
+def _newest(row: Row) -> datetime:
+    return row.ended_at or row.started_at or datetime.min.replace(tzinfo=UTC)
+
+
+def _cells(row: Row, columns: int) -> list[str]:
+    # Ids of Codex begin with a time, so that their first digits are shared by sessions of the same minute.
+    short = row.id if row.kind == "subagent" else row.id[:13]
+    cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
+    cells.append(row.title or "")
+    if columns > len(cells):
+        cells.append(", ".join(f"{count} {kind}" for kind, count in row.events.items()))
+    return cells

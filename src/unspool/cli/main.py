@@ -1,0 +1,99 @@
+"""The `unspool` command: finds the subcommand and runs it; all errors end here, as one clear line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+from .._version import __version__
+
+COMMANDS = {
+    "ls": "list the sessions on this computer",
+    "show": "read a session in the terminal",
+    "export": "write sessions as NDJSON, stream, Markdown or HTML",
+    "context": "tell what the model had in its context at a message",
+    "events": "list compactions, clears, interruptions, rejections, … across sessions",
+    "schema": "print the JSON Schema of the export, or check a file against it",
+    "doctor": "tell what is damaged, salvaged, unknown or unfinished, file by file",
+}
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0 ok, 1 failed, 2 wrong usage."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    if name not in COMMANDS:
+        return _without_command(arguments)
+    module = import_module(f".{name}", __package__)
+    parser = _command_parser(name, module)
+    arguments.remove(name)
+    args = parser.parse_args(arguments)
+    return _run(module, args)
+
+
+def _without_command(arguments: list[str]) -> int:
+    """Help, the version, or a wrong word: nothing of the readers is loaded for that."""
+    parser = argparse.ArgumentParser(
+        prog="unspool",
+        description="Read the sessions of Claude Code, Codex CLI and Gemini CLI, and see what really happened.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="commands:\n"
+        + "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        + "\n\n`unspool COMMAND --help` tells more.",
+    )
+    parser.add_argument("--version", action="version", version=f"unspool {__version__}")
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS)
+    if not arguments:
+        parser.print_help()
+        return 0
+    parser.parse_args(arguments)
+    return 2
+
+
+def _command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"unspool {name}",
+        description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=getattr(module, "EXAMPLES", None),
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    module.configure(parser)
+    return parser
+
+
+def _run(module: ModuleType, args: argparse.Namespace) -> int:
+    from ..errors import UnspoolError, UsageError
+
+    try:
+        code: int = module.run(args)
+        sys.stdout.flush()
+    except UsageError as error:
+        return _fail(args, error, 2)
+    except UnspoolError as error:
+        return _fail(args, error, 1)
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain once more when it closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        return _INTERRUPTED
+    return code
+
+
+def _fail(args: argparse.Namespace, error: Exception, code: int) -> int:
+    if args.debug:
+        raise error
+    print(f"unspool: {error}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

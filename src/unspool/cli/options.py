@@ -1,0 +1,171 @@
+"""Options that several commands share, and the choice of sessions they make."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agents import AGENTS, Peek, SessionRef
+from ..errors import UsageError
+from ..library import Library
+from ..record import Session
+
+EVENT_KINDS = (
+    "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
+    "problem",
+)  # fmt: skip
+_AGO = re.compile(r"(\d+)\s*([mhdw])$")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where to look for sessions."""
+    parser.add_argument(
+        "--home", action="append", default=[], metavar="DIR",
+        help="a home directory that holds .claude, .codex, .gemini (may be given several times; default: yours)",
+    )  # fmt: skip
+
+
+def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
+    """Which sessions, by name."""
+    parser.add_argument(
+        "sessions", nargs="*", metavar="SESSION", help=f"{what}: an id, its beginning, a file, a folder, or `latest`"
+    )
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Which sessions, by what they are."""
+    group = parser.add_argument_group("filters")
+    group.add_argument("--agent", choices=list(AGENTS), action="append", default=[])
+    group.add_argument("--project", metavar="TEXT", help="part of the project's path")
+    group.add_argument("--since", metavar="TIME", help="begun or gone on since: 2026-11-01, 7d, 12h, today")
+    group.add_argument("--until", metavar="TIME", help="begun before")
+    group.add_argument("--kind", choices=("main", "subagent", "all"), default=None)
+    group.add_argument(
+        "--has", metavar="EVENT", action="append", default=[], choices=EVENT_KINDS,
+        help=f"only sessions with such an event: {', '.join(EVENT_KINDS)}",
+    )  # fmt: skip
+
+
+def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
+    """What of a session to show."""
+    parser.add_argument("--branches", choices=("active", "all"), default=branches, help=f"default: {branches}")
+    parser.add_argument(
+        "--orphans", choices=("hide", "mark", "synthesize"), default="mark",
+        help="calls that never finished: leave them out, mark them, or make up a result (default: mark)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tip", default="agent", metavar="RULE",
+        help="the end of the active path: agent (its own rule, the default), newest, longest, or a message's id",
+    )  # fmt: skip
+
+
+class Chosen(NamedTuple):
+    """A session and the library that can read it."""
+
+    library: Library
+    ref: SessionRef
+
+
+def choose(args: argparse.Namespace) -> Iterator[Chosen]:
+    """The sessions a command was asked for: those named, or all."""
+    if not args.sessions:
+        library = Library(*args.home)
+        for ref in library.refs():
+            yield Chosen(library, ref)
+        return
+    library = None
+    for name in args.sessions:
+        if Path(name).expanduser().is_dir():
+            folder = Library(name)
+            yield from (Chosen(folder, ref) for ref in folder.refs())
+            continue
+        library = library or Library(*args.home)
+        yield Chosen(library, library.find(name))
+
+
+class Filter:
+    """What is left after the filters."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._agents = frozenset(args.agent)
+        self._project = (args.project or "").lower()
+        self._since = parse_time(args.since)
+        self._until = parse_time(args.until)
+        self._kind = args.kind or "all"
+        self.events = frozenset(args.has)
+
+    def takes(self, ref: SessionRef) -> bool:
+        """Whether a session passes, as far as its name tells."""
+        if self._agents and ref.agent not in self._agents:
+            return False
+        return self._kind in ("all", ref.kind)
+
+    @property
+    def needs_peek(self) -> bool:
+        """Whether the first lines of a session have to be looked at."""
+        return bool(self._project or self._since or self._until)
+
+    def takes_peek(self, peek: Peek) -> bool:
+        """Whether a session passes, as far as its first lines tell."""
+        if self._project:
+            project = peek.project
+            if project is None or self._project not in (project.path or project.name).lower():
+                return False
+        last = peek.ended_at or peek.started_at
+        if self._since and (last is None or last < self._since):
+            return False
+        return not (self._until and (peek.started_at is None or peek.started_at >= self._until))
+
+    def takes_session(self, session: Session) -> bool:
+        """Whether a session passes, by what happened in it."""
+        return all(count_events(session)[kind] for kind in self.events)
+
+    def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
+        """The sessions that pass without being read."""
+        for item in chosen:
+            if self.takes(item.ref) and (not self.needs_peek or self.takes_peek(item.library.peek(item.ref))):
+                yield item
+
+
+def count_events(session: Session) -> dict[str, int]:
+    """How many events of each kind a session has."""
+    return {
+        "compaction": len(session.compaction.boundaries),
+        "clear": len(session.context_clears),
+        "interruption": len(session.interruptions),
+        "rejection": len(session.rejections),
+        "rollback": len(session.rollbacks),
+        "error": len(session.errors),
+        "orphan": len(session.orphans),
+        "subagent": len(session.subagents),
+        "resume": len(session.resumes),
+        "branch": len(session.branches),
+        "problem": len(session.problems),
+    }
+
+
+def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
+    """A date, a time, `today`, `yesterday`, or how long ago: 7d, 12h, 30m, 2w."""
+    if not text:
+        return None
+    now = now or datetime.now(UTC)
+    if ago := _AGO.match(text.strip()):
+        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        return midnight - timedelta(days=text == "yesterday")
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise UsageError(f"{text!r} is no time; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
+
+
+def is_terminal() -> bool:
+    """Whether a person is reading."""
+    return sys.stdout.isatty()

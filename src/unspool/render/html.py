@@ -1,0 +1,126 @@
+"""A session as one HTML file that needs nothing else: no script, no network, nothing of the transcript trusted.
+
+Text is escaped by the template. Prose is Markdown: raw HTML in it is not passed through, and what comes out is
+cleaned again by nh3. A content policy in the page forbids scripts and connections of any kind.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import nh3
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
+
+from .. import model as m
+from ..record import Session
+from .outcome import MARKS, outcome_of, outcome_text
+from .plain import harmless, local, one_line
+from .transcript import Describe, Transcript
+
+_IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+_TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
+_HIGHLIGHT_LIMIT = 200_000
+
+
+def render_html(session: Session, describe: Describe) -> Iterator[str]:
+    """The page, in pieces."""
+    return _template().generate(session=session, entries=Transcript(session, describe).entries())
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=_pretty,
+        picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
+    )  # fmt: skip
+    environment.globals.update(marks=MARKS, pygments_css=_pygments_css())
+    return environment.get_template("session.html")
+
+
+def prose(text: str) -> Markup:
+    """Markdown to clean HTML."""
+    return Markup(_clean(_markdown().render(harmless(text))))
+
+
+def code(text: str, language: str) -> Markup:
+    """Source code with colours, or plain when the language is unknown or the text is very long."""
+    text = harmless(text)
+    if len(text) > _HIGHLIGHT_LIMIT:
+        return Markup.escape(text)
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        return Markup.escape(text)
+    return Markup(highlight(text, lexer, HtmlFormatter(nowrap=True)))
+
+
+def diff_lines(text: str) -> list[tuple[str, str]]:
+    """The lines of a diff, each with its kind."""
+    kinds = {"+": "add", "-": "del", "@": "hunk"}
+    found = []
+    for line in harmless(text).rstrip("\n").split("\n"):
+        kind = "file" if line.startswith(("+++", "---")) else kinds.get(line[:1], "same")
+        found.append((kind, line))
+    return found
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False, "highlight": _highlight_fence}).enable(["table", "strikethrough"])
+
+
+def _highlight_fence(text: str, language: str, _: str) -> str:
+    return str(code(text, language)) if language else ""
+
+
+def _clean(html: str) -> str:
+    return nh3.clean(
+        html,
+        tags=_TAGS,
+        attributes={"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "td": {"align"}, "th": {"align"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+def _pretty(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.format(bytes(raw), indent=2).decode("utf-8", "replace")
+    except msgspec.DecodeError:
+        return bytes(raw).decode("utf-8", "replace")
+
+
+def _picture(image: m.Image | None) -> str | None:
+    """The address of a picture that stands in the page itself; None when it is not one we show."""
+    if image is None or image.data is None or image.media_type not in _IMAGES:
+        return None
+    try:
+        base64.b64decode(image.data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return f"data:{image.media_type};base64,{image.data}"
+
+
+@cache
+def _pygments_css() -> Markup:
+    light = HtmlFormatter(style="default").get_style_defs("pre")
+    dark = HtmlFormatter(style="github-dark").get_style_defs("pre")
+    return Markup(f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}")

@@ -1,0 +1,98 @@
+"""A session as Markdown: to read, to paste, to keep in a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ..record import Session
+from .outcome import MARKS, outcome_of, outcome_text
+from .plain import fence, harmless, local, one_line
+from .transcript import CallView, Describe, Entry, Transcript
+
+
+def render_markdown(session: Session, describe: Describe) -> Iterator[str]:
+    """The lines of the document, each without its newline."""
+    yield from _head(session)
+    for entry in Transcript(session, describe).entries():
+        yield from _entry(entry)
+
+
+def _head(session: Session) -> Iterator[str]:
+    info = session.info
+    yield f"# {one_line(info.title or info.id)}"
+    yield ""
+    facts = {
+        "Agent": f"{info.agent} {', '.join(info.versions)}".strip(),
+        "Session": f"`{info.id}`",
+        "Project": f"`{harmless(info.project.path or info.project.name)}`" if info.project else "",
+        "Model": ", ".join(info.models),
+        "Time": f"{local(info.started_at)} – {local(info.ended_at)}" if info.started_at else "",
+        "Began": info.origin.kind if info.origin.kind != "new" else "",
+        "Status": info.status,
+    }
+    for name, value in facts.items():
+        if value:
+            yield f"- **{name}:** {value}"
+    yield ""
+
+
+def _entry(entry: Entry) -> Iterator[str]:
+    mark = f" · branch {entry.branch}" if entry.branch else ""
+    when = f" · {local(entry.timestamp)}" if entry.timestamp else ""
+    if entry.kind == "prompt":
+        kind = f" ({entry.label})" if entry.label else ""
+        yield f"## You{kind}{when}{mark}"
+        yield ""
+        yield harmless(entry.text)
+    elif entry.kind == "answer":
+        yield f"### {entry.model or 'Model'}{mark}"
+        yield ""
+        yield harmless(entry.text)
+    elif entry.kind == "thinking":
+        yield from (f"> *{line}*" if line.strip() else ">" for line in harmless(entry.text).splitlines())
+    elif entry.kind == "call" and entry.call is not None:
+        yield from _call(entry.call)
+    elif entry.kind == "note":
+        yield f"*[{harmless(entry.label)}]* {one_line(entry.text, 200)}".rstrip()
+    elif entry.kind == "image":
+        yield f"*[image: {harmless(entry.label)}]*"
+    elif entry.kind == "compaction":
+        yield from _band(entry.label)
+        if entry.text:
+            yield ""
+            yield from _fenced(entry.text)
+    elif entry.kind in ("clear", "interruption", "fork"):
+        yield from _band(entry.label)
+    else:
+        yield f"**{harmless(entry.label)}:** {one_line(entry.text, 400)}"
+    yield ""
+
+
+def _band(label: str) -> Iterator[str]:
+    yield f"**— {harmless(label)} —**"
+
+
+def _call(call: CallView) -> Iterator[str]:
+    mark = MARKS[outcome_of(call)]
+    target = f" `{one_line(call.target, 120).replace('`', 'ʼ')}`" if call.target else ""
+    yield f"**{harmless(call.name)}**{target} — {mark} {harmless(outcome_text(call))}"
+    yield ""
+    if call.action.diff:
+        yield from _fenced(call.action.diff, "diff")
+    elif call.action.plan:
+        yield from _fenced(call.action.plan, "markdown")
+    elif not call.action.command or "\n" in call.action.command:
+        yield from _fenced(msgspec.json.format(bytes(call.action.raw_input), indent=2).decode(), "json")
+    if call.result is not None and call.result.content:
+        yield ""
+        yield from _fenced(call.result.content)
+
+
+def _fenced(text: str, language: str = "") -> Iterator[str]:
+    text = harmless(text).rstrip("\n")
+    mark = fence(text)
+    yield mark + language
+    yield text
+    yield mark

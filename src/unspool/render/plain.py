@@ -1,0 +1,33 @@
+"""Making text from a log harmless: a transcript may hold anything, and a terminal obeys what it is sent."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
+
+
+def harmless(text: str) -> str:
+    """Text without escape sequences, control characters and marks that turn the direction of reading."""
+    text = _ANSI.sub("", text.replace("\r\n", "\n"))
+    return _BIDI.sub("", _CONTROL.sub("\ufffd", text))
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The beginning of a text, on one line."""
+    flat = " ".join(harmless(text[: width * 4]).split())
+    return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def local(time: datetime | None) -> str:
+    """A time as the reader's clock shows it."""
+    return time.astimezone().strftime("%Y-%m-%d %H:%M") if time is not None else ""
+
+
+def fence(text: str) -> str:
+    """A fence that nothing in the text can close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    return "`" * max(3, longest + 1)

@@ -1,0 +1,112 @@
+"""A session in a terminal: readable, in colour where there is colour, with everything that happened marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console, Group, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.text import Text
+
+from ..record import Session
+from .outcome import MARKS, outcome_of, outcome_text
+from .plain import harmless, local, one_line
+from .transcript import CallView, Describe, Entry, Transcript
+
+_COLOURS = {
+    "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
+    "unknown": "magenta",
+}  # fmt: skip
+_OUTPUT_LINES = 12
+
+
+def render_terminal(session: Session, describe: Describe, *, full: bool = False) -> Iterator[RenderableType]:
+    """What to print, piece by piece. `full` shows all of every output."""
+    yield _head(session)
+    for entry in Transcript(session, describe).entries():
+        piece = _entry(entry, full)
+        if piece is None:
+            continue
+        dim = entry.branch != 0 or entry.context != "live"
+        yield Padding(piece, (0, 0, 1, 2 if entry.branch else 0), style="dim" if dim else "")
+
+
+def _head(session: Session) -> RenderableType:
+    info = session.info
+    lines = [Text(one_line(info.title or info.id), style="bold")]
+    facts = [info.agent, *info.versions[-1:], info.project.name if info.project else "", *info.models]
+    lines.append(Text(harmless(" · ".join(fact for fact in facts if fact)), style="dim"))
+    lines.append(Text(f"{info.id} · {local(info.started_at)} – {local(info.ended_at)} · {info.status}", style="dim"))
+    lines.append(Text(f"tip: {info.tip_rule}", style="dim"))
+    return Padding(Group(*lines), (0, 0, 1, 0))
+
+
+def _entry(entry: Entry, full: bool) -> RenderableType | None:
+    if entry.kind == "prompt":
+        label = f" {entry.label}" if entry.label else ""
+        head = Text.assemble(("▌ ", "bold cyan"), (f"you{label}", "bold cyan"), _stamp(entry))
+        return Group(head, Padding(Text(harmless(entry.text)), (0, 0, 0, 2)))
+    if entry.kind == "answer":
+        return Group(Text.assemble((entry.model or "model", "bold"), _stamp(entry)), Markdown(harmless(entry.text)))
+    if entry.kind == "thinking":
+        text = harmless(entry.text) if full else one_line(entry.text)
+        return Text(f"✻ {text}", style="dim italic")
+    if entry.kind == "call" and entry.call is not None:
+        return _call(entry.call, full)
+    if entry.kind == "note":
+        text = harmless(entry.text) if full else one_line(entry.text)
+        return Text(f"· {harmless(entry.label)}: {text}", style="dim")
+    if entry.kind == "image":
+        return Text(f"[image {harmless(entry.label)}]", style="dim")
+    if entry.kind == "compaction":
+        parts: list[RenderableType] = [Rule(harmless(entry.label), style="blue")]
+        if entry.text:
+            parts.append(Text(harmless(entry.text) if full else one_line(entry.text, 300), style="blue"))
+        return Group(*parts)
+    style = {"clear": "blue", "interruption": "red", "fork": "magenta", "error": "red", "problem": "yellow"}[entry.kind]
+    if entry.kind in ("clear", "interruption", "fork"):
+        sign = {"clear": "═", "interruption": "✕", "fork": "⑂"}[entry.kind]
+        return Rule(f"{sign} {harmless(entry.label)}", style=style, characters="╌")
+    return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
+
+
+def _stamp(entry: Entry) -> tuple[str, str]:
+    return (f"  #{entry.index} {local(entry.timestamp)}", "dim")
+
+
+def _call(call: CallView, full: bool) -> RenderableType:
+    outcome = outcome_of(call)
+    colour = _COLOURS[outcome]
+    target = one_line(call.target or "", 90)
+    head = Text.assemble(
+        ("▸ ", "dim"), (harmless(call.name), "bold"), ("  " + target if target else ""), "  ",
+        (f"{MARKS[outcome]} {harmless(outcome_text(call))}", colour),
+    )  # fmt: skip
+    parts: list[RenderableType] = [head]
+    if call.subagent is not None:
+        agent = call.subagent
+        parts.append(
+            Text(f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}", "dim")
+        )
+    if call.action.diff and (full or outcome in ("rejected", "ok")):
+        diff = harmless(call.action.diff) if full else _cut(call.action.diff)
+        parts.append(Padding(Syntax(diff, "diff", background_color="default", word_wrap=True), (0, 0, 0, 2)))
+    if call.result is not None and call.result.content and (full or outcome != "rejected"):
+        text = harmless(call.result.content) if full else _cut(call.result.content)
+        parts.append(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
+    return Group(*parts)
+
+
+def _cut(text: str) -> str:
+    lines = harmless(text).rstrip("\n").split("\n")
+    if len(lines) <= _OUTPUT_LINES:
+        return "\n".join(lines)
+    return "\n".join([*lines[:_OUTPUT_LINES], f"… {len(lines) - _OUTPUT_LINES} more lines"])
+
+
+def plain_console(width: int | None = None) -> Console:
+    """A console that writes no colour, whatever it writes to."""
+    return Console(width=width, no_color=True, highlight=False)

@@ -1,0 +1,241 @@
+"""A session as a person reads it: calls together with their results, machinery apart from words, events in place.
+
+The renderers differ only in how they draw these entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Literal, TypeVar
+
+import msgspec
+
+from .. import model as m
+from ..record import Session
+
+E = TypeVar("E")
+
+EntryKind = Literal[
+    "prompt", "answer", "thinking", "call", "note", "image", "compaction", "clear", "interruption", "fork", "error",
+    "problem",
+]  # fmt: skip
+
+Describe = Callable[[str, msgspec.Raw], m.Action]
+"""What a tool call does, told by the agent whose tool it is."""
+
+
+class CallView(msgspec.Struct, kw_only=True):
+    """A tool call and all that became of it."""
+
+    id: str
+    name: str
+    target: str | None
+    """The one argument that tells: a path, a command, a question."""
+    action: m.Action
+    result: m.ToolResult | None
+    rejection: m.Rejection | None
+    orphan: m.Orphan | None
+    subagent: m.Subagent | None
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """One thing to show."""
+
+    kind: EntryKind
+    index: int | None
+    """The message it belongs to."""
+    text: str = ""
+    label: str = ""
+    """A few words that say what it is."""
+    branch: int = 0
+    context: m.ContextState = "live"
+    timestamp: datetime | None = None
+    model: str | None = None
+    call: CallView | None = None
+    image: m.Image | None = None
+
+
+class Transcript:
+    """Walks through a session and yields what there is to show."""
+
+    def __init__(self, session: Session, describe: Describe) -> None:
+        self._session = session
+        self._describe = describe
+        self._results = {
+            block.call_id: block
+            for message in session.messages
+            for block in message.blocks
+            if isinstance(block, m.ToolResult)
+        }
+        self._rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
+        self._orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
+        self._subagents = {agent.tool_use_id: agent for agent in session.subagents}
+        self._boundaries = {
+            boundary.message_index: boundary
+            for boundary in (*session.compaction.inherited, *session.compaction.boundaries)
+        }
+        self._summaries = {boundary.summary_message_index for boundary in self._boundaries.values()}
+        self._clears = _by_place(session.context_clears, "after_message_index")
+        self._interruptions = _by_place(session.interruptions, "message_index")
+        self._failures = _by_place([e for e in session.errors if e.tool_use_id is None], "message_index")
+        self._forks: dict[int, list[m.Branch]] = {}
+        for branch in session.branches:
+            self._forks.setdefault(-1 if branch.parent_index is None else branch.parent_index, []).append(branch)
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything, in the order of the log."""
+        yield from self._fork_notes(-1)
+        for message in self._session.messages:
+            yield from self._message(message)
+            yield from self._events(message)
+            yield from self._fork_notes(message.index)
+        for problem in self._session.problems:
+            where = f"line {problem.source.line}: " if problem.source is not None else ""
+            yield Entry(kind="problem", index=None, label=problem.reason, text=where + problem.detail)
+
+    # --- messages ---
+
+    def _message(self, message: m.Message) -> Iterator[Entry]:
+        for block in message.blocks:
+            entry = self._block(message, block)
+            if entry is not None:
+                entry.branch, entry.context = message.branch, message.context
+                entry.timestamp, entry.model = message.timestamp, message.model
+                yield entry
+
+    def _block(self, message: m.Message, block: m.Block) -> Entry | None:
+        index = message.index
+        if isinstance(block, m.Text):
+            return self._words(message, block.text)
+        if isinstance(block, m.Thinking):
+            return Entry(kind="thinking", index=index, text=block.text) if block.text else None
+        if isinstance(block, m.ToolCall):
+            return Entry(kind="call", index=index, call=self._call(block))
+        if isinstance(block, m.Image):
+            return Entry(kind="image", index=index, image=block, label=block.media_type or "image")
+        if isinstance(block, m.CompactionMark):
+            return self._compaction(index, block)
+        if isinstance(block, m.Attachment):
+            is_typed = message.author == "human"
+            return Entry(kind="prompt" if is_typed else "note", index=index, text=block.text or "", label=block.kind)
+        if isinstance(block, m.Unknown):
+            return Entry(kind="note", index=index, label=block.kind)
+        return None
+
+    def _words(self, message: m.Message, text: str) -> Entry | None:
+        if not text.strip():
+            return None
+        if message.author == "human":
+            label = "queued" if message.queued else ""
+            return Entry(kind="prompt", index=message.index, text=text, label=label)
+        if message.author == "model" and message.role == "assistant":
+            return Entry(kind="answer", index=message.index, text=text)
+        label = "task" if message.author == "model" else message.author
+        return Entry(kind="note", index=message.index, text=text, label=label)
+
+    def _call(self, call: m.ToolCall) -> CallView:
+        action = self._describe(call.name, call.raw_input)
+        question = action.questions[0].question if action.questions else None
+        return CallView(
+            id=call.id,
+            name=call.name,
+            target=action.command or action.path or question or _first_string(action),
+            action=action,
+            result=self._results.get(call.id),
+            rejection=self._rejections.get(call.id),
+            orphan=self._orphans.get(call.id),
+            subagent=self._subagents.get(call.id),
+        )
+
+    def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
+        boundary = self._boundaries.get(index)
+        if boundary is None:
+            # The summary stands in a message of its own; the boundary before it has shown it.
+            return (
+                None
+                if index in self._summaries
+                else Entry(kind="note", index=index, label="summary", text=block.summary or "")
+            )
+        return Entry(kind="compaction", index=index, label=compaction_label(boundary), text=boundary.summary or "")
+
+    # --- events ---
+
+    def _events(self, message: m.Message) -> Iterator[Entry]:
+        index = message.index
+        found = [
+            *(
+                Entry(kind="interruption", index=index, label=interruption_label(x))
+                for x in self._interruptions.get(index, ())
+            ),
+            *(
+                Entry(kind="error", index=index, label=x.kind.replace("_", " "), text=x.text)
+                for x in self._failures.get(index, ())
+            ),
+            *(Entry(kind="clear", index=index, label=clear_label(x)) for x in self._clears.get(index, ())),
+        ]
+        for entry in found:
+            entry.branch, entry.context, entry.timestamp = message.branch, message.context, message.timestamp
+            yield entry
+
+    def _fork_notes(self, index: int) -> Iterator[Entry]:
+        for branch in self._forks.get(index, ()):
+            yield Entry(kind="fork", index=branch.root_index, label=fork_label(branch))
+
+
+def compaction_label(boundary: m.Boundary) -> str:
+    """Say what a compaction did."""
+    parts = ["Compacted"]
+    if boundary.trigger is not None:
+        parts.append(boundary.trigger)
+    if boundary.pre_tokens is not None:
+        after = f" → {boundary.post_tokens:,}" if boundary.post_tokens is not None else ""
+        parts.append(f"{boundary.pre_tokens:,}{after} tokens")
+    replaced, kept = len(boundary.replaced_message_indices), len(boundary.preserved_message_indices)
+    parts.append(f"{replaced} messages replaced, {kept} kept")
+    return " · ".join(parts)
+
+
+def interruption_label(interruption: m.Interruption) -> str:
+    """Say who stopped what."""
+    who = "by the user" if interruption.type == "user" else "by the system"
+    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}"
+
+
+def clear_label(clear: m.ContextClear) -> str:
+    """Say that the context was emptied."""
+    onward = f"; it goes on in {clear.next_session}" if clear.next_session else ""
+    return f"Context cleared{sureness(clear.confidence)}{onward}"
+
+
+def fork_label(branch: m.Branch) -> str:
+    """Say what was left at a fork."""
+    why = {
+        "rewind": "rewound", "interrupted": "abandoned", "resumed": "left behind on resume", "retry": "tried again",
+        "fork": "forked",
+    }[branch.reason]  # fmt: skip
+    plural = "s" if branch.length != 1 else ""
+    return f"{branch.length} message{plural} {why} here (branch {branch.id})"
+
+
+def sureness(confidence: float) -> str:
+    """A remark where something is only inferred."""
+    return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
+
+
+def _first_string(action: m.Action) -> str | None:
+    """Some argument of a tool we do not know."""
+    given = action.input
+    if isinstance(given, str):
+        return given
+    values = given.values() if isinstance(given, dict) else ()
+    return next((value for value in values if isinstance(value, str) and value), None)
+
+
+def _by_place(events: list[E], name: str) -> dict[int, list[E]]:
+    found: dict[int, list[E]] = {}
+    for event in events:
+        place = getattr(event, name)
+        if place is not None:
+            found.setdefault(place, []).append(event)
+    return found

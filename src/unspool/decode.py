@@ -199,7 +199,7 @@ def _mend(line: bytes) -> tuple[bytes, str] | None:
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy of a piece of JSON that does not hold on to its line, and is valid UTF-8.
+    """A copy of a piece of JSON that does not hold on to its line, is valid UTF-8 and stands in one line.
 
     msgspec does not look into what it passes over, so that bytes which are no UTF-8 can be in there.
     """
@@ -208,7 +208,9 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
         try:
             data.decode()
         except UnicodeDecodeError:
-            return msgspec.Raw(data.decode("utf-8", "replace").encode())
+            data = data.decode("utf-8", "replace").encode()
+    if b"\n" in data or b"\r" in data:
+        data = msgspec.json.format(data, indent=-1)
     return msgspec.Raw(data)
 
 

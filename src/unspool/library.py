@@ -25,6 +25,8 @@ class Library:
     def __init__(self, *places: str | Path, environ: Mapping[str, str] | None = None) -> None:
         """`places` are home directories, agents' folders, other folders or files; without any, the user's own home."""
         self._homes: dict[tuple[str, Path], Home] = {}
+        self._listed: dict[tuple[str, Path], Home] = {}
+        """Those whose sessions are all meant; a file that was named has a home too, of which only the file is."""
         self._files: list[SessionRef] = []
         if not places:
             self._add_default(os.environ if environ is None else environ)
@@ -38,7 +40,7 @@ class Library:
             info = agent.info
             named = environ.get(info.variable)
             root = Path(named).expanduser() if named else Path.home() / info.folder
-            self._open(info.name, root / info.folder if named and info.variable_is_home else root)
+            self._list(info.name, root / info.folder if named and info.variable_is_home else root)
 
     def _add_place(self, place: Path) -> None:
         if place.is_file():
@@ -46,15 +48,18 @@ class Library:
             return
         if not place.is_dir():
             raise NotFoundError(f"{place}: no such file or directory")
-        found = False
+        known = len(self._listed)
         for agent in AGENTS.values():
             root = place / agent.info.folder
             if root.is_dir():
-                found = bool(self._open(agent.info.name, root))
+                self._list(agent.info.name, root)
             elif place.name == agent.info.folder or agent.has_layout(place):
-                found = bool(self._open(agent.info.name, place))
-        if not found:
+                self._list(agent.info.name, place)
+        if len(self._listed) == known:
             self._files += self._loose(place)
+
+    def _list(self, name: str, root: Path) -> None:
+        self._listed[name, root] = self._open(name, root)
 
     def _open(self, name: str, root: Path) -> Home:
         key = name, root
@@ -100,10 +105,8 @@ class Library:
     def refs(self) -> Iterator[SessionRef]:
         """All sessions, each once; what holds no conversation is none."""
         yield from self._files
-        named = {(ref.agent, ref.root) for ref in self._files}
-        for key, home in self._homes.items():
-            if key not in named:
-                yield from home.refs()
+        for home in self._listed.values():
+            yield from home.refs()
 
     def peek(self, ref: SessionRef) -> Peek:
         """What the first lines of a session tell."""

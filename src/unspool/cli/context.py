@@ -7,10 +7,12 @@ import argparse
 from rich.console import Console
 from rich.text import Text
 
-from ..contextview import each_reply, list_context
+from .. import model as m
+from ..contextview import ReplyContext, each_reply, list_context
 from ..errors import UsageError
-from ..record import Session
+from ..record import Context, Session
 from ..render.plain import one_line
+from .failures import Failures
 from .options import add_places, add_sessions, choose
 from .output import print_json
 from .progress import watched
@@ -32,24 +34,39 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Tell the contexts."""
-    if args.at is not None and len(args.sessions) != 1:
+    if args.each:
+        return _print_each(args)
+    if len(args.sessions) != 1:
         raise UsageError("--at N needs exactly one session; `unspool ls` lists them")
-    for library, ref in watched(choose(args), "sessions"):
-        for session in library.load_all(ref):
-            if args.at is not None:
-                _print_at(session, args.at, args.json)
-                break
-            for reply in each_reply(session):
-                if args.json:
-                    print_json(reply)
-                else:
-                    lists = reply.context
-                    counts = f"{len(lists.prompts)} prompts, {len(lists.answers)} answers, {len(lists.calls)} calls"
-                    said = one_line(" ".join(reply.reply.texts) or ", ".join(reply.reply.calls), 50)
-                    print(
-                        f"{session.id[:13]}  #{reply.message_index}  {counts}, {len(lists.summaries)} summaries  {said}"
-                    )
+    for library, ref in choose(args):
+        _print_at(library.load(ref), args.at, args.json)
     return 0
+
+
+def _print_each(args: argparse.Namespace) -> int:
+    failures = Failures(args.debug)
+    for library, ref in watched(choose(args), "sessions"):
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                for reply in each_reply(session):
+                    if args.json:
+                        print_json(reply)
+                    else:
+                        print(_in_a_line(reply))
+    return failures.exit_code
+
+
+def _in_a_line(reply: ReplyContext) -> str:
+    lists = reply.context
+    counts = (
+        (lists.prompts, "prompts"),
+        (lists.answers, "answers"),
+        (lists.calls, "calls"),
+        (lists.summaries, "summaries"),
+    )
+    had = ", ".join(f"{len(items)} {name}" for items, name in counts if items)
+    said = one_line(" ".join(reply.reply.texts) or ", ".join(reply.reply.calls), 60)
+    return f"{reply.session[:13]}  #{reply.message_index:<5} {had or 'nothing'}  →  {said}"
 
 
 def _print_at(session: Session, index: int, as_json: bool) -> None:
@@ -67,25 +84,32 @@ def _print_at(session: Session, index: int, as_json: bool) -> None:
                 "context": list_context(session, context),
             }
         )
-        return
+    else:
+        _print_messages(session, index, context)
+
+
+def _print_messages(session: Session, index: int, context: Context) -> None:
     console = Console(highlight=False)
-    console.print(
-        Text(f"{len(context.message_indices)} of {len(session.messages)} messages in context before #{index}")
-    )
+    count = len(context.message_indices)
+    console.print(Text(f"{count} of {len(session.messages)} messages in context before #{index}"))
     if not context.recorded:
         console.print(Text("The agent had replaced its context by a summary of which the log holds nothing.", "yellow"))
     omitted = set(context.omitted_calls)
     for place in context.message_indices:
         message = session.messages[place]
         words = " | ".join(_shown(block, omitted) for block in message.blocks)
-        line = Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150))
-        console.print(line)
+        console.print(Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150)))
 
 
-def _shown(block: object, omitted: set[str]) -> str:
-    for name in ("text", "summary", "content"):
-        if value := getattr(block, name, None):
-            return str(value)
-    call = getattr(block, "id", None)
-    left_out = " (left out)" if call in omitted else ""
-    return f"[{getattr(block, 'name', None) or getattr(block, 'kind', None) or type(block).__name__}]{left_out}"
+def _shown(block: m.Block, omitted: set[str]) -> str:
+    match block:
+        case m.Text(text=text) | m.Thinking(text=text):
+            return text
+        case m.CompactionMark(summary=summary):
+            return f"[summary] {summary or '(not recorded)'}"
+        case m.ToolCall(name=name, id=id):
+            return f"[{name}]{' (left out)' if id in omitted else ''}"
+        case m.ToolResult(content=content):
+            return f"[result] {content}"
+        case _:
+            return f"[{type(block).__name__.lower()}]"

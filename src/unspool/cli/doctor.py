@@ -11,6 +11,7 @@ import msgspec
 from .. import model as m
 from ..record import Session
 from ..render.plain import one_line
+from .failures import Failures
 from .options import add_places, add_sessions, choose
 from .output import print_json
 from .progress import watched
@@ -48,7 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Report on the files."""
     total: Counter[str] = Counter()
-    for report in watched(_reports(args), "files"):
+    failures = Failures(args.debug)
+    for report in watched(_reports(args, failures), "files"):
         total["files"] += 1
         total["lines"] += report.lines
         total["damaged"] += report.damaged
@@ -64,17 +66,16 @@ def run(args: argparse.Namespace) -> int:
             f"{total['files']:,} files, {total['lines']:,} lines, {total['damaged']} damaged, "
             f"{total['orphans']} calls without a result{'; ' + problems if problems else ''}"
         )
-    return 0
+    return failures.exit_code
 
 
-def _reports(args: argparse.Namespace) -> Iterator[Report]:
+def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
     for library, ref in choose(args):
-        for session in library.load_all(ref):
-            for place, file in enumerate(session.info.files):
-                if file.role == "log":
-                    yield _report(session, place, file)
-            if session.info.kind == "main" and session.info.files[0].role != "log":
-                continue
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                for place, file in enumerate(session.info.files):
+                    if file.role == "log":
+                        yield _report(session, place, file)
 
 
 def _report(session: Session, place: int, file: m.LogFile) -> Report:

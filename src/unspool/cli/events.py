@@ -12,6 +12,7 @@ import msgspec
 from ..record import Session
 from ..render.plain import local, one_line
 from ..render.transcript import clear_label, compaction_label, fork_label, interruption_label
+from .failures import Failures
 from .options import EVENT_KINDS, Filter, add_filters, add_places, add_sessions, choose
 from .output import print_json, print_table
 from .progress import watched
@@ -47,28 +48,30 @@ def run(args: argparse.Namespace) -> int:
     """List the events."""
     keep = Filter(args)
     kinds = frozenset(args.type or EVENT_KINDS)
-    found = watched(_events(args, keep, kinds), "events")
+    failures = Failures(args.debug)
+    found = watched(_events(args, keep, kinds, failures), "events")
     if args.json:
         for event in found:
             print_json(event)
-        return 0
+        return failures.exit_code
     rows = (
         [event.kind, event.agent, event.session[:13], _place(event), local(event.timestamp), event.text]
         for event in found
     )
     print_table(["event", "agent", "session", "at", "time", "what"], rows, wrap=5)
-    return 0
+    return failures.exit_code
 
 
 def _place(event: Event) -> str:
     return "" if event.message_index is None else f"#{event.message_index}"
 
 
-def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str]) -> Iterator[Event]:
+def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str], failures: Failures) -> Iterator[Event]:
     for library, ref in keep.apply(choose(args)):
-        for session in library.load_all(ref):
-            if keep.takes_session(session):
-                yield from (event for event in events_of(session) if event.kind in kinds)
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                if keep.takes_session(session):
+                    yield from (event for event in events_of(session) if event.kind in kinds)
 
 
 def events_of(session: Session) -> Iterator[Event]:

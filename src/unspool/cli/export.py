@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +18,7 @@ from ..errors import UnspoolError, UsageError
 from ..record import Session
 from ..render.html import render_html
 from ..render.markdown import render_markdown
+from .failures import Failures
 from .options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
 from .progress import watched
 
@@ -49,20 +52,17 @@ def run(args: argparse.Namespace) -> int:
     folder = Path(args.output) if args.output and _is_folder(args.output) else None
     if folder is None and args.format == "html":
         chosen = _only_one(chosen)
-    failed = 0
+    failures = Failures(args.debug)
     with _output(args.output if folder is None else None) as shared:
         for item in chosen:
-            try:
+            with failures.skipping(item.ref):
                 pieces = _pieces(args, item, keep)
                 if folder is None:
                     for _, piece in pieces:
                         shared.write(piece)
                 else:
                     _write_files(folder, _SUFFIXES[args.format], pieces)
-            except UnspoolError as error:
-                failed += 1
-                print(f"unspool: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    return failures.exit_code
 
 
 def _is_folder(name: str) -> bool:
@@ -129,20 +129,9 @@ _FORMATS: dict[str, Callable[[Session], Iterator[bytes]]] = {
 def _write_files(folder: Path, suffix: str, pieces: Iterator[tuple[str, bytes]]) -> None:
     """One file a session, named after it."""
     folder.mkdir(parents=True, exist_ok=True)
-    file: BinaryIO | None = None
-    name = None
-    try:
-        for id, piece in pieces:
-            if id != name:
-                if file is not None:
-                    file.close()
-                name = id
-                file = open(folder / (_safe_name(id) + suffix), "wb")
-            assert file is not None
-            file.write(piece)
-    finally:
-        if file is not None:
-            file.close()
+    for id, group in groupby(pieces, key=itemgetter(0)):
+        with open(folder / (_safe_name(id) + suffix), "wb") as file:
+            file.writelines(piece for _, piece in group)
 
 
 def _safe_name(id: str) -> str:

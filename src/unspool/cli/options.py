@@ -74,19 +74,15 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     """The sessions a command was asked for: those named, or all."""
+    library = Library(*args.home)
     if not args.sessions:
-        library = Library(*args.home)
-        for ref in library.refs():
-            yield Chosen(library, ref)
-        return
-    library = None
+        yield from (Chosen(library, ref) for ref in library.refs())
     for name in args.sessions:
         if Path(name).expanduser().is_dir():
             folder = Library(name)
             yield from (Chosen(folder, ref) for ref in folder.refs())
-            continue
-        library = library or Library(*args.home)
-        yield Chosen(library, library.find(name))
+        else:
+            yield Chosen(library, library.find(name))
 
 
 class Filter:

@@ -121,6 +121,10 @@ def _picture(image: m.Image | None) -> str | None:
 
 @cache
 def _pygments_css() -> Markup:
-    light = HtmlFormatter(style="default").get_style_defs("pre")
-    dark = HtmlFormatter(style="github-dark").get_style_defs("pre")
+    light, dark = (_style("default"), _style("github-dark"))
     return Markup(f"{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}")
+
+
+def _style(name: str) -> str:
+    formatter: HtmlFormatter[str] = HtmlFormatter(style=name)
+    return str(formatter.get_style_defs("pre"))  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -266,7 +266,7 @@ def drop_echo_in_child(child: Draft, links: list[m.Subagent], told_above: list[m
         child.interruptions.pop()
 
 
-def drop_echo_in_parent(parent: Draft, refused: set[str | None]) -> None:
+def drop_echo_in_parent(parent: Draft, refused: Collection[str | None]) -> None:
     """Refusing a sub-agent's call without a reason (2.0.x) also stops the call that started it: one refusal."""
     calls = {link.tool_use_id for link in parent.subagents if link.session in refused}
     parent.interruptions = [

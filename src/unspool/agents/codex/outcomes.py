@@ -20,7 +20,8 @@ Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted"]
 
 _ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
 _BY_USER = re.compile(
-    r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)|user cancelled MCP tool call"
+    r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)"
+    r"|user cancelled MCP tool call"
 )
 _BY_RULE = re.compile(r"rejected by configuration|rejected by user approval settings|rejected by policy")
 _BY_REVIEWER = re.compile(r"automatic approval review denied")

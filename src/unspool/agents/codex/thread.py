@@ -34,6 +34,7 @@ _NOTHING = msgspec.Raw(b"null")
 
 _text = msgspec.json.Decoder(str)
 _any = msgspec.json.Decoder()
+_raw = msgspec.json.Decoder(msgspec.Raw)
 
 
 class _Result(NamedTuple):
@@ -767,10 +768,9 @@ def _input_of(payload: Payload) -> msgspec.Raw:
     if payload.arguments and bytes(raw).startswith(b'"'):
         inner = _string(raw) or ""
         try:
-            _any.decode(inner)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            return clean_raw(_raw.decode(inner))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return clean_raw(raw)
-        return msgspec.Raw(inner.encode())
     return clean_raw(raw)
 
 

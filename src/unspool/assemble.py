@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, TypeVar
 
 from . import model as m
 from .contexts import ContextMap
 from .draft import Draft
 from .errors import NotFoundError
+from .moments import parse_moment
 from .record import Session
 from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, Line, Tree
 
@@ -279,4 +280,4 @@ def _rank(index: int | None) -> int:
 
 
 def _instant(seconds: float) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    return parse_moment(seconds) if seconds else None

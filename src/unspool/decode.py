@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 import msgspec
 
 from .lines import Block
+from .moments import parse_moment
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ class RecordDecoder(Generic[T]):
                 continue
             filled += 1
             place = Place(block.number + position, block.offset + block.starts[position], len(line))
-            for item in self._line(line, place, torn=position == last):
+            for item in self.line(line, place, torn=position == last):
                 if isinstance(item, Damage):
                     damages.append(item)
                 else:
@@ -112,7 +113,8 @@ class RecordDecoder(Generic[T]):
                     places.append(item[1])
         return Batch(records, places, block, damages, filled)
 
-    def _line(self, line: bytes, place: Place, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+    def line(self, line: bytes, place: Place, torn: bool = False) -> Iterator[tuple[T, Place] | Damage]:
+        """Whatever can be made of one line: records, and what is wrong with it."""
         try:
             yield self._decoder.decode(line), place
         except RecursionError:
@@ -174,7 +176,7 @@ class RecordDecoder(Generic[T]):
                 continue
             position = end
             if isinstance(value, dict) and self._is_record(value):
-                for item in self._line(line[start:end], Place(0, 0, 0), torn=False):
+                for item in self.line(line[start:end], Place(0, 0, 0)):
                     if not isinstance(item, Damage):
                         yield start, end, item[0]
 
@@ -214,6 +216,14 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(data)
 
 
+def decode_any(data: bytes | str | msgspec.Raw) -> object:
+    """A piece of JSON as plain values; None when it is none, or too deep."""
+    try:
+        return _generic.decode(data) if data else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _json_kind(value: object) -> str:
     return {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}.get(type(value), "a number")
 
@@ -232,6 +242,8 @@ def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) 
             where = path + field.encode_name
             if nested and isinstance(inner, dict):
                 fields[field.name] = _fit(inner, nested, dropped, where + ".")
+            elif (moment := parse_moment(inner)) and "datetime" in str(field.type):
+                fields[field.name] = moment
             elif nested and isinstance(inner, list) and _takes_list(field.type):
                 fields[field.name] = [_fit(x, nested, dropped, where + "[].") for x in inner if isinstance(x, dict)]
             else:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .decode import Damage, Place
+from .decode import Damage, Place, decode_any
 
 _ELEMENT = re.compile(rb"^    \{(?:$|.*\},?$)", re.MULTILINE)
 _ELEMENT_END = re.compile(rb"^    \},?$", re.MULTILINE)
@@ -41,10 +41,10 @@ def take_apart(data: bytes, key: str) -> Document:
         return _whole(data, key)
     elements, damages, end = _elements(data, opening.end())
     outer = data[: opening.start()] + data[end:]
-    head = {name.decode(): msgspec.json.decode(value) for name, value in _SCALAR.findall(outer)}
+    head = {name.decode(): decode_any(value) for name, value in _SCALAR.findall(outer)}
     session = re.search(rb'^  "session": (\{.*?^  \})', data[: opening.start()], re.MULTILINE | re.DOTALL)
     if session is not None:
-        head["session"] = _decoded(session[1])
+        head["session"] = decode_any(session[1])
     closing = re.compile(rb"^\}", re.MULTILINE).search(data, end)
     leftover = data[closing.end() :].strip() if closing is not None else b""
     if closing is None:
@@ -80,20 +80,13 @@ def _elements(data: bytes, start: int) -> tuple[list[Element], list[Damage], int
 
 def _whole(data: bytes, key: str) -> Document:
     """A document of another layout: all or nothing."""
-    value = _decoded(data)
+    value = decode_any(data)
     if not isinstance(value, dict):
         return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")])
     items = value.pop(key, None)
     place = Place(1, 0, len(data))
     elements = [Element(msgspec.json.encode(item), place) for item in items or () if isinstance(item, dict)]
     return Document(value, elements, [])
-
-
-def _decoded(data: bytes) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _damage(data: bytes, offset: int, reason: str, detail: str) -> Damage:

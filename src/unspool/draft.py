@@ -363,6 +363,11 @@ class Draft:
         self.problems.append(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
         self.files[file].damaged += damage.lost or damage.reason == "salvaged"
 
+    def last_before(self, moment: datetime) -> int | None:
+        """The last message that was written by then."""
+        seconds = moment.timestamp()
+        return max((index for index, time in enumerate(self.times) if 0.0 < time <= seconds), default=None)
+
     # --- after the last line ---
 
     def settle(self) -> None:

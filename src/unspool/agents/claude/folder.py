@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from ... import model as m
+from ...decode import decode_any
 from ...lines import Block, block_of
 from ...logs import read_batches, read_end, read_start, read_whole
+from ...moments import parse_moment
 from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
@@ -210,10 +212,11 @@ class Surroundings:
         found: list[Typed] = []
         if path.exists():
             for batch in read_batches(path, HISTORY, m.LogFile(path=str(path), size=0)):
-                for entry in batch.records:
-                    if entry.timestamp is not None:
-                        at = datetime.fromtimestamp(entry.timestamp / 1000, UTC)
-                        found.append(Typed(at, entry.display, entry.project, entry.session_id))
+                found += [
+                    Typed(at, entry.display, entry.project, entry.session_id)
+                    for entry in batch.records
+                    if (at := parse_moment(entry.timestamp)) is not None
+                ]
         return found
 
     @cached_property
@@ -381,10 +384,7 @@ def _meta(path: Path) -> AgentMeta:
 
 
 def _json(path: Path) -> dict[str, object]:
-    try:
-        value = msgspec.json.decode(read_whole(path) or b"null")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
+    value = decode_any(read_whole(path) or b"")
     return value if isinstance(value, dict) else {}
 
 

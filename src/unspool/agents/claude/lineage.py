@@ -11,8 +11,9 @@ from typing import NamedTuple
 from ... import model as m
 from ...draft import Draft
 from ...logs import read_whole
+from .calls import Spawn
 from .folder import AgentFile, Folder, Head, Surroundings
-from .thread import Spawn, Thread
+from .thread import Thread
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
 _METADATA_LINE = re.compile(
@@ -144,11 +145,9 @@ def _clear_origin(session: str, folder: Folder, around: Surroundings) -> m.Origi
 def add_clears(draft: Draft, clears: Iterable[Clear]) -> None:
     """Put the clears of a session where they belong among its messages."""
     for clear in clears:
-        moment = clear.at.timestamp()
-        after = max((index for index, time in enumerate(draft.times) if 0.0 < time <= moment), default=None)
         draft.clears.append(
             m.ContextClear(
-                after_message_index=after,
+                after_message_index=draft.last_before(clear.at),
                 timestamp=clear.at,
                 evidence="history" if clear.evidence == "history" else "session",
                 confidence=clear.confidence,
@@ -165,18 +164,18 @@ def link_agents(thread: Thread, files: list[AgentFile], session: str) -> None:
     free = {file.id: file for file in files}
     by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
     linked: dict[str, tuple[AgentFile | None, str | None]] = {}
-    for call_id, result in thread.agents.items():
+    for call_id, result in thread.calls.agents.items():
         if result.agent_id is not None:
             linked[call_id] = free.pop(result.agent_id, None), "agentId"
-    for call_id in thread.spawns:
+    for call_id in thread.calls.spawns:
         file = by_call.get(call_id)
         if call_id not in linked and file is not None and file.id in free:
             linked[call_id] = free.pop(file.id), "toolUseId"
-    for call_id, spawn in thread.spawns.items():
+    for call_id, spawn in thread.calls.spawns.items():
         if call_id not in linked and (file := _by_task(spawn, free.values())) is not None:
             linked[call_id] = free.pop(file.id), "prompt and time"
     known = {link.tool_use_id for link in thread.draft.subagents}
-    for call_id in thread.stopped_agents - known:
+    for call_id in thread.calls.stopped_agents - known:
         linked.setdefault(call_id, (None, None))
     for call_id, (file, how) in linked.items():
         thread.draft.subagents.append(_subagent(thread, call_id, file, how, session))
@@ -199,8 +198,8 @@ def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
 
 
 def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: str | None, session: str) -> m.Subagent:
-    spawn = thread.spawns.get(call_id or "")
-    result = thread.agents.get(call_id or "")
+    spawn = thread.calls.spawns.get(call_id or "")
+    result = thread.calls.agents.get(call_id or "")
     agent_id = file.id if file is not None else result.agent_id if result is not None else None
     return m.Subagent(
         message_index=spawn.message if spawn is not None else None,
@@ -215,13 +214,13 @@ def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: 
 
 
 def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
-    result = thread.agents.get(call_id or "")
+    result = thread.calls.agents.get(call_id or "")
     told = thread.notified.get(agent_id or "") or (result.status if result is not None else None)
     if told == "completed":
         return "completed"
     if told == "failed":
         return "failed"
-    if call_id in thread.stopped_agents or (file is not None and file.meta.stopped_by_user):
+    if call_id in thread.calls.stopped_agents or (file is not None and file.meta.stopped_by_user):
         return "interrupted"
     if file is not None and file.meta.finished:
         return "completed"
@@ -232,13 +231,13 @@ def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: Age
 
 def link_inline(main: Thread, inline: list[Thread]) -> None:
     """Sub-agents that stand in the session's own file (1.0.x) are known by their task alone."""
-    free = dict(main.spawns)
+    free = dict(main.calls.spawns)
     for thread in inline:
         spawn = next((spawn for spawn in free.values() if spawn.prompt == thread.task), None)
         if spawn is None:
             continue
         del free[spawn.call_id]
-        stopped = spawn.call_id in main.stopped_agents
+        stopped = spawn.call_id in main.calls.stopped_agents
         killed = spawn.call_id in main.draft.open_calls
         main.draft.subagents.append(
             m.Subagent(

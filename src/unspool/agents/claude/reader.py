@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Generator, Iterator
 from operator import attrgetter
@@ -12,8 +11,9 @@ from ... import model as m
 from ...decode import Batch
 from ...draft import Draft
 from ...logs import read_batches, read_whole
-from ...tree import MODEL, NONE, Tree
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
+from .._facts import project_of, title_of, version_of
+from .ending import end
 from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of, size_of
 from .lineage import (
     Clear,
@@ -37,13 +37,6 @@ _SILENT = frozenset((
     "api-request-shape", "pr-link", "worktree-state", "content-replacement", "task-summary", "speculation-accept",
 ))  # fmt: skip
 """Records that say nothing about the conversation."""
-_FILE_ORDER_FROM = (2, 1, 100)
-"""From here on a resume takes the last leaf of the file; before, the newest by its time (seen: 2.1.90 and 2.1.112)."""
-_POINTER_FROM = (2, 1, 130)
-"""From here on a resume follows `last-prompt` (seen: not in 2.1.112, but in 2.1.150)."""
-_CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
-"""Versions that, on resume, lose the results of parallel calls that hang beside the chain (seen: 2.1.0 to 2.1.59)."""
-
 
 _kind_of = attrgetter("type")
 
@@ -104,8 +97,8 @@ class ClaudeHome:
             return Peek(size=size_of(ref.path))
         tail = read_tail(ref.more[-1] if ref.more else ref.path)
         return Peek(
-            title=tail.title or _shorten(head.prompt),
-            project=_project(head.cwd),
+            title=tail.title or title_of(head.prompt),
+            project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=tail.ended_at,
             version=head.version,
@@ -123,7 +116,7 @@ class ClaudeHome:
         else:
             self._complete_subagent(ref, folder, threads[0])
         for thread in threads:
-            _end(thread)
+            end(thread)
         return [thread.draft for thread in threads]
 
     def _read_threads(self, ref: SessionRef, make: MakeDraft, folder: Folder) -> Generator[None, None, list[Thread]]:
@@ -156,7 +149,7 @@ class ClaudeHome:
         add_clears(draft, [clear for clear in self._clears[folder.path] if clear.session == ref.id])
         link_inline(main, inline)
         link_agents(main, [agent for agent in folder.agents.get(ref.id, ()) if agent.is_top], ref.id)
-        if main.stopped_agents:
+        if main.calls.stopped_agents:
             refused = {thread.draft.id for thread in inline if thread.ended_by_refusal}
             refused |= self._refused_children(main, folder, ref)
             drop_echo_in_parent(draft, refused)
@@ -169,7 +162,7 @@ class ClaudeHome:
     def _refused_children(self, main: Thread, folder: Folder, ref: SessionRef) -> set[str]:
         """Sub-agents whose last word is a refusal that also stopped the call that started them."""
         files = {f"{ref.id}/{file.id}": file.path for file in folder.agents.get(ref.id, ())}
-        stopped = [link.session for link in main.draft.subagents if link.tool_use_id in main.stopped_agents]
+        stopped = [link.session for link in main.draft.subagents if link.tool_use_id in main.calls.stopped_agents]
         return {id for id in stopped if id in files and self._lean(files[id], folder).ended_by_refusal}
 
     def _complete_subagent(self, ref: SessionRef, folder: Folder, thread: Thread) -> None:
@@ -277,94 +270,11 @@ class _Reading:
         head = folder.head(self._ref.path)
         for thread in self.threads:
             thread.finish()
-            thread.draft.project = _project(head.cwd) if head is not None else None
+            thread.draft.project = project_of(head.cwd) if head is not None else None
             thread.draft.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
-            thread.draft.title = _shorten(thread.task or thread.first_prompt)
+            thread.draft.title = title_of(thread.task or thread.first_prompt)
         title = next((self._titles[kind] for kind in ("custom", "ai", "summary") if kind in self._titles), None)
-        if title is None and _version(self._main.version) < (2, 1):
+        if title is None and version_of(self._main.version) < (2, 1):
             found = [text for leaf, text in folder.summaries.items() if self._main.draft.find(leaf) is not None]
             title = found[-1] if found else None
         self._main.draft.title = title or self._main.draft.title
-
-
-# --- the end of a conversation ---------------------------------------------------------------------------------------
-
-
-def _end(thread: Thread) -> None:
-    draft = thread.draft
-    draft.settle()
-    if not len(draft):
-        return
-    version = _version(thread.version)
-    draft.tip, draft.tip_rule = _tip(thread, version)
-    for call_id, call in draft.open_calls.items():
-        draft.orphans.append(
-            m.Orphan(
-                message_index=call.message,
-                tool_use_id=call_id,
-                tool_name=call.name,
-                reason="running" if draft.live_status == "running" else "killed",
-            )
-        )
-    _find_resumes(thread, version)
-
-
-def _tip(thread: Thread, version: tuple[int, ...]) -> tuple[int, str]:
-    """The message a resume by the version that wrote last would go on from."""
-    draft = thread.draft
-    name = f"Claude Code {thread.version}" if thread.version else "Claude Code"
-    if draft.kind == "main" and version and version < _FILE_ORDER_FROM:
-        leaves = Tree(draft.parents, draft.flags, NONE).leaves()
-        return max(leaves, key=lambda index: (draft.times[index], index)), f"newest timestamp ({name})"
-    if version >= _POINTER_FROM and thread.pointer is not None and thread.pointer[1] == len(draft):
-        index = draft.find(thread.pointer[0])
-        if index is not None:
-            return index, f"last-prompt ({name})"
-    return len(draft) - 1, f"last in file ({name})"
-
-
-def _find_resumes(thread: Thread, version: tuple[int, ...]) -> None:
-    """Points where the agent loaded the session anew, and what 2.1.0 to 2.1.59 lost by it."""
-    draft = thread.draft
-    chain_only = _CHAIN_ONLY[0] <= version < _CHAIN_ONLY[1]
-    starts = dict.fromkeys(thread.resumed_at, "the harness answered in the model's place")
-    starts |= dict.fromkeys(_after_orphans(draft), "a call was left behind")
-    if chain_only:
-        starts |= dict.fromkeys(thread.shrunk_at, "the context shrank by its token count")
-    tree = Tree(draft.parents, draft.flags, draft.tip or 0) if starts and chain_only else None
-    for start, evidence in sorted(starts.items()):
-        lost = _lost_beside_chain(tree, start) if tree is not None else []
-        draft.resumes.append(m.Resume(message_index=start, lost_message_indices=lost, evidence=evidence))
-
-
-def _after_orphans(draft: Draft) -> list[int]:
-    """Messages that hang where an unanswered call hangs too: the conversation went on without the call."""
-    parents = {draft.parents[call.message]: call.message for call in draft.open_calls.values()}
-    found: dict[int, int] = {}
-    for index, parent in enumerate(draft.parents):
-        if parent >= 0 and index > parents.get(parent, index):
-            found.setdefault(parent, index)
-    return list(found.values())
-
-
-def _lost_beside_chain(tree: Tree, start: int) -> list[int]:
-    """Results beside the chain, and the calls they answered."""
-    lost: list[int] = []
-    for index in tree.path(tree.parents[start]):
-        beside = [side for side in tree.sides(index) if side < start]
-        if beside and tree.flags[index] & MODEL:
-            lost += [index, *beside]
-    return sorted(lost)
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text or "")[:3])
-
-
-def _shorten(text: str | None) -> str | None:
-    """A title from a prompt: its first line that says something."""
-    return next((line.strip()[:200] for line in (text or "").splitlines() if line.strip()), None)
-
-
-def _project(cwd: str | None) -> m.Project | None:
-    return m.Project(cwd, cwd.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or cwd) if cwd else None

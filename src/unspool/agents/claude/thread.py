@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
-from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from ... import model as m
-from ...decode import clean_raw
-from ...draft import Call, Draft
+from ...decode import decode_any
+from ...draft import Draft
 from ...tree import NONE, UNANSWERED
-from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
-from .tools import SUBAGENT_TOOLS, action_of
-from .wire import ApiMessage, AttachmentBody, Block, Line, Rendered, ToolUseResult, Usage
+from .calls import Calls
+from .content import blocks_of, command_of, flat_text, rendered_text, text_of, usage_of
+from .outcomes import MARKER, TOOL_MARKER
+from .tools import SUBAGENT_TOOLS
+from .wire import ApiMessage, AttachmentBody, Block, Line
 
 _HARNESS_TEXT = (
     "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>",
@@ -25,36 +25,11 @@ _SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-mess
 _HOOK_TEXT = ("<user-prompt-submit-hook>", "<session-start-hook>")
 _PLACEHOLDERS = ("No response requested.", "(no content)", "")
 _COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
-_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
-_SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 _NOTIFICATION = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>.*?<status>([^<]+)</status>", re.DOTALL)
 _STATUS_CODE = re.compile(r"API Error: (\d{3})")
 _RATE_LIMIT = re.compile(r"rate.?limit|usage limit|limit reached", re.IGNORECASE)
 _LOST_CONNECTION = re.compile(r"connection (?:error|lost|closed|reset)|timed? ?out|ECONNRE|socket", re.IGNORECASE)
 _OUTPUT_LIMIT = re.compile(r"output token maximum")
-
-_any = msgspec.json.Decoder()
-
-
-class Spawn(NamedTuple):
-    """A call that starts a sub-agent."""
-
-    message: int
-    call_id: str
-    prompt: str | None
-    agent_type: str | None
-    description: str | None
-    timestamp: datetime | None
-
-
-class _Result(NamedTuple):
-    """A tool result since the model last spoke."""
-
-    message: int
-    call_id: str
-    verdict: Verdict
-    call: Call | None
-    timestamp: datetime | None
 
 
 class Thread:
@@ -66,16 +41,12 @@ class Thread:
         self.first_prompt: str | None = None
         self.task: str | None = None
         self.pointer: tuple[str, int] | None = None
-        self.spawns: dict[str, Spawn] = {}
-        self.agents: dict[str, ToolUseResult] = {}
+        self.calls = Calls(draft)
         self.notified: dict[str, str] = {}
-        self.stopped_agents: set[str] = set()
         self.agents_killed = False
         self.ended_by_refusal = False
         self.resumed_at: list[int] = []
         self.shrunk_at: list[int] = []
-        self._results: list[_Result] = []
-        self._open: list[_Result] = []
         self._last = NONE
         self._hang_on = NONE
         self._last_model = NONE
@@ -122,7 +93,7 @@ class Thread:
         2.0.x leaves no other trace of a prompt that the running turn took up than its removal from the queue.
         """
         if line.operation == "enqueue":
-            self._queue.append((_flat(line.content)[0], source))
+            self._queue.append((flat_text(line.content)[0], source))
         elif line.operation == "remove" and self._queue:
             self._taken_up.append(self._queue.pop(0))
         elif line.operation in ("dequeue", "popAll"):
@@ -141,7 +112,7 @@ class Thread:
 
     def finish(self) -> None:
         """After the last line."""
-        self._decide(refused=True)
+        self.calls.finish()
         for boundary, uuids in self._kept_due:
             found = {index for uuid in uuids if (index := self.draft.find(uuid)) is not None}
             boundary.preserved_message_indices = sorted(found)
@@ -187,7 +158,7 @@ class Thread:
         else:
             reply = message.id or uuid or ""
             index = draft.add_reply(
-                blocks, source, uuid, parent, line.timestamp, message.model, reply, _usage(message.usage), inherited
+                blocks, source, uuid, parent, line.timestamp, message.model, reply, usage_of(message.usage), inherited
             )
         if late is not None:
             draft.wait_for(index, late, source)
@@ -208,20 +179,18 @@ class Thread:
             return self._nothing(line, source, inherited)
         if self._taken_up:
             self._add_taken_up(line)
-        blocks = _blocks(message.content)
+        blocks = blocks_of(message.content)
         # 2.1.200 also writes what an interrupted answer had come to as "synthetic".
-        made_up = message.model == "<synthetic>" and _text_of(blocks) in _PLACEHOLDERS
+        made_up = message.model == "<synthetic>" and text_of(blocks) in _PLACEHOLDERS
         stands_in = line.is_api_error_message or made_up
         author: m.Author = "harness" if stands_in else "model"
         index = self._add(line, source, "assistant", author, blocks, None if stands_in else message, inherited)
         if index is None:
             return None
-        if self._results:
-            self._decide(refused=True)
-            self._results.clear()
+        self.calls.next_step()
         if stands_in:
             if line.is_api_error_message:
-                self._api_error(line, index, _text_of(blocks), inherited)
+                self._api_error(line, index, text_of(blocks), inherited)
             elif not inherited:
                 self.resumed_at.append(index)
             return None
@@ -230,7 +199,7 @@ class Thread:
         self._last_model = index
         self._model_spoke = True
         if blocks and type(blocks[-1]) is m.ToolCall:
-            self._register_spawns(line, index, blocks)
+            self.calls.begin(index, blocks, line.timestamp)
         if message.stop_reason == "max_tokens" and not inherited:
             self._fail("truncated", index, "the reply reached the output limit", line)
         return None
@@ -245,15 +214,6 @@ class Thread:
         if 0 < size < self._context_size and self._last_prompt >= 0 and not self._model_spoke:
             self.shrunk_at.append(self._last_prompt)
         self._context_size = size or self._context_size
-
-    def _register_spawns(self, line: Line, index: int, blocks: list[m.Block]) -> None:
-        for block in blocks:
-            if type(block) is m.ToolCall and block.name in SUBAGENT_TOOLS:
-                given = block.input if isinstance(block.input, dict) else {}
-                self.spawns[block.id] = Spawn(
-                    index, block.id, given.get("prompt"), given.get("subagent_type"),
-                    given.get("description"), line.timestamp,
-                )  # fmt: skip
 
     def _api_error(self, line: Line, index: int, text: str, inherited: bool) -> None:
         if inherited:
@@ -321,15 +281,15 @@ class Thread:
             for block in content or ():
                 if block.tool_use_id is not None:
                     return self._tool_results(line, source, content or [], inherited)
-            blocks = _blocks(content)
-            text = _text_of(blocks)
+            blocks = blocks_of(content)
+            text = text_of(blocks)
             if text in (MARKER, TOOL_MARKER):
                 return self._marker(line, source, text, inherited)
         if line.is_compact_summary:
             return self._summary(line, source, text, inherited)
         author = self._author(line, text)
         if author == "human" and text.startswith(_COMMAND_TEXT):
-            blocks = [_command(text)]
+            blocks = [command_of(text)]
         queued = author == "human" and line.prompt_source == "queued" and self._hangs_on_open_call(line)
         index = self._add(line, source, "user", author, blocks, inherited=inherited, queued=queued)
         if index is None:
@@ -343,12 +303,10 @@ class Thread:
         return None
 
     def _prompted(self, line: Line, index: int, text: str) -> None:
-        if self._results:
-            self._decide(refused=True)
-            self._results.clear()
+        self.calls.next_step()
         self._last_prompt = index
         self._model_spoke = False
-        self._headless = line.prompt_source == "sdk" or (line.entrypoint or "").startswith("sdk")
+        self._headless = line.prompt_source == "sdk" or _is_headless(line)
         if self.first_prompt is None and not text.startswith(_COMMAND_TEXT):
             self.first_prompt = text
 
@@ -379,163 +337,39 @@ class Thread:
         block = m.Unknown(line.type, msgspec.Raw(b"null"))
         self._add(line, source, "system", "harness", [block], inherited=inherited)
 
-    # --- results ---
-
     def _tool_results(self, line: Line, source: m.Source, content: list[Block], inherited: bool) -> None:
-        blocks: list[m.Block] = []
-        results: list[tuple[m.ToolResult, Verdict]] = []
-        for block in content:
-            if block.tool_use_id is None:
-                blocks += _blocks([block])
-                continue
-            text, parts = _flat(block.content)
-            verdict = judge(text, block.is_error is True, line)
-            result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
-            blocks.append(result)
-            results.append((result, verdict))
-        author: m.Author = "harness"
+        blocks, results = self.calls.read(line, content)
         call = self.draft.find_call(results[0][0].call_id)
-        if call is not None and call.name in SUBAGENT_TOOLS:
-            author = "subagent"
+        author: m.Author = "subagent" if call is not None and call.name in SUBAGENT_TOOLS else "harness"
         index = self._add(line, source, "user", author, blocks, inherited=inherited)
-        if index is None:
-            return
-        for result, verdict in results:
-            self._close(line, index, result, verdict, inherited)
-
-    def _close(self, line: Line, index: int, result: m.ToolResult, verdict: Verdict, inherited: bool) -> None:
-        call = self.draft.close_call(result.call_id)
-        if call is not None and call.name in SUBAGENT_TOOLS:
-            self._agent_answered(line, result.call_id)
-        entry = _Result(index, result.call_id, verdict, call, line.timestamp)
-        self._results.append(entry)
-        if verdict.outcome == "ok" or inherited:
-            return
-        if verdict.outcome == "unknown":
-            if call is not None:
-                self.draft.orphans.append(
-                    m.Orphan(
-                        message_index=call.message, tool_use_id=result.call_id, tool_name=call.name, reason="killed"
-                    )
-                )
-        elif verdict.is_open:
-            self._open.append(entry)
-        elif verdict.outcome == "rejected":
-            self._reject([entry])
-        elif verdict.outcome in ("error", "tool_use_error"):
-            self._fail_result(entry, result.content)
-
-    def _fail_result(self, entry: _Result, text: str) -> None:
-        kind: m.FailureKind = "tool_use_error" if entry.verdict.outcome == "tool_use_error" else "tool_error"
-        self.draft.failures.append(
-            m.Failure(
-                kind=kind,
-                message_index=entry.message,
-                text=text,
-                tool_use_id=entry.call_id,
-                exit_code=entry.verdict.exit_code,
-                timestamp=entry.timestamp,
-            )
-        )
-
-    def _agent_answered(self, line: Line, call_id: str) -> None:
-        if isinstance(line.tool_use_result, ToolUseResult):
-            self.agents[call_id] = line.tool_use_result
-
-    def _reject(self, entries: list[_Result]) -> None:
-        """A refusal: of one call, with those that fell together with it."""
-        entry = next((e for e in entries if not e.verdict.fell), entries[0])
-        call, verdict = entry.call, entry.verdict
-        kind: m.RejectionType = "other"
-        action = None
-        if call is not None:
-            kind, action = action_of(call.name, call.raw_input)
-        self.draft.rejections.append(
-            m.Rejection(
-                message_index=entry.message,
-                tool_use_id=entry.call_id,
-                tool_name=call.name if call else None,
-                reason=verdict.reason,
-                timestamp=entry.timestamp,
-                rejection_type=kind,
-                by=verdict.by or "user",
-                evidence=verdict.evidence,
-                action=action,
-                sibling_tool_use_ids=[e.call_id for e in entries if e is not entry],
-            )
-        )
-
-    def _decide(self, refused: bool) -> None:
-        """The line after a refusal text tells what it was: a refusal, or an interrupted call."""
-        if not self._open:
-            return
-        entries, self._open = self._open, []
-        if not refused:
-            for entry in entries:
-                self.draft.set_outcome(entry.message, entry.call_id, "interrupted")
-            return
-        for entry in entries:
-            if entry.verdict.outcome == "error":
-                self._fail_result(entry, f"Exit code {entry.verdict.exit_code}")
-        refusals = [entry for entry in entries if entry.verdict.outcome == "rejected"]
-        if refusals and not all(entry.verdict.fell for entry in refusals):
-            self._reject(refusals)
-        else:
-            # A call that fell although no other was refused: its sibling was interrupted.
-            for entry in refusals:
-                self.draft.set_outcome(entry.message, entry.call_id, "interrupted")
+        if index is not None:
+            for result, verdict in results:
+                self.calls.close(line, index, result, verdict, inherited)
 
     # --- interruptions ---
 
     def _marker(self, line: Line, source: m.Source, text: str, inherited: bool) -> None:
-        stopped = self._stopped_results()
-        during = self._during(text, stopped)
-        refusal, doubtful = self._tells_refusal(line, text)
-        block: m.Block = m.Text(text) if refusal else m.InterruptionMark(during)
+        stop = self.calls.stop(line, text, self._headless or _is_headless(line))
+        block: m.Block = m.Text(text) if stop.is_refusal else m.InterruptionMark(stop.during)
         index = self._add(line, source, "user", "harness", [block], inherited=inherited)
         if index is None:
             return
-        self._decide(refused=refusal)
-        self.ended_by_refusal = refusal
-        if refusal or inherited:
+        self.calls.settle(stop, inherited)
+        self.ended_by_refusal = stop.is_refusal
+        if stop.is_refusal or inherited:
             return
-        agents = [entry for entry in stopped if entry.call is not None and entry.call.name in SUBAGENT_TOOLS]
-        self.stopped_agents.update(entry.call_id for entry in agents)
         self.draft.interruptions.append(
             m.Interruption(
                 message_index=index,
                 interrupted_message_index=self._interrupted(),
                 type="user",
-                during=during,
+                during=stop.during,
                 timestamp=line.timestamp,
-                tool_use_ids=[entry.call_id for entry in stopped],
-                evidence="marker after a refusal text, headless" if doubtful else "marker",
-                confidence=0.5 if doubtful else 1.0,
+                tool_use_ids=[entry.call_id for entry in stop.results],
+                evidence="marker after a refusal text, headless" if stop.is_doubtful else "marker",
+                confidence=0.5 if stop.is_doubtful else 1.0,
             )
         )
-
-    def _tells_refusal(self, line: Line, text: str) -> tuple[bool, bool]:
-        """Whether a marker only closes a refusal, and whether that cannot be told.
-
-        In the terminal `interruptedMessageId` (2.1.200 and later) tells an interruption. Headless there is no such
-        field: an interrupt at an open or running call and a refusal that ends the turn are written alike. The
-        interrupt is what people do, so it is read as one.
-        """
-        refused = any(entry.verdict.outcome == "rejected" and not entry.verdict.fell for entry in self._open)
-        if text == MARKER or not refused or line.interrupted_message_id is not None:
-            return False, False
-        headless = self._headless or (line.entrypoint or "").startswith("sdk")
-        return not headless, headless
-
-    def _stopped_results(self) -> list[_Result]:
-        return [entry for entry in self._results if entry.verdict.outcome == "interrupted" or entry.verdict.is_open]
-
-    def _during(self, text: str, stopped: list[_Result]) -> m.During:
-        if any(entry.call is not None and entry.call.name in SUBAGENT_TOOLS for entry in stopped):
-            return "subagent"
-        if text == MARKER and not stopped:
-            return "response"
-        return "tool" if stopped or text == TOOL_MARKER else "response"
 
     def _interrupted(self) -> int | None:
         index = self._last_model if self._model_spoke else self._last_prompt
@@ -616,15 +450,15 @@ class Thread:
             return self._boundary(line, source, inherited)
         if kind == "turn_duration":
             return self.link(line)
-        text = _flat(line.content)[0] or None
+        text = flat_text(line.content)[0] or None
         author: m.Author = "harness"
         if kind == "stop_hook_summary":
             author = "hook"
         elif kind == "local_command" and text is not None and text.startswith(_COMMAND_TEXT):
             author = "human"
         if kind == "api_error":
-            text = text or _flat(_decoded(line.error))[0]
-        block = _command(text) if author == "human" and text is not None else m.Attachment(kind, text)
+            text = text or flat_text(decode_any(line.error))[0]
+        block = command_of(text) if author == "human" and text is not None else m.Attachment(kind, text)
         index = self._add(line, source, "system", author, [block], inherited=inherited)
         if index is None or inherited:
             return None
@@ -637,104 +471,17 @@ class Thread:
     def _attachment(self, line: Line, source: m.Source, inherited: bool) -> None:
         body = line.attachment or AttachmentBody()
         if body.type == "queued_command":
-            text = _flat(body.prompt)[0]
+            text = flat_text(body.prompt)[0]
             typed = body.origin is None or body.origin.kind in (None, "human")
             author: m.Author = "human" if typed and not text.startswith(_SUBAGENT_TEXT) else "subagent"
             self._taken_up = [entry for entry in self._taken_up if entry[0] != text]
             self._add(line, source, "user", author, [m.Text(text)], inherited=inherited, queued=author == "human")
             return
-        text = _rendered(line.rendered) or _flat(body.text)[0]
+        text = rendered_text(line.rendered) or flat_text(body.text)[0]
         author = "hook" if body.type.startswith("hook") else "harness"
         block = m.Attachment(body.type, text or None, body.filename)
         self._add(line, source, "user", author, [block], inherited=inherited)
 
 
-def _command(text: str) -> m.Attachment:
-    """A slash command or a shell command, as it was typed."""
-    if shell := _SHELL.search(text):
-        return m.Attachment("shell", shell[1])
-    found = _COMMAND.search(text)
-    if found is None:
-        return m.Attachment("command", text)
-    name, arguments = found[1], (found[2] or "").strip()
-    return m.Attachment("command", f"{name} {arguments}".strip())
-
-
-def _usage(usage: Usage | None) -> m.Usage | None:
-    if usage is None:
-        return None
-    cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
-    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
-
-
-def _blocks(content: str | list[Block] | None) -> list[m.Block]:
-    if isinstance(content, list):
-        return [_block(block) for block in content]
-    return [] if content is None else [m.Text(content)]
-
-
-def _block(block: Block) -> m.Block:
-    kind = block.type
-    if kind == "text":
-        return m.Text(block.text or "")
-    if kind == "thinking":
-        return m.Thinking(block.thinking or "", encrypted=not block.thinking)
-    if kind in ("tool_use", "server_tool_use", "mcp_tool_use") and block.id is not None:
-        return m.ToolCall(block.id, block.name or "?", clean_raw(block.input) if block.input else msgspec.Raw(b"{}"))
-    if kind == "redacted_thinking":
-        return m.Thinking("", encrypted=True)
-    if kind == "image":
-        return _image(block)
-    return m.Unknown(kind, msgspec.Raw(msgspec.json.encode(block)))
-
-
-def _image(block: Block) -> m.Image:
-    given = _decoded(block.source)
-    if not isinstance(given, dict):
-        return m.Image()
-    return m.Image(given.get("media_type"), given.get("data"), given.get("url"))
-
-
-def _decoded(raw: msgspec.Raw) -> object:
-    try:
-        return _any.decode(raw) if raw else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _flat(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
-    """The text of a piece of content that is a string, a list of blocks or an object, and what is no text."""
-    if isinstance(value, str):
-        return value, []
-    if value is None:
-        return "", []
-    if not isinstance(value, list):
-        return msgspec.json.encode(value).decode(), []
-    texts: list[str] = []
-    parts: list[m.Image | m.Unknown] = []
-    for item in value:
-        if isinstance(item, str):
-            texts.append(item)
-        elif isinstance(item, dict) and isinstance(text := item.get("text", item.get("content")), str):
-            texts.append(text)
-        elif isinstance(item, dict) and item.get("type") == "image":
-            source = item.get("source") or {}
-            parts.append(m.Image(source.get("media_type"), source.get("data"), source.get("url")))
-        else:
-            kind = str(item.get("type", "object")) if isinstance(item, dict) else "value"
-            parts.append(m.Unknown(kind, msgspec.Raw(msgspec.json.encode(item))))
-    return "\n".join(texts), parts
-
-
-def _rendered(pieces: list[Rendered] | None) -> str:
-    if not pieces:
-        return ""
-    if len(pieces) == 1 and isinstance(pieces[0].content, str):
-        return pieces[0].content
-    return "\n".join(_flat(piece.content)[0] for piece in pieces)
-
-
-def _text_of(blocks: list[m.Block]) -> str:
-    if len(blocks) == 1 and type(blocks[0]) is m.Text:
-        return blocks[0].text
-    return "\n".join(block.text for block in blocks if type(block) is m.Text)
+def _is_headless(line: Line) -> bool:
+    return line.entrypoint is not None and line.entrypoint.startswith("sdk")

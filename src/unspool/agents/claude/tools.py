@@ -1,4 +1,4 @@
-"""Claude Code's tools: what a refused call would have done."""
+"""Claude Code's tools: what a call does, or would have done had it not been refused."""
 
 from __future__ import annotations
 
@@ -7,63 +7,40 @@ from typing import Any
 import msgspec
 
 from ... import model as m
-from ...actions import creation_diff, replacement_diff
+from ...actions import creation_diff, input_of, questions_in, replacement_diff, text_in
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
+_SHELLS = frozenset(("Bash", "PowerShell"))
 
 
 def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
-    """The kind of a refused call, and the action rebuilt from its input."""
+    """The kind of a call, and the action rebuilt from its input."""
     action = m.Action(raw)
-    try:
-        given = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        given = None
-    if not isinstance(given, dict):
-        return ("edit" if name in _EDITS else "other"), action
+    given = input_of(raw)
     if name in _EDITS:
-        _rebuild_edit(name, given, action)
+        action.path = text_in(given, "file_path", "notebook_path")
+        action.diff = _rebuilt(name, action.path or "?", given)
         return "edit", action
-    if name == "Bash" or (name == "PowerShell"):
-        action.command = _text(given.get("command"))
+    if name in _SHELLS:
+        action.command = text_in(given, "command")
         return "command", action
     if name == "ExitPlanMode":
-        action.plan = _text(given.get("plan"))
+        action.plan = text_in(given, "plan")
         return "plan", action
     if name == "AskUserQuestion":
-        action.questions = [_question(item) for item in _list(given.get("questions")) if isinstance(item, dict)]
+        action.questions = questions_in(given)
         return "option", action
-    action.path = _text(given.get("file_path") or given.get("path"))
-    return "permission", action
+    action.path = text_in(given, "file_path", "path")
+    return ("permission" if given else "other"), action
 
 
-def _rebuild_edit(name: str, given: dict[str, Any], action: m.Action) -> None:
-    path = _text(given.get("file_path") or given.get("notebook_path")) or "?"
-    action.path = path
+def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:
     if name == "Write":
-        action.diff = creation_diff(path, _text(given.get("content")) or "")
-    elif name == "NotebookEdit":
-        action.diff = replacement_diff(path, [("", _text(given.get("new_source")) or "")])
-    else:
-        edits = _list(given.get("edits")) or [given]
-        pairs = [
-            (_text(e.get("old_string")) or "", _text(e.get("new_string")) or "") for e in edits if isinstance(e, dict)
-        ]
-        action.diff = replacement_diff(path, pairs)
-
-
-def _question(item: dict[str, Any]) -> m.Question:
-    options = [
-        _text(option.get("label")) or "" if isinstance(option, dict) else str(option)
-        for option in _list(item.get("options"))
-    ]
-    return m.Question(_text(item.get("question")) or "", options)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+        return creation_diff(path, text_in(given, "content") or "")
+    if name == "NotebookEdit":
+        return replacement_diff(path, [("", text_in(given, "new_source") or "")])
+    several = given.get("edits")
+    edits = [edit for edit in several if isinstance(edit, dict)] if isinstance(several, list) else [given]
+    pairs = [(text_in(edit, "old_string") or "", text_in(edit, "new_string") or "") for edit in edits]
+    return replacement_diff(path, pairs)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...decode import RecordDecoder
+from ...moments import Moment
 
 ABSENT = Raw(b"")
 
@@ -118,7 +118,7 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     uuid: str | None = None
     parent_uuid: str | UnsetType | None = UNSET
     logical_parent_uuid: str | None = None
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     version: str | None = None
     agent_id: str | None = None
     entrypoint: str | None = None

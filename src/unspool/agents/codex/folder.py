@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ... import model as m
+from ...decode import decode_any
 from ...lines import Block, block_of
 from ...logs import read_batches, read_end, read_start
+from ...moments import parse_moment
 from .wire import BARE_META, HISTORY, INDEX, LINES, META_LINES, HistoryBase, Line, Meta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -116,8 +118,8 @@ class Folder:
         if path.exists():
             for batch in read_batches(path, HISTORY, m.LogFile(path=str(path), size=0)):
                 for line in batch.records:
-                    if line.session_id and line.ts and _CLEAR.match(line.text):
-                        found.setdefault(line.session_id, []).append(datetime.fromtimestamp(line.ts, UTC))
+                    if line.session_id and _CLEAR.match(line.text) and (at := parse_moment(line.ts)):
+                        found.setdefault(line.session_id, []).append(at)
         return found
 
     @cached_property
@@ -186,10 +188,7 @@ def _bare_head(block: Block) -> Head:
 
 def _source(raw: msgspec.Raw) -> tuple[str | None, dict[str, Any]]:
     """How a thread was started: by a person, or as some kind of sub-agent."""
-    try:
-        value = msgspec.json.decode(raw) if raw else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None, {}
+    value = decode_any(raw)
     inner = value.get("subagent") if isinstance(value, dict) else None
     if isinstance(inner, str):
         return inner, {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
@@ -10,18 +9,17 @@ from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 
-import msgspec
-
 from ... import model as m
-from ...decode import Batch
+from ...decode import Batch, Damage
 from ...documents import take_apart
 from ...draft import Draft
 from ...logs import read_batches, read_whole
 from ...tree import NONE
 from .._base import MakeDraft, Peek, SessionRef, Steps
+from .._facts import project_of, title_of, version_of
 from .folder import Folder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
 from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
-from .wire import BARE_LINES, ITEM, LINES, Line
+from .wire import BARE_LINES, ITEMS, LINES, Line
 
 _ENVELOPES = frozenset(("response_item", "event_msg"))
 _SAME_MOMENT = timedelta(seconds=5)
@@ -85,10 +83,10 @@ class CodexHome:
         head = self._folder.head(ref.path)
         title = self._folder.names.get(ref.id)
         if title is None:
-            title = _shorten(first_prompt(read_beginning(ref.path)))
+            title = title_of(first_prompt(read_beginning(ref.path)))
         return Peek(
             title=title,
-            project=_project(head.cwd),
+            project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
             version=head.version,
@@ -101,10 +99,10 @@ class CodexHome:
         """Read a thread."""
         draft = make(ref.id, ref.kind) or Draft("codex", ref.id, ref.kind, keep=False)
         head = self._folder.head(ref.path)
-        thread = Thread(draft, _version(head.version) or ((0, 29) if head.bare else ()))
+        thread = Thread(draft, version_of(head.version) or ((0, 29) if head.bare else ()))
         draft.parent = ref.parent
         draft.archived = ref.archived
-        draft.project = _project(head.cwd)
+        draft.project = project_of(head.cwd)
         draft.git = head.git
         draft.origin = _origin(head, ref)
         if head.version:
@@ -114,7 +112,7 @@ class CodexHome:
         for place, path in enumerate((ref.path, *ref.more)):
             yield from reading.add_own(path, self._folder.head(path), is_revert=place > 0)
         thread.finish()
-        draft.title = self._folder.names.get(ref.id) or _shorten(thread.first_prompt)
+        draft.title = self._folder.names.get(ref.id) or title_of(thread.first_prompt)
         draft.tip = thread.tip if thread.tip >= 0 else None
         draft.tip_rule = "end of the thread"
         self._add_clears(ref, draft)
@@ -124,8 +122,8 @@ class CodexHome:
 
     def _add_clears(self, ref: SessionRef, draft: Draft) -> None:
         for at in self._folder.clears.get(ref.id, ()):
-            moment = at.timestamp() + 1.0
-            after = max((index for index, time in enumerate(draft.times) if 0.0 < time <= moment), default=None)
+            # The prompt history counts in whole seconds.
+            after = draft.last_before(at + timedelta(seconds=1))
             draft.clears.append(
                 m.ContextClear(after_message_index=after, timestamp=at, evidence="history", confidence=0.8)
             )
@@ -302,14 +300,12 @@ class _Reading:
         for damage in document.damages:
             draft.damage(place, damage)
         for element in document.elements:
-            source = m.Source(place, *element.place)
-            try:
-                item = ITEM.decode(element.data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                draft.problems.append(m.Problem(reason="not-json", detail=str(error), source=source))
-                continue
-            kind = self._thread.feed_item(item, source)
-            log.records[kind] = log.records.get(kind, 0) + 1
+            for found in ITEMS.line(element.data, element.place):
+                if isinstance(found, Damage):
+                    draft.damage(place, found)
+                    continue
+                kind = self._thread.feed_item(found[0], m.Source(place, *found[1]))
+                log.records[kind] = log.records.get(kind, 0) + 1
 
 
 class _Copied:
@@ -364,15 +360,3 @@ def _close_local_shells(draft: Draft) -> None:
     """From 0.118 on such a call is not run, and no result is written: nothing was left behind."""
     for call_id in [id for id, call in draft.open_calls.items() if call.name == "local_shell"]:
         draft.close_call(call_id)
-
-
-def _version(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text or "")[:3])
-
-
-def _shorten(text: str | None) -> str | None:
-    return next((line.strip()[:200] for line in (text or "").splitlines() if line.strip()), None)
-
-
-def _project(cwd: str | None) -> m.Project | None:
-    return m.Project(cwd, cwd.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or cwd) if cwd else None

@@ -8,12 +8,15 @@ from typing import NamedTuple
 import msgspec
 
 from ... import model as m
-from ...decode import clean_raw
+from ...decode import decode_any
 from ...draft import Call, Draft, Recent
-from ...tree import INHERITED, NONE, PROMPT
+from ...tree import NONE, PROMPT
+from .calls import Abort, Calls, Result, during
+from .content import NOTHING, blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of
 from .outcomes import Verdict, judge
-from .tools import SPAWN_TOOLS, action_of, command_of, is_escalated, patch_of
-from .wire import BareLine, Content, Item, Line, Payload, TokenUsage
+from .tokens import TokenMeter
+from .tools import SPAWN_TOOLS
+from .wire import BareLine, Item, Line, Payload, TokenUsage
 
 _INJECTED = (
     "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>",
@@ -30,31 +33,6 @@ _BATCHED = ((0, 30), (0, 64))
 _SILENT_BEFORE = (0, 30)
 """Up to here neither aborts nor refusals are written: then words in the text are all there is."""
 _AT_ONCE = timedelta(seconds=1)
-_NOTHING = msgspec.Raw(b"null")
-
-_text = msgspec.json.Decoder(str)
-_any = msgspec.json.Decoder()
-_raw = msgspec.json.Decoder(msgspec.Raw)
-
-
-class _Result(NamedTuple):
-    """A tool result since the model last spoke."""
-
-    message: int
-    call_id: str
-    verdict: Verdict
-    call: Call | None
-    timestamp: datetime | None
-
-
-class _Abort(NamedTuple):
-    """A turn that was stopped, to be judged when the whole log is known."""
-
-    message: int
-    interrupted: int | None
-    timestamp: datetime | None
-    reason: str
-    results: list[_Result]
 
 
 class Spawned(NamedTuple):
@@ -83,8 +61,9 @@ class Thread:
         self.is_typescript = False
         self.tip = NONE
         self.went_back: tuple[int, str] | None = None
+        self._calls = Calls(draft)
+        self._tokens = TokenMeter(draft)
         self._model: str | None = None
-        self._policy: str | None = None
         self._looks_for_cues = bool(version) and version < _SILENT_BEFORE
         self._turn = 0
         self._replies = 0
@@ -94,23 +73,13 @@ class Thread:
         self._summaries: set[int] = set()
         self._lost_due: list[int] = []
         self._texts: Recent[int, int] = Recent()
-        self._results: list[_Result] = []
-        self._aborts: list[_Abort] = []
-        self._ran: set[str] = set()
-        self._ran_commands: set[str] = set()
         self._last_model = NONE
         self._last_prompt = NONE
         self._last_user = (NONE, 0)
         self._spoke = False
         self._said_text = False
         self._prompted_in_turn = False
-        self._total: tuple[int, int] | None = None
-        self._has_usage_records = False
-        self._context_tokens: int | None = None
-        self._request_tokens = 0
-        self._calls_since_prompt = 0
         self._dropped = self._dropped_before = False
-        self._post_due: m.Boundary | None = None
         self._agent_calls: dict[str, str] = {}
 
     # --- lines ---
@@ -125,12 +94,13 @@ class Thread:
         elif kind == "turn_context":
             self._model = payload.model or self._model
             if payload.approval_policy:
-                self._policy = _string(payload.approval_policy)
+                self._calls.policy = string_of(payload.approval_policy)
             self._in_reply = False
         elif kind == "compacted":
             self._compacted(line, payload, source, inherited)
         elif kind == "token_usage_record":
-            self._usage_record(payload)
+            self._end_reply()
+            self._count(self._tokens.read_record(payload))
         elif kind not in SILENT_KINDS:
             problem = m.Problem(reason="unknown-record", detail=f"a record of type {kind!r}", source=source)
             self.draft.problems.append(problem)
@@ -206,24 +176,24 @@ class Thread:
         if kind == "message":
             self._message(line, payload, source, inherited)
         elif kind == "reasoning":
-            block = _thinking(payload.summary)
+            block = thinking_of(payload.summary)
             self._last_model = self._add(line, source, "assistant", "model", [block], inherited, payload.id)
         elif kind in _CALLS:
             self._call(line, payload, source, inherited)
         elif kind in _OUTPUTS:
             self._output(line, payload, source, inherited)
         elif kind == "web_search_call":
-            search = m.Attachment("web_search", _query(payload.action))
+            search = m.Attachment("web_search", query_of(payload.action))
             self._last_model = self._add(line, source, "assistant", "model", [search], inherited, payload.id)
         elif kind == "agent_message":
-            text = _joined(payload.content)
+            text = joined_text(payload.content)
             self._add(line, source, "user", "subagent", [m.Text(text)], inherited, payload.id)
             self._end_reply()
         elif kind in ("ghost_snapshot", "additional_tools"):
             if kind == "additional_tools":
                 self._add(line, source, "system", "harness", [m.Attachment(kind)], inherited, payload.id)
         else:
-            self._add(line, source, "system", "harness", [m.Unknown(kind, _NOTHING)], inherited, payload.id)
+            self._add(line, source, "system", "harness", [m.Unknown(kind, NOTHING)], inherited, payload.id)
 
     def _message(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
         content = payload.content or ()
@@ -231,7 +201,7 @@ class Thread:
         if len(content) == 1 and (only := content[0].text) is not None:
             text, blocks = only, [m.Text(only)]
         else:
-            text, blocks = _joined(payload.content), _blocks(payload.content)
+            text, blocks = joined_text(payload.content), blocks_of(payload.content)
         if payload.role == "assistant":
             author: m.Author = "model"
             if line.metadata is not None and line.metadata.compaction_output:
@@ -278,8 +248,8 @@ class Thread:
     def _prompted(self, index: int, text: str) -> None:
         self._prompts.append((index, hash(text), len(text.encode("utf-8", "replace"))))
         self._last_prompt = index
-        self._calls_since_prompt = 0
-        self._results = []
+        self._tokens.note_prompt()
+        self._calls.next_turn()
         self._spoke = self._said_text = False
         self._prompted_in_turn = True
         if self.first_prompt is None:
@@ -309,7 +279,7 @@ class Thread:
     def _call(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or payload.id or f"call at line {source.line}"
         name = payload.name or payload.type.removesuffix("_call")
-        raw = _input_of(payload)
+        raw = input_of(payload)
         call = m.ToolCall(call_id, name, raw)
         self._last_model = self._add(line, source, "assistant", "model", [call], inherited, payload.id)
         self._spoke = True
@@ -318,7 +288,7 @@ class Thread:
 
     def _output(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or ""
-        text, parts = _flat(payload.output)
+        text, parts = flat_output(payload.output)
         verdict = judge(text)
         if verdict.kind == "aborted" and self.is_typescript and '"exit_code"' not in text:
             verdict = Verdict("rejected", "user")
@@ -328,33 +298,12 @@ class Thread:
         if not _BATCHED[0] <= self.version < _BATCHED[1]:
             self._end_reply()
         call = self.draft.close_call(call_id)
-        entry = _Result(index, call_id, verdict, call, line.timestamp)
-        if self._results and self._results[-1].message < self._last_model:
-            self._results = []
-        self._results.append(entry)
-        if inherited:
-            return
-        if call_id in self._agent_calls:
+        self._calls.close(Result(index, call_id, verdict, call, line.timestamp), text, self._last_model, inherited)
+        if call_id in self._agent_calls and not inherited:
             self._agent_answered(call_id, call, text)
-        if verdict.kind == "rejected":
-            self._reject(entry, verdict.by or "user", "result text", 1.0)
-        elif verdict.kind in ("error", "tool_use_error"):
-            self.draft.failures.append(
-                m.Failure(
-                    kind="tool_use_error" if verdict.kind == "tool_use_error" else "tool_error",
-                    message_index=index,
-                    text=text,
-                    tool_use_id=call_id,
-                    exit_code=verdict.exit_code,
-                    timestamp=line.timestamp,
-                )
-            )
 
     def _agent_answered(self, call_id: str, call: Call | None, text: str) -> None:
-        try:
-            given = _any.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
+        given = decode_any(text)
         thread_id = given.get("agent_id") if isinstance(given, dict) else None
         if isinstance(thread_id, str):
             self._spawn(thread_id, call.message if call else None, call_id, "agent_id")
@@ -363,35 +312,16 @@ class Thread:
         if thread_id not in self.spawned:
             self.spawned[thread_id] = Spawned(message, call_id, thread_id, how)
 
-    def _reject(
-        self, entry: _Result, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
-    ) -> None:
-        kind: m.RejectionType = "other"
-        action = None
-        if entry.call is not None:
-            kind, action = action_of(entry.call.name, entry.call.raw_input)
-        self.draft.rejections.append(
-            m.Rejection(
-                message_index=entry.message,
-                tool_use_id=entry.call_id,
-                tool_name=entry.call.name if entry.call else None,
-                timestamp=entry.timestamp,
-                rejection_type=kind,
-                by=by,
-                evidence=evidence,
-                confidence=confidence,
-                action=action,
-                sibling_tool_use_ids=siblings or [],
-            )
-        )
-
     # --- events ---
 
     def event(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
         """Take a note of what happened. Most of them repeat what an item says."""
         kind = payload.type
         if kind == "token_count":
-            self._token_count(payload)
+            usage = self._tokens.read(payload)
+            if usage is not None:
+                self._end_reply()
+                self._count(usage)
         elif kind == "item_completed":
             if payload.item is not None:
                 self._finished(line, payload.item, source, inherited)
@@ -412,7 +342,7 @@ class Thread:
             error = payload.error
             self._failed(line, source, error.message or "", error.codex_error_info, inherited)
         elif kind in ("exec_command_end", "patch_apply_end"):
-            self._ran.add(payload.call_id or "")
+            self._calls.note_run(payload.call_id)
         elif kind == "collab_agent_spawn_end" and payload.new_thread_id is not None and not inherited:
             call = self.draft.find_call(payload.call_id or "")
             self._spawn(payload.new_thread_id, call.message if call else None, payload.call_id, "spawn event")
@@ -428,10 +358,7 @@ class Thread:
 
     def _finished(self, line: Line, item: Item, source: m.Source, inherited: bool) -> None:
         if item.type in ("CommandExecution", "FileChange"):
-            self._ran.add(item.id or "")
-            command = _decoded(item.command)
-            if isinstance(command, list) and command:
-                self._ran_commands.add(str(command[-1]))
+            self._calls.note_run(item.id, decode_any(item.command))
         elif item.type == "SubAgentActivity":
             if item.agent_thread_id is not None and not inherited:
                 if item.kind == "started":
@@ -487,61 +414,16 @@ class Thread:
     # --- aborts ---
 
     def _aborted(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
-        results = [entry for entry in self._results if entry.message > self._last_model] if self._spoke else []
-        during = self._during(results)
-        index = self._add(line, source, "system", "harness", [m.InterruptionMark(during)], inherited)
+        results = self._calls.since(self._last_model) if self._spoke else []
+        index = self._add(line, source, "system", "harness", [m.InterruptionMark(during(results))], inherited)
         self._end_reply()
         if not inherited:
             reason = payload.reason or "interrupted"
-            self._aborts.append(_Abort(index, self._cut_off(), line.timestamp, reason, results))
-
-    def _during(self, results: list[_Result]) -> m.During:
-        stopped = [entry for entry in results if entry.verdict.kind == "aborted"]
-        if any(entry.call is not None and entry.call.name == "wait_agent" for entry in stopped):
-            return "subagent"
-        return "tool" if stopped else "response"
+            self._calls.aborts.append(Abort(index, self._cut_off(), line.timestamp, reason, results))
 
     def finish(self) -> None:
-        """Judge the aborts, now that it is known which calls ran."""
-        for abort in self._aborts:
-            self._judge(abort)
-
-    def _judge(self, abort: _Abort) -> None:
-        """One abort is one event: a refusal, if a call was refused, else an interruption."""
-        if any(entry.verdict.kind == "rejected" for entry in abort.results):
-            return
-        stopped = [entry for entry in abort.results if entry.verdict.kind == "aborted"]
-        refused = next((entry for entry in stopped if self._waited_for_approval(entry)), None)
-        if refused is not None:
-            siblings = [entry.call_id for entry in stopped if entry is not refused]
-            for entry in stopped:
-                self.draft.set_outcome(entry.message, entry.call_id, "rejected")
-            self._reject(refused, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
-            return
-        self.draft.interruptions.append(
-            m.Interruption(
-                message_index=abort.message,
-                interrupted_message_index=abort.interrupted,
-                type="user" if abort.reason == "interrupted" else "system",
-                during=self._during(abort.results),
-                timestamp=abort.timestamp,
-                tool_use_ids=[entry.call_id for entry in stopped],
-                evidence=f"turn_aborted: {abort.reason}",
-            )
-        )
-
-    def _waited_for_approval(self, entry: _Result) -> bool:
-        """Whether a stopped call was waiting for a person: it had to ask, and there is no sign that it ran.
-
-        A patch is applied in no time, so that one which was stopped was waiting.
-        """
-        call = entry.call
-        if call is None or self._policy == "never" or entry.call_id in self._ran:
-            return False
-        raw = bytes(call.raw_input)
-        if is_escalated(raw):
-            return command_of(call.name, raw) not in self._ran_commands
-        return patch_of(raw) is not None
+        """After the last line."""
+        self._calls.finish()
 
     # --- the TypeScript CLI (0.1.x) ---
 
@@ -556,11 +438,11 @@ class Thread:
             return True
         if "interrupted by user" not in text:
             return False
-        during: m.During = "tool" if self.draft.open_calls else "response"
-        index = self._add(line, source, "system", "harness", [m.InterruptionMark(during)], inherited=False)
+        what: m.During = "tool" if self.draft.open_calls else "response"
+        index = self._add(line, source, "system", "harness", [m.InterruptionMark(what)], inherited=False)
         self.draft.interruptions.append(
             m.Interruption(
-                message_index=index, interrupted_message_index=self._cut_off(), type="user", during=during,
+                message_index=index, interrupted_message_index=self._cut_off(), type="user", during=what,
                 tool_use_ids=list(self.draft.open_calls), evidence="note",
             )
         )  # fmt: skip
@@ -572,7 +454,7 @@ class Thread:
 
     def _explains_refusal(self, text: str) -> bool:
         """The message after a refusal holds the person's words, or one of two fixed answers."""
-        last = self._results[-1] if self._results else None
+        last = self._calls.last
         if last is None or last.verdict.kind != "rejected" or last.message != self.tip:
             return False
         if not text.startswith(("Don't do that, keep going", "No, don't do that")):
@@ -588,7 +470,7 @@ class Thread:
             return
         del self._prompts[-turns:]
         self._dropped = True
-        self._request_tokens = 0
+        self._tokens.forget_size()
         first = dropped[0][0]
         if inherited or self._was_taken_back(line, len(dropped)):
             self.draft.branch_reasons[first] = "interrupted"
@@ -601,7 +483,7 @@ class Thread:
 
     def _was_taken_back(self, line: Line, turns: int) -> bool:
         """0.139 takes back a prompt that was stopped before any text was said: the agent's doing, not a rewind."""
-        last = self._aborts[-1] if self._aborts else None
+        last = self._calls.aborts[-1] if self._calls.aborts else None
         if last is None or last.message != self.tip or turns != 1 or self._said_text:
             return False
         return line.timestamp is None or last.timestamp is None or line.timestamp - last.timestamp < _AT_ONCE
@@ -646,25 +528,25 @@ class Thread:
             summary_message_index=index,
             trigger=self._trigger(),
             timestamp=line.timestamp,
-            pre_tokens=self._context_tokens,
-            pre_tokens_source="usage" if self._context_tokens is not None else None,
+            pre_tokens=self._tokens.in_context,
+            pre_tokens_source="usage" if self._tokens.in_context is not None else None,
             summary=summary,
             summary_source="replacement_history" if history and not payload.message else "inline",
             preserved_message_indices=self._kept(history),
         )
-        self._request_tokens = 0
         self._dropped_before = self._dropped
         kept = set(boundary.preserved_message_indices)
         self._prompts = [entry for entry in self._prompts if entry[0] in kept]
         self._prompts.append((index, 0, 0))
         self._summaries.add(index)
         (self.draft.inherited_boundaries if inherited else self.draft.boundaries).append(boundary)
-        self._post_due = boundary
+        self._tokens.note_compaction(boundary)
 
     def _trigger(self) -> m.Trigger | None:
         """No field tells; a turn of its own, without a prompt, is a compaction that was asked for."""
         if not self.version or self.version < (0, 100):
-            return "auto" if self._results and self._results[-1].message == self.draft.parents[self.tip] else None
+            last = self._calls.last
+            return "auto" if last is not None and last.message == self.draft.parents[self.tip] else None
         return "auto" if self._prompted_in_turn else "manual"
 
     def _kept(self, history: list[Payload] | None) -> list[int]:
@@ -684,7 +566,7 @@ class Thread:
         known = {hashed: index for index, hashed, _ in self._prompts if index not in self._summaries}
         for item in history:
             if item.type == "message" and item.role in ("user", "assistant"):
-                hashed = hash(_joined(item.content))
+                hashed = hash(joined_text(item.content))
                 place = known.get(hashed) if item.role == "user" else self._texts.get(hashed)
                 if place is not None:
                     found.add(place)
@@ -692,55 +574,17 @@ class Thread:
 
     # --- tokens ---
 
-    def _usage_record(self, payload: Payload) -> None:
-        self._has_usage_records = True
-        self._end_reply()
-        if payload.usage is not None:
-            self._count(payload.usage)
+    def _count(self, usage: TokenUsage | None) -> None:
+        if usage is not None and self._tokens.count(usage, self._last_model):
+            self._note_reload()
 
-    def _token_count(self, payload: Payload) -> None:
-        """Sent again and again; only a new total is a new request."""
-        info = payload.info
-        if info is None or info.total_token_usage is None or info.last_token_usage is None:
-            return
-        last, total = info.last_token_usage, info.total_token_usage
-        if self._post_due is not None and not last.input_tokens and not last.output_tokens:
-            self._post_due.post_tokens = last.total_tokens
-            self._post_due = None
-        key = (total.input_tokens, total.output_tokens)
-        if key == self._total or not (last.input_tokens or last.output_tokens):
-            return
-        self._total = key
-        if not self._has_usage_records:
-            self._end_reply()
-            self._count(last)
-
-    def _count(self, usage: TokenUsage) -> None:
-        cached = usage.cached_input_tokens or 0
-        tokens = m.Usage(
-            usage.input_tokens - cached,
-            usage.output_tokens,
-            usage.cached_input_tokens,
-            usage.cache_write_input_tokens,
-            usage.reasoning_output_tokens,
-        )
-        self._watch_reload(usage)
-        self._context_tokens = usage.total_tokens or self._context_tokens
-        if self._last_model >= 0 and self._last_model not in self.draft.usages:
-            self.draft.set_usage(self._last_model, tokens)
-        elif self._last_model < 0 or not self.draft.flags[self._last_model] & INHERITED:
-            self.draft.add_usage(tokens)
-
-    def _watch_reload(self, usage: TokenUsage) -> None:
+    def _note_reload(self) -> None:
         """0.118 to 0.139 forget a compaction on resume, if turns were dropped before it and a review came after it.
 
         Nothing is written of a resume; that the context is smaller than it was tells of it.
         """
-        before, self._request_tokens = self._request_tokens, usage.input_tokens
         boundary = self.draft.boundaries[-1] if self.draft.boundaries else None
-        shrunk = self._calls_since_prompt == 0 and 0 < usage.input_tokens < before
-        self._calls_since_prompt += 1
-        if boundary is None or not shrunk or not self._dropped_before or not self.reviews:
+        if boundary is None or not self._dropped_before or not self.reviews:
             return
         reviewed = self.reviews[-1][0] > boundary.message_index
         if reviewed and (0, 100) <= self.version < (0, 148) and self._last_prompt > boundary.message_index:
@@ -758,89 +602,3 @@ SILENT_KINDS = frozenset((
     "world_state", "security_risk_score", "realtime_item",
 ))  # fmt: skip
 """Lines that say nothing about the conversation."""
-
-
-def _input_of(payload: Payload) -> msgspec.Raw:
-    """The input as JSON: the arguments are JSON in a string, a script is a plain string."""
-    raw = payload.arguments or payload.input or payload.action
-    if not raw:
-        return msgspec.Raw(b"{}")
-    if payload.arguments and bytes(raw).startswith(b'"'):
-        inner = _string(raw) or ""
-        try:
-            return clean_raw(_raw.decode(inner))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return clean_raw(raw)
-    return clean_raw(raw)
-
-
-def _thinking(summary: list[Content] | str | None) -> m.Thinking:
-    if summary is None or isinstance(summary, str):
-        return m.Thinking(summary or "", encrypted=not summary)
-    text = "\n\n".join(part.text for part in summary if part.text)
-    return m.Thinking(text, encrypted=not text)
-
-
-def _query(action: msgspec.Raw) -> str | None:
-    """What a web search looked for."""
-    given = _decoded(action)
-    query = given.get("query") if isinstance(given, dict) else None
-    return query if isinstance(query, str) else None
-
-
-def _blocks(content: list[Content] | None) -> list[m.Block]:
-    blocks: list[m.Block] = []
-    for part in content or ():
-        if part.text is not None:
-            blocks.append(m.Text(part.text))
-        elif part.image_url is not None:
-            blocks.append(_image(part.image_url))
-        else:
-            blocks.append(m.Unknown(part.type, _NOTHING))
-    return blocks
-
-
-def _image(url: str) -> m.Image:
-    if url.startswith("data:") and ";base64," in url:
-        head, data = url.split(";base64,", 1)
-        return m.Image(head[5:], data)
-    return m.Image(None, None, url)
-
-
-def _joined(content: list[Content] | None) -> str:
-    return "\n".join(part.text for part in content or () if part.text is not None)
-
-
-def _decoded(raw: msgspec.Raw) -> object:
-    try:
-        return _any.decode(raw) if raw else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _string(raw: msgspec.Raw) -> str | None:
-    value = _decoded(raw)
-    return value if isinstance(value, str) else None
-
-
-def _flat(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
-    """The output of a call: a string, a list of parts, or an object with the text in it."""
-    value = _decoded(raw)
-    if isinstance(value, str):
-        return value, []
-    if isinstance(value, dict):
-        value = value.get("content", value)
-        if isinstance(value, str):
-            return value, []
-    if not isinstance(value, list):
-        return ("" if value is None else msgspec.json.encode(value).decode()), []
-    texts: list[str] = []
-    parts: list[m.Image | m.Unknown] = []
-    for item in value:
-        if isinstance(item, dict) and isinstance(item.get("text"), str):
-            texts.append(item["text"])
-        elif isinstance(item, dict) and isinstance(item.get("image_url"), str):
-            parts.append(_image(item["image_url"]))
-        else:
-            parts.append(m.Unknown("part", msgspec.Raw(msgspec.json.encode(item))))
-    return "".join(texts), parts

@@ -1,14 +1,14 @@
-"""Codex CLI's tools: what a call asks for, and what a refused one would have done."""
+"""Codex CLI's tools: what a call asks for, and does, or would have done had it not been refused."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
 
 import msgspec
 
 from ... import model as m
+from ...decode import decode_any
 
 SPAWN_TOOLS = frozenset(("spawn_agent",))
 _SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))
@@ -22,7 +22,7 @@ _MOVE_LINE = re.compile(r"\*\*\* Move to: (.*)")
 def command_of(name: str, raw: bytes) -> str | None:
     """The command line a call runs; in code mode it stands inside the script."""
     text = raw.decode("utf-8", "replace")
-    given = _decoded(text)
+    given = decode_any(text)
     if isinstance(given, dict):
         command = given.get("cmd", given.get("command"))
         if isinstance(command, list):
@@ -31,7 +31,7 @@ def command_of(name: str, raw: bytes) -> str | None:
         return command if isinstance(command, str) else None
     if isinstance(given, str) and name in _SHELLS:
         found = _SCRIPT_COMMAND.search(given)
-        return str(msgspec.json.decode(found[1])) if found else None
+        return str(decode_any(found[1])) if found else None
     return None
 
 
@@ -42,16 +42,9 @@ def is_escalated(raw: bytes) -> bool:
 
 def patch_of(raw: bytes) -> str | None:
     """The patch of a call, plain, as an argument, or inside a script."""
-    given = _decoded(raw.decode("utf-8", "replace"))
-    texts = (
-        [given]
-        if isinstance(given, str)
-        else [v for v in given.values() if isinstance(v, str)]
-        if isinstance(given, dict)
-        else []
-    )
-    for text in texts:
-        if found := _SCRIPT_PATCH.search(text):
+    given = decode_any(raw.decode("utf-8", "replace"))
+    for text in given.values() if isinstance(given, dict) else (given,):
+        if isinstance(text, str) and (found := _SCRIPT_PATCH.search(text)):
             patch = found[0]
             return patch.replace("\\n", "\n").replace('\\"', '"') if "\n" not in patch else patch
     return None
@@ -77,7 +70,7 @@ def unified(patch: str) -> tuple[str, str | None]:
     """
     lines: list[str] = []
     first: str | None = None
-    for line in patch.splitlines():
+    for line in patch.split("\n"):
         if found := _FILE_LINE.match(line):
             kind, path = found.groups()
             first = first or path
@@ -85,17 +78,10 @@ def unified(patch: str) -> tuple[str, str | None]:
             lines.append(f"+++ {'/dev/null' if kind == 'Delete' else path}")
             if kind == "Add":
                 lines.append("@@ @@")
-        elif moved := _MOVE_LINE.match(line):
+        elif lines and (moved := _MOVE_LINE.match(line)):
             lines[-1] = f"+++ {moved[1]}"
         elif line.startswith("@@"):
             lines.append(f"@@ @@ {line[2:].strip()}".rstrip())
         elif not line.startswith("***"):
             lines.append(line)
     return "\n".join(lines) + "\n", first
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

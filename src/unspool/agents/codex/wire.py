@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from ...decode import RecordDecoder
+from ...moments import Moment
 
 ABSENT = Raw(b"")
 
@@ -125,7 +125,7 @@ class Meta(msgspec.Struct, gc=False):
     """Body of a `session_meta`, or the whole first line of 0.29 and before."""
 
     id: str | None = None
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     cwd: str | None = None
     cli_version: str | None = None
     source: Raw = ABSENT
@@ -156,7 +156,7 @@ class Line(msgspec.Struct, gc=False):
     """One line, of any type."""
 
     type: str = ""
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     ordinal: int | None = None
     payload: Payload = msgspec.field(default_factory=Payload)
     metadata: Metadata | None = None
@@ -167,7 +167,7 @@ class Line(msgspec.Struct, gc=False):
 class BareLine(Payload, gc=False):
     """A line of 0.29 and before, whose body stands alone; a later version may have gone on in the same file."""
 
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     payload: Payload | None = None
     record_type: str | None = None
 
@@ -204,4 +204,4 @@ INDEX = RecordDecoder(IndexLine, lambda value: "thread_name" in value)
 HISTORY = RecordDecoder(HistoryLine, lambda value: "text" in value)
 META_LINES = RecordDecoder(MetaLine, _is_record)
 BARE_META = RecordDecoder(Meta, _is_bare_record)
-ITEM = msgspec.json.Decoder(Payload)
+ITEMS = RecordDecoder(Payload, _is_bare_record)

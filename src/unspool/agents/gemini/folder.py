@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from ... import model as m
+from ...decode import Damage, decode_any
 from ...documents import take_apart
 from ...lines import Block
 from ...logs import read_start, read_whole
-from .wire import LINES, LOG, MESSAGE, Message
+from ...moments import parse_moment
+from .._facts import project_of
+from .wire import LINES, MESSAGES, Message
 
 _CLEAR = re.compile(r"\s*/(?:clear|new)\b")
 _NOT_TYPED = ("<session_context>", "<state_snapshot>", "<hook_context>", "System: ", "I ran the following shell")
@@ -45,6 +46,16 @@ class Typed(NamedTuple):
     session: str | None
 
 
+def _typed_of(entry: dict[str, object]) -> Typed:
+    """An entry of `logs.json`."""
+    text, session = entry.get("message"), entry.get("sessionId")
+    return Typed(
+        parse_moment(entry.get("timestamp")),
+        text if isinstance(text, str) else "",
+        session if isinstance(session, str) else None,
+    )
+
+
 class SessionFiles(NamedTuple):
     """The files of one session, in the order in which they were begun; copies of a file are in it too."""
 
@@ -71,12 +82,8 @@ class ProjectFolder:
     @cached_property
     def log(self) -> list[Typed]:
         """Everything that was typed in a terminal in this project."""
-        data = read_whole(self.path / "logs.json")
-        try:
-            entries = LOG.decode(data) if data else []
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return []
-        return [Typed(entry.timestamp, entry.message, entry.session_id) for entry in entries]
+        entries = decode_any(read_whole(self.path / "logs.json") or b"")
+        return [_typed_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     @cached_property
     def heads(self) -> list[Head]:
@@ -126,11 +133,7 @@ class Folder:
     def roots(self) -> dict[str, str]:
         """Project directories by the name of their folder below `tmp`, and by their hash."""
         found: dict[str, str] = {}
-        data = read_whole(self.root / "projects.json")
-        try:
-            listed = msgspec.json.decode(data or b"null")
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            listed = None
+        listed = decode_any(read_whole(self.root / "projects.json") or b"")
         projects = listed.get("projects") if isinstance(listed, dict) else None
         for path, name in (projects or {}).items() if isinstance(projects, dict) else ():
             found[str(name)] = path
@@ -148,7 +151,7 @@ class Folder:
         name = _project_name(head.path)
         path = self.roots.get(head.project_hash or "") or self.roots.get(name)
         if path is not None:
-            return m.Project(path, path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] or path)
+            return project_of(path)
         return m.Project(None, name[:8] if len(name) == 64 else name) if name else None
 
     def typed_in(self, id: str) -> frozenset[str] | None:
@@ -158,13 +161,11 @@ class Folder:
 
     @cached_property
     def _typed(self) -> dict[str, set[str]]:
-        """Prompts by session. After /clear the log goes on under the old id, after a resume under a new one."""
+        """What was typed in the project of each session that ran in a terminal.
+
+        After /clear the log goes on under the old id, after a resume under a new one: the id tells nothing.
+        """
         found: dict[str, set[str]] = {}
-        by_text: dict[str, list[tuple[datetime, str]]] = {}
-        for id, files in self.sessions.items():
-            head = files.first
-            if head.prompt is not None and head.started_at is not None:
-                by_text.setdefault(head.prompt.strip(), []).append((head.started_at, id))
         for project in self.projects:
             everything = {entry.text.strip() for entry in project.log}
             ids = {entry.session for entry in project.log if entry.session}
@@ -249,14 +250,11 @@ def _document_head(path: Path) -> Head | None:
         return None
     messages: list[Message] = []
     for element in document.elements[:20]:
-        try:
-            messages.append(MESSAGE.decode(element.data))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
+        messages += [item[0] for item in MESSAGES.line(element.data, element.place) if not isinstance(item, Damage)]
     given = document.head
     kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
     return Head(
-        path, session, _time(given.get("startTime")), given.get("projectHash"), kind, _first_words(messages),
+        path, session, parse_moment(given.get("startTime")), given.get("projectHash"), kind, _first_words(messages),
         _parent(path), given.get("summary"),
     )  # fmt: skip
 
@@ -286,13 +284,6 @@ def _project_name(path: Path) -> str:
         if parent.name == "chats":
             return parent.parent.name
     return ""
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        return datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
 
 
 def _start(head: Head) -> float:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-import msgspec
-
 from ... import model as m
+from ...decode import Damage
 from ...documents import take_apart
 from ...draft import Draft
 from ...logs import read_batches, read_whole
 from .._base import MakeDraft, Peek, SessionRef, Steps
+from .._facts import title_of
 from .folder import Folder, Head, SessionFiles, read_head
 from .thread import Thread
-from .wire import LINES, MESSAGE, Line
+from .wire import LINES, MESSAGES, Line
 
 
 class GeminiHome:
@@ -61,7 +61,7 @@ class GeminiHome:
         prompt = next((head.prompt for head in heads if head.prompt), None)
         times = [head.path.stat().st_mtime for head in heads]
         return Peek(
-            title=title or _shorten(prompt),
+            title=title or title_of(prompt),
             project=self._folder.project_of(heads[0]) if heads else None,
             started_at=heads[0].started_at if heads else None,
             ended_at=datetime.fromtimestamp(max(times)).astimezone() if times else None,
@@ -87,7 +87,7 @@ class GeminiHome:
         thread.finish()
         draft.parent = ref.parent
         draft.project = self._folder.project_of(heads[0]) if heads else None
-        draft.title = reading.title or _shorten(thread.first_prompt)
+        draft.title = reading.title or title_of(thread.first_prompt)
         draft.tip = thread.tip
         draft.tip_rule = "end of the conversation"
         draft.origin = self._origin(ref)
@@ -105,11 +105,9 @@ class GeminiHome:
 
     def _add_clears(self, ref: SessionRef, draft: Draft) -> None:
         for at, follower in self._folder.clears.get(ref.id, ()):
-            moment = at.timestamp()
-            after = max((index for index, time in enumerate(draft.times) if 0.0 < time <= moment), default=None)
             draft.clears.append(
                 m.ContextClear(
-                    after_message_index=after,
+                    after_message_index=draft.last_before(at),
                     timestamp=at,
                     evidence="logs",
                     confidence=0.8 if follower else 0.9,
@@ -119,17 +117,17 @@ class GeminiHome:
 
     def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
         children = {id: files.first for id, files in self._folder.sessions.items() if files.first.parent == ref.id}
-        for call_id, (index, name, agent_id, status) in thread.agents.items():
-            child = agent_id if agent_id in children else None
+        for agent in thread.calls.agents:
+            child = agent.agent_id if agent.agent_id in children else None
             how = "agentId" if child else None
-            if child is None and agent_id is None and children:
+            if child is None and agent.agent_id is None and children:
                 child, how = next(iter(children)), "folder"
             if child is not None:
                 del children[child]
             thread.draft.subagents.append(
                 m.Subagent(
-                    message_index=index, tool_use_id=call_id, agent_id=agent_id or child, session=child,
-                    status=status, linked_by=how, agent_type=name,
+                    message_index=agent.message, tool_use_id=agent.call_id, agent_id=agent.agent_id or child,
+                    session=child, status=agent.status, linked_by=how, agent_type=agent.name,
                 )
             )  # fmt: skip
         for id in children:
@@ -170,14 +168,13 @@ class _Reading:
         for damage in document.damages:
             draft.damage(place, damage)
         for element in document.elements:
-            source = m.Source(place, *element.place)
-            try:
-                message = MESSAGE.decode(element.data)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                draft.problems.append(m.Problem(reason="not-json", detail=str(error), source=source))
-                continue
-            log.records[message.type] = log.records.get(message.type, 0) + 1
-            self._thread.message(message, source)
+            for found in MESSAGES.line(element.data, element.place):
+                if isinstance(found, Damage):
+                    draft.damage(place, found)
+                    continue
+                message, at = found
+                log.records[message.type] = log.records.get(message.type, 0) + 1
+                self._thread.message(message, m.Source(place, *at))
         self._thread.end_file()
 
     def _log(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
@@ -220,7 +217,3 @@ class _Reading:
         problem = m.Problem(reason="unknown-record", detail="neither a message nor a change", source=source)
         thread.draft.problems.append(problem)
         return "?"
-
-
-def _shorten(text: str | None) -> str | None:
-    return next((line.strip()[:200] for line in (text or "").splitlines() if line.strip()), None)

@@ -7,19 +7,18 @@ to erase a turn that was stopped. What it erased still happened: it stays, as a 
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from ... import model as m
-from ...decode import clean_raw
 from ...draft import Draft
 from ...tree import NONE
-from .outcomes import Verdict, judge
-from .tools import AGENT_TOOLS, action_of
-from .wire import FunctionResponse, Message, Part, ToolCall
+from .calls import BY_RESULT, Calls, Ended, input_of
+from .content import images_of, parts_of, response_text, responses_of, result_text, spoken_blocks, text_of, usage_of
+from .outcomes import judge
+from .wire import FunctionResponse, Message
 
 _CONTEXT = "<session_context>"
 _SNAPSHOT = "<state_snapshot>"
@@ -28,15 +27,12 @@ _INJECTED = (_CONTEXT, _SNAPSHOT, "<hook_context>", "System: ", "<system-reminde
 _ACKNOWLEDGED = "Got it. Thanks for the additional context!"
 _CANCELLED = "Request cancelled."
 _RESTORED = "Restored project to the state before the tool call."
-_BY_RESULT = "result text"
 _COMPRESSED = re.compile(r"^Context compressed from|exceeded the compress threshold")
 _TOKENS = re.compile(r"compressed from: (\d+) to (\d+) tokens")
 _LOOP = re.compile(r"loop (?:was )?detect", re.IGNORECASE)
 _API_STATUS = re.compile(r'"code":\s*(\d{3})')
 _UNKNOWN = msgspec.Raw(b"null")
 _LOST_CONNECTION = re.compile(r"fetch failed|connection|network|socket|timed? ?out", re.IGNORECASE)
-
-_any = msgspec.json.Decoder()
 
 
 class _Held(NamedTuple):
@@ -53,20 +49,17 @@ class Thread:
         self.draft = draft
         draft.unanswered = "sent"
         self.first_prompt: str | None = None
-        self.agents: dict[str, tuple[int, str, str | None, m.AgentStatus]] = {}
+        self.calls = Calls(draft)
         self._typed = typed
         self._live: list[int] = []
         self._index: dict[str, list[int]] = {}
         self._held: list[_Held] = []
         self._record = 0
         self._texts: dict[int, list[int]] = {}
-        self._judged: set[str] = set()
         self._results: dict[str, tuple[int, list[m.Block]]] = {}
-        self._refused_in: set[int] = set()
         self._last_reply = NONE
         self._last_blocks: list[m.Block] = []
         self._last_prompt = NONE
-        self._interruption: m.Interruption | None = None
         self._went_back: tuple[int, str] | None = None
         self._boundary_due = False
         self._reset_due: list[int] | None = None
@@ -121,7 +114,7 @@ class Thread:
             self._take_copies()
         self._release()
         after_header, self._after_header = self._after_header, False
-        snapshot = next((x for x in messages if x.id not in self._index and _text(x).startswith(_SNAPSHOT)), None)
+        snapshot = next((x for x in messages if x.id not in self._index and text_of(x).startswith(_SNAPSHOT)), None)
         if snapshot is not None:
             self._compress(messages, snapshot, source)
             return
@@ -161,12 +154,12 @@ class Thread:
         """The messages that a copy repeats; the first copy holds the session context and the first prompt in one."""
         kind = "user" if message.type == "user" else "gemini"
         found: list[int] = []
-        for text in [part.text for part in _parts(message.content) if part.text and not part.thought] or [""]:
+        for text in [part.text for part in parts_of(message.content) if part.text and not part.thought] or [""]:
             places = self._texts.get(hash((kind, text.strip())))
             if places:
                 later = [place for place in places if not found or place > found[-1]]
                 found.append(later[0] if later else places[-1])
-        if not found and (responses := _responses(message)):
+        if not found and (responses := responses_of(message)):
             found = self._texts.get(hash(("result", responses[0].id or "")), [])[-1:]
         return found
 
@@ -222,16 +215,16 @@ class Thread:
         return index
 
     def _reply(self, message: Message, source: m.Source) -> int:
-        text = _text(message)
+        text = text_of(message)
         # What follows a snapshot is put into the model's mouth; it never said it.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
         blocks = self._reply_blocks(message, text)
-        index = self._add(message, source, "assistant", author, blocks, _usage(message))
+        index = self._add(message, source, "assistant", author, blocks, usage_of(message))
         self._remember("gemini", text, index)
         self._last_reply, self._last_blocks = index, blocks
         self._note_tokens(message)
         if message.tool_calls:
-            self._close_calls(message, index)
+            self.calls.close(message.tool_calls, index)
         return index
 
     def _say_again(self, message: Message, source: m.Source, index: int) -> None:
@@ -242,15 +235,15 @@ class Thread:
         if message.type != "gemini" or (message.tool_calls is None and not message.tokens):
             return
         calls = message.tool_calls or []
-        later = [call for call in calls if call.id not in self._judged] if self._is_past(index) else []
+        later = [call for call in calls if not self.calls.is_known(call.id)] if self._is_past(index) else []
         if later:
             message.tool_calls, message.content, message.thoughts = later, None, None
             message.id = ""
             self._reply(message, source)
             return
-        self.draft.replace(index, self._reply_blocks(message, _text(message)), self._record, _usage(message))
+        self.draft.replace(index, self._reply_blocks(message, text_of(message)), self._record, usage_of(message))
         self._note_tokens(message)
-        self._close_calls(message, index)
+        self.calls.close(calls, index)
 
     def _is_past(self, index: int) -> bool:
         """Whether the conversation has gone on since a reply."""
@@ -258,16 +251,15 @@ class Thread:
 
     def _reply_blocks(self, message: Message, text: str) -> list[m.Block]:
         """What the model said and called. Results stay here until a message of their own brings them (0.45)."""
-        blocks = _spoken(message, text)
+        blocks = spoken_blocks(message, text)
         calls = message.tool_calls
         if not calls:
             return blocks
         for call in calls:
-            raw = clean_raw(call.args) if call.args else msgspec.Raw(b"{}")
-            blocks.append(m.ToolCall(call.id, call.name, raw))
+            blocks.append(m.ToolCall(call.id, call.name, input_of(call.args)))
         index = self._index[message.id][-1] if message.id in self._index else len(self.draft)
         for call in calls:
-            text = _result_text(call)
+            text = result_text(call)
             verdict = judge(call.status, text, call.name)
             result = m.ToolResult(call.id, text, verdict.outcome, verdict.exit_code, sent=not self._results_apart)
             blocks.append(result)
@@ -280,11 +272,11 @@ class Thread:
             self._context_tokens = message.tokens.input
 
     def _user(self, message: Message, source: m.Source) -> int:
-        responses = _responses(message)
+        responses = responses_of(message)
         if responses:
             return self._tool_results(message, source, responses)
-        text = _text(message)
-        typed = text if message.display_content is None else _text(message, shown=True)
+        text = text_of(message)
+        typed = text if message.display_content is None else text_of(message, shown=True)
         self._results_apart = self._results_apart or text.startswith(_CONTEXT)
         if text.startswith(_SNAPSHOT):
             return self._add(message, source, "user", "harness", [m.CompactionMark(text)])
@@ -294,11 +286,11 @@ class Thread:
         if text.startswith(_SHELL):
             blocks: list[m.Block] = [m.Attachment("shell", text[len(_SHELL) :].strip())]
         elif author == "human":
-            blocks = [m.Text(typed), *_images(message)]
+            blocks = [m.Text(typed), *images_of(message)]
         else:
             blocks = [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
         index = self._add(message, source, "user", author, blocks)
-        for part in _parts(message.content):
+        for part in parts_of(message.content):
             if part.text:
                 self._remember("user", part.text, index)
         if author == "human":
@@ -326,7 +318,7 @@ class Thread:
     def _prompted(self, message: Message, index: int, text: str) -> None:
         self._settle_erased(last=False)
         self._last_prompt = index
-        self._interruption = None
+        self.calls.interruption = None
         if self.first_prompt is None:
             self.first_prompt = text
         if self._went_back is not None:
@@ -351,7 +343,7 @@ class Thread:
     # --- notes of the interface ---
 
     def _note(self, message: Message, source: m.Source) -> int:
-        text = _text(message)
+        text = text_of(message)
         if text == _CANCELLED:
             return self._cancelled(message, source)
         block: m.Block = m.Attachment(message.type, text)
@@ -373,19 +365,18 @@ class Thread:
 
     def _cancelled(self, message: Message, source: m.Source) -> int:
         """The same note ends a turn that was stopped, and a turn whose calls were all refused."""
-        refused = self._last_reply in self._refused_in and self._last_reply > self._last_prompt
+        refused = self.calls.take_refusal(self._last_reply) and self._last_reply > self._last_prompt
         during: m.During = "response"
         block: m.Block = m.Attachment("info", _CANCELLED) if refused else m.InterruptionMark(during)
         index = self._add(message, source, "system", "harness", [block])
         if not refused and not self._completes_interruption(message, index):
             self._interrupt(message, index, "user", _CANCELLED, 1.0)
-        self._refused_in.discard(self._last_reply)
         return index
 
     def _completes_interruption(self, message: Message, index: int) -> bool:
         """A call that was stopped told of the interruption before the note did."""
-        known = self._interruption
-        if known is None or known.evidence != _BY_RESULT:
+        known = self.calls.interruption
+        if known is None or known.evidence != BY_RESULT:
             return False
         known.message_index, known.timestamp = index, message.timestamp
         known.evidence, known.confidence = _CANCELLED, 1.0
@@ -394,7 +385,7 @@ class Thread:
     def _interrupt(self, message: Message, index: int, who: m.Interrupter, evidence: str, sure: float) -> None:
         spoke = self._last_reply > self._last_prompt
         cut_off = self._last_reply if spoke else self._last_prompt
-        self._interruption = m.Interruption(
+        self.calls.interruption = m.Interruption(
             message_index=index,
             interrupted_message_index=cut_off if cut_off >= 0 else None,
             type=who,
@@ -403,7 +394,7 @@ class Thread:
             evidence=evidence,
             confidence=sure,
         )
-        self.draft.interruptions.append(self._interruption)
+        self.draft.interruptions.append(self.calls.interruption)
 
     def _api_error(self, message: Message, index: int, text: str) -> None:
         code = _API_STATUS.search(text)
@@ -420,101 +411,6 @@ class Thread:
 
     # --- calls ---
 
-    def _close_calls(self, message: Message, index: int) -> None:
-        for call in message.tool_calls or ():
-            self.draft.close_call(call.id)
-            if call.id in self._judged:
-                continue
-            self._judged.add(call.id)
-            self._note_agent(call, index)
-            text = _result_text(call)
-            self._judge(call.id, call.name, call.args, call.status, text, index, call.timestamp, call)
-
-    def _judge(
-        self,
-        call_id: str,
-        name: str,
-        args: msgspec.Raw,
-        status: str | None,
-        text: str,
-        index: int,
-        timestamp: datetime | None,
-        call: ToolCall | None,
-    ) -> None:
-        verdict = judge(status, text, name)
-        if verdict.outcome == "rejected":
-            self._reject(call_id, name, args, verdict, index, timestamp, call)
-        elif verdict.outcome == "interrupted":
-            self._stop(call_id, name, index)
-        elif verdict.outcome in ("error", "tool_use_error"):
-            self.draft.failures.append(
-                m.Failure(
-                    kind="tool_use_error" if verdict.outcome == "tool_use_error" else "tool_error",
-                    message_index=index,
-                    text=text,
-                    tool_use_id=call_id,
-                    exit_code=verdict.exit_code,
-                    timestamp=timestamp,
-                )
-            )
-
-    def _reject(
-        self,
-        call_id: str,
-        name: str,
-        args: msgspec.Raw,
-        verdict: Verdict,
-        index: int,
-        timestamp: datetime | None,
-        call: ToolCall | None,
-    ) -> None:
-        if verdict.by == "user":
-            self._refused_in.add(index)
-        last = self.draft.rejections[-1] if self.draft.rejections else None
-        if verdict.fell and last is not None and last.message_index == index:
-            last.sibling_tool_use_ids.append(call_id)
-            return
-        raw = clean_raw(args) if args else msgspec.Raw(b"{}")
-        kind, action = action_of(name, raw, _decoded(call.result_display) if call is not None else None)
-        rejection = m.Rejection(
-            message_index=index,
-            tool_use_id=call_id,
-            tool_name=name,
-            timestamp=timestamp,
-            rejection_type=kind,
-            by=verdict.by or "user",
-            evidence="cancelled; an interruption would look the same" if verdict.is_doubtful else _BY_RESULT,
-            confidence=0.5 if verdict.is_doubtful else 1.0,
-            action=action,
-        )
-        self.draft.rejections.append(rejection)
-
-    def _stop(self, call_id: str, name: str, index: int) -> None:
-        """A call that was stopped while it ran: the note that tells of it comes before or after."""
-        during: m.During = "subagent" if name in AGENT_TOOLS else "tool"
-        if self._interruption is None:
-            self._interruption = m.Interruption(
-                message_index=index,
-                interrupted_message_index=index,
-                type="user",
-                during=during,
-                evidence=_BY_RESULT,
-                confidence=0.9,
-            )
-            self.draft.interruptions.append(self._interruption)
-        self._interruption.during = during
-        self._interruption.tool_use_ids.append(call_id)
-
-    def _note_agent(self, call: ToolCall, index: int) -> None:
-        display = _decoded(call.result_display)
-        is_agent = call.name in AGENT_TOOLS or (isinstance(display, dict) and display.get("isSubagentProgress") is True)
-        if not is_agent or call.status == "error":
-            return
-        given = _decoded(call.args)
-        name = given.get("agent_name") if isinstance(given, dict) else None
-        status: m.AgentStatus = "interrupted" if call.status == "cancelled" else "completed"
-        self.agents[call.id] = index, name if isinstance(name, str) else call.name, call.agent_id, status
-
     def _tool_results(self, message: Message, source: m.Source, responses: list[FunctionResponse]) -> int:
         """Results as the model got them (0.45 and later). Those the reply itself holds are not told twice."""
         blocks: list[m.Block] = []
@@ -522,21 +418,19 @@ class Thread:
             call_id = response.id or ""
             result = self._take_result(call_id)
             if result is None:
-                text = _response_text(response)
+                text = response_text(response)
                 verdict = judge(None, text, response.name or "")
                 result = m.ToolResult(call_id, text, verdict.outcome, verdict.exit_code)
-                if call_id not in self._judged:
+                if not self.calls.is_known(call_id):
                     self._add_call(call_id, response.name or "?")
             blocks.append(result)
         index = self._add(message, source, "user", "harness", blocks)
         for response in responses:
             call_id = response.id or ""
             self._remember("result", call_id, index)
-            if call_id not in self._judged:
-                self._judged.add(call_id)
-                name, text = response.name or "?", _response_text(response)
-                empty = msgspec.Raw(b"")
-                self._judge(call_id, name, empty, None, text, index, message.timestamp, None)
+            if not self.calls.is_known(call_id):
+                name, text = response.name or "?", response_text(response)
+                self.calls.judge(Ended(index, call_id, name, text, message.timestamp))
         return index
 
     def _add_call(self, call_id: str, name: str) -> None:
@@ -565,13 +459,11 @@ class Thread:
         blocks = self._calls_without_input.get(index)
         if blocks is None or message.type != "gemini":
             return
-        inputs = [part.function_call for part in _parts(message.content) if part.function_call is not None]
+        inputs = [part.function_call for part in parts_of(message.content) if part.function_call is not None]
         calls = [block for block in blocks if type(block) is m.ToolCall and block.raw_input is _UNKNOWN]
         for call, given in zip(calls, inputs, strict=False):
-            call.raw_input = clean_raw(given.args) if given.args else msgspec.Raw(b"{}")
-            for rejection in self.draft.rejections:
-                if rejection.tool_use_id == call.id:
-                    rejection.rejection_type, rejection.action = action_of(call.name, call.raw_input, None)
+            call.raw_input = input_of(given.args)
+            self.calls.learn_input(call)
         if inputs:
             del self._calls_without_input[index]
             self.draft.replace(index, blocks, self._record)
@@ -587,7 +479,7 @@ class Thread:
             return
         for place in gone:
             self.draft.branch_reasons.setdefault(place, "interrupted")
-        if self._went_back is None and self._last_prompt in gone and self._interruption is None:
+        if self._went_back is None and self._last_prompt in gone and self.calls.interruption is None:
             self._erased = self._last_prompt
 
     def _settle_erased(self, last: bool) -> None:
@@ -616,7 +508,7 @@ class Thread:
             if places:
                 kept += places
                 self._index[message.id] = places
-        summary = _text(snapshot)
+        summary = text_of(snapshot)
         index = self._add(snapshot, source, "user", "harness", [m.CompactionMark(summary)])
         self._live = [index]
         for message in messages[after + 1 :]:
@@ -659,85 +551,3 @@ class Thread:
                 context_recorded=False,
             )
         )
-
-
-# --- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _parts(content: str | list[Part] | Part | None) -> list[Part]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [Part(text=content)]
-    return content if isinstance(content, list) else [content]
-
-
-def _text(message: Message, shown: bool = False) -> str:
-    """The text of a message: as it was sent, or as the person saw it."""
-    content = message.content
-    if shown and message.display_content is not None:
-        content = message.display_content
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and len(content) == 1 and not content[0].thought:
-        return content[0].text or ""
-    return "\n".join(part.text for part in _parts(content) if part.text and not part.thought)
-
-
-def _responses(message: Message) -> list[FunctionResponse]:
-    if isinstance(message.content, str):
-        return []
-    return [part.function_response for part in _parts(message.content) if part.function_response is not None]
-
-
-def _images(message: Message) -> list[m.Block]:
-    return [
-        m.Image(part.inline_data.mime_type, part.inline_data.data)
-        for part in _parts(message.content)
-        if part.inline_data is not None
-    ]
-
-
-def _spoken(message: Message, text: str) -> list[m.Block]:
-    blocks: list[m.Block] = []
-    for thought in message.thoughts or ():
-        head = f"**{thought.subject}**\n\n" if thought.subject else ""
-        blocks.append(m.Thinking(f"{head}{thought.description or ''}"))
-    if text:
-        blocks.append(m.Text(text))
-    return blocks
-
-
-def _result_text(call: ToolCall) -> str:
-    if isinstance(call.result, str):
-        return call.result
-    parts = call.result if isinstance(call.result, list) else [call.result] if call.result is not None else []
-    texts = [
-        _response_text(part.function_response) if part.function_response is not None else part.text or ""
-        for part in parts
-    ]
-    return "\n".join(texts) or call.error or ""
-
-
-def _response_text(response: FunctionResponse) -> str:
-    value = _decoded(response.response)
-    if not isinstance(value, dict):
-        return "" if value is None else str(value)
-    texts = [value[key] for key in ("output", "error") if isinstance(value.get(key), str)]
-    return "\n".join(texts) if texts else msgspec.json.encode(value).decode()
-
-
-def _usage(message: Message) -> m.Usage | None:
-    tokens = message.tokens
-    if tokens is None:
-        return None
-    given = None if tokens.input is None else tokens.input - (tokens.cached or 0) + (tokens.tool or 0)
-    said = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
-    return m.Usage(given, said, tokens.cached, None, tokens.thoughts)
-
-
-def _decoded(raw: msgspec.Raw) -> object:
-    try:
-        return _any.decode(raw) if raw else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

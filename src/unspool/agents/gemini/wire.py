@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...decode import RecordDecoder
+from ...moments import Moment
 
 ABSENT = Raw(b"")
 
@@ -71,7 +71,7 @@ class ToolCall(msgspec.Struct, rename="camel", gc=False):
     args: Raw = ABSENT
     result: list[Part] | Part | str | None = None
     status: str | None = None
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     result_display: Raw = ABSENT
     agent_id: str | None = None
     error: str | None = None
@@ -82,7 +82,7 @@ class Message(msgspec.Struct, rename="camel", gc=False):
 
     id: str = ""
     type: str = ""
-    timestamp: datetime | None = None
+    timestamp: Moment | None = None
     content: str | list[Part] | Part | None = None
     display_content: str | list[Part] | Part | None = None
     model: str | UnsetType | None = UNSET
@@ -106,17 +106,9 @@ class Line(Message, rename="camel", gc=False):
     rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
     session_id: str | None = None
     project_hash: str | None = None
-    start_time: datetime | None = None
+    start_time: Moment | None = None
     kind: str | None = None
     summary: str | None = None
-
-
-class LogEntry(msgspec.Struct, rename="camel", gc=False):
-    """An entry of `logs.json`: what was typed."""
-
-    session_id: str | None = None
-    message: str = ""
-    timestamp: datetime | None = None
 
 
 def _is_record(value: dict[str, Any]) -> bool:
@@ -125,5 +117,4 @@ def _is_record(value: dict[str, Any]) -> bool:
 
 
 LINES = RecordDecoder(Line, _is_record)
-MESSAGE = msgspec.json.Decoder(Message)
-LOG = msgspec.json.Decoder(list[LogEntry])
+MESSAGES = RecordDecoder(Message, _is_record)

@@ -1,0 +1,103 @@
+"""The content of Claude Code's lines as blocks of the record."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ... import model as m
+from ...decode import clean_raw, decode_any
+from .wire import Block, Rendered, Usage
+
+_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+
+
+def command_of(text: str) -> m.Attachment:
+    """A slash command or a shell command, as it was typed."""
+    if shell := _SHELL.search(text):
+        return m.Attachment("shell", shell[1])
+    found = _COMMAND.search(text)
+    if found is None:
+        return m.Attachment("command", text)
+    name, arguments = found[1], (found[2] or "").strip()
+    return m.Attachment("command", f"{name} {arguments}".strip())
+
+
+def usage_of(usage: Usage | None) -> m.Usage | None:
+    """What a response cost; input is without what came from, or went into, the cache."""
+    if usage is None:
+        return None
+    cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
+
+
+def blocks_of(content: str | list[Block] | None) -> list[m.Block]:
+    """Content as blocks."""
+    if isinstance(content, list):
+        return [_block(block) for block in content]
+    return [] if content is None else [m.Text(content)]
+
+
+def _block(block: Block) -> m.Block:
+    kind = block.type
+    if kind == "text":
+        return m.Text(block.text or "")
+    if kind == "thinking":
+        return m.Thinking(block.thinking or "", encrypted=not block.thinking)
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use") and block.id is not None:
+        return m.ToolCall(block.id, block.name or "?", clean_raw(block.input) if block.input else msgspec.Raw(b"{}"))
+    if kind == "redacted_thinking":
+        return m.Thinking("", encrypted=True)
+    if kind == "image":
+        return _image(decode_any(block.source))
+    return m.Unknown(kind, msgspec.Raw(msgspec.json.encode(block)))
+
+
+def _image(source: object) -> m.Image:
+    given = source if isinstance(source, dict) else {}
+    media_type, data, url = (
+        value if isinstance(value := given.get(key), str) else None for key in ("media_type", "data", "url")
+    )
+    return m.Image(media_type, data, url)
+
+
+def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
+    """The text of a piece of content that is a string, a list of blocks or an object, and what is no text."""
+    if isinstance(value, str):
+        return value, []
+    if value is None:
+        return "", []
+    if not isinstance(value, list):
+        return msgspec.json.encode(value).decode(), []
+    texts: list[str] = []
+    parts: list[m.Image | m.Unknown] = []
+    for item in value:
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict) and isinstance(text := item.get("text", item.get("content")), str):
+            texts.append(text)
+        elif isinstance(item, dict) and item.get("type") == "image":
+            parts.append(_image(item.get("source")))
+        else:
+            kind = str(item.get("type", "object")) if isinstance(item, dict) else "value"
+            parts.append(m.Unknown(kind, msgspec.Raw(msgspec.json.encode(item))))
+    return "\n".join(texts), parts
+
+
+def rendered_text(pieces: list[Rendered] | None) -> str:
+    """An attachment as the model got it."""
+    if not pieces:
+        return ""
+    if len(pieces) == 1 and isinstance(pieces[0].content, str):
+        return pieces[0].content
+    return "\n".join(flat_text(piece.content)[0] for piece in pieces)
+
+
+def text_of(blocks: list[m.Block]) -> str:
+    """The text of a message."""
+    if len(blocks) == 1 and type(blocks[0]) is m.Text:
+        return blocks[0].text
+    return "\n".join(block.text for block in blocks if type(block) is m.Text)

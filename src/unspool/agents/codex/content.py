@@ -1,0 +1,96 @@
+"""The content of Codex CLI's items as blocks of the record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ... import model as m
+from ...decode import clean_raw, decode_any
+from .wire import Content, Payload
+
+NOTHING = msgspec.Raw(b"null")
+
+_raw = msgspec.json.Decoder(msgspec.Raw)
+
+
+def input_of(payload: Payload) -> msgspec.Raw:
+    """The input as JSON: the arguments are JSON in a string, a script is a plain string."""
+    raw = payload.arguments or payload.input or payload.action
+    if not raw:
+        return msgspec.Raw(b"{}")
+    if payload.arguments and bytes(raw).startswith(b'"'):
+        inner = string_of(raw) or ""
+        try:
+            return clean_raw(_raw.decode(inner))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return clean_raw(raw)
+    return clean_raw(raw)
+
+
+def thinking_of(summary: list[Content] | str | None) -> m.Thinking:
+    """What is known of the model's reasoning."""
+    if summary is None or isinstance(summary, str):
+        return m.Thinking(summary or "", encrypted=not summary)
+    text = "\n\n".join(part.text for part in summary if part.text)
+    return m.Thinking(text, encrypted=not text)
+
+
+def query_of(action: msgspec.Raw) -> str | None:
+    """What a web search looked for."""
+    given = decode_any(action)
+    query = given.get("query") if isinstance(given, dict) else None
+    return query if isinstance(query, str) else None
+
+
+def blocks_of(content: list[Content] | None) -> list[m.Block]:
+    """Content as blocks."""
+    blocks: list[m.Block] = []
+    for part in content or ():
+        if part.text is not None:
+            blocks.append(m.Text(part.text))
+        elif part.image_url is not None:
+            blocks.append(_image(part.image_url))
+        else:
+            blocks.append(m.Unknown(part.type, NOTHING))
+    return blocks
+
+
+def _image(url: str) -> m.Image:
+    if url.startswith("data:") and ";base64," in url:
+        head, data = url.split(";base64,", 1)
+        return m.Image(head[5:], data)
+    return m.Image(None, None, url)
+
+
+def joined_text(content: list[Content] | None) -> str:
+    """The text of content."""
+    return "\n".join(part.text for part in content or () if part.text is not None)
+
+
+def string_of(raw: msgspec.Raw) -> str | None:
+    """A piece of JSON that is a string."""
+    value = decode_any(raw)
+    return value if isinstance(value, str) else None
+
+
+def flat_output(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
+    """The output of a call: a string, a list of parts, or an object with the text in it."""
+    value = decode_any(raw)
+    if isinstance(value, str):
+        return value, []
+    if isinstance(value, dict):
+        value = value.get("content", value)
+        if isinstance(value, str):
+            return value, []
+    if not isinstance(value, list):
+        return ("" if value is None else msgspec.json.encode(value).decode()), []
+    texts: list[str] = []
+    parts: list[m.Image | m.Unknown] = []
+    for item in value:
+        if isinstance(item, dict) and isinstance(item.get("text"), str):
+            texts.append(item["text"])
+        elif isinstance(item, dict) and isinstance(item.get("image_url"), str):
+            parts.append(_image(item["image_url"]))
+        else:
+            parts.append(m.Unknown("part", msgspec.Raw(msgspec.json.encode(item))))
+    return "".join(texts), parts

@@ -1,0 +1,88 @@
+"""The content of Gemini CLI's messages as blocks of the record."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ... import model as m
+from ...decode import decode_any
+from .wire import FunctionResponse, Message, Part, ToolCall
+
+
+def parts_of(content: str | list[Part] | Part | None) -> list[Part]:
+    """Content in any of its forms as a list of parts."""
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Part(text=content)]
+    return content if isinstance(content, list) else [content]
+
+
+def text_of(message: Message, shown: bool = False) -> str:
+    """The text of a message: as it was sent, or as the person saw it."""
+    content = message.content
+    if shown and message.display_content is not None:
+        content = message.display_content
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and len(content) == 1 and not content[0].thought:
+        return content[0].text or ""
+    return "\n".join(part.text for part in parts_of(content) if part.text and not part.thought)
+
+
+def responses_of(message: Message) -> list[FunctionResponse]:
+    """The tool results a message brings to the model."""
+    if isinstance(message.content, str):
+        return []
+    return [part.function_response for part in parts_of(message.content) if part.function_response is not None]
+
+
+def images_of(message: Message) -> list[m.Block]:
+    """Pictures and other files that stand in a message."""
+    return [
+        m.Image(part.inline_data.mime_type, part.inline_data.data)
+        for part in parts_of(message.content)
+        if part.inline_data is not None
+    ]
+
+
+def spoken_blocks(message: Message, text: str) -> list[m.Block]:
+    """What the model thought and said."""
+    blocks: list[m.Block] = []
+    for thought in message.thoughts or ():
+        head = f"**{thought.subject}**\n\n" if thought.subject else ""
+        blocks.append(m.Thinking(f"{head}{thought.description or ''}"))
+    if text:
+        blocks.append(m.Text(text))
+    return blocks
+
+
+def result_text(call: ToolCall) -> str:
+    """What a call gave back, as text."""
+    if isinstance(call.result, str):
+        return call.result
+    parts = call.result if isinstance(call.result, list) else [call.result] if call.result is not None else []
+    texts = [
+        response_text(part.function_response) if part.function_response is not None else part.text or ""
+        for part in parts
+    ]
+    return "\n".join(texts) or call.error or ""
+
+
+def response_text(response: FunctionResponse) -> str:
+    """A tool result as text: its output, its error, or the whole object."""
+    value = decode_any(response.response)
+    if not isinstance(value, dict):
+        return "" if value is None else str(value)
+    texts = [value[key] for key in ("output", "error") if isinstance(value.get(key), str)]
+    return "\n".join(texts) if texts else msgspec.json.encode(value).decode()
+
+
+def usage_of(message: Message) -> m.Usage | None:
+    """What a response cost; input is without what came from the cache."""
+    tokens = message.tokens
+    if tokens is None:
+        return None
+    given = None if tokens.input is None else tokens.input - (tokens.cached or 0) + (tokens.tool or 0)
+    said = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
+    return m.Usage(given, said, tokens.cached, None, tokens.thoughts)

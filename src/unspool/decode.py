@@ -152,7 +152,8 @@ class RecordDecoder(Generic[T]):
                 return
         pieces = list(self._salvage(line))
         if not pieces:
-            yield Damage("torn" if torn else "not-json", why, place, lost=True)
+            is_cut = torn or not line.rstrip().endswith(b"}")
+            yield Damage("torn" if is_cut else "not-json", why, place, lost=True)
             return
         kept = sum(end - start for start, end, _ in pieces)
         yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", place, lost=False)

@@ -454,8 +454,14 @@ class Replay(Draft):
         super().__init__(first.agent, first.id, first.kind, keep=True)
         self._last_lines = first.finals
         self._hand_on = hand_on
+        self._first = first
         self._held: deque[m.Message] = deque()
         self._store = self._hold
+
+    @property
+    def times(self) -> array[float]:
+        """As the first pass found them: here no message is kept."""
+        return self._first.times
 
     def _hold(self, message: m.Message) -> None:
         self._held.append(message)

@@ -11,6 +11,7 @@ from .agents import AGENTS, Home, Peek, SessionRef, finish
 from .assemble import Outline, TipRule
 from .draft import Draft, Replay
 from .errors import AmbiguousError, NotFoundError, UnspoolError
+from .logs import changed_at
 from .record import Session
 from .stream import StreamLine, lines_around
 from .views import Branches, OrphanMode, View
@@ -184,4 +185,4 @@ class Library:
         mains = [ref for ref in refs if ref.kind == "main"]
         if not mains:
             raise NotFoundError("there are no sessions yet")
-        return max(mains, key=lambda ref: ref.path.stat().st_mtime)
+        return max(mains, key=lambda ref: max(map(changed_at, (ref.path, *ref.more))))

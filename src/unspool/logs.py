@@ -74,6 +74,22 @@ def read_whole(path: Path) -> bytes | None:
         return None
 
 
+def size_of(path: Path) -> int:
+    """Length of a file; 0 when it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def changed_at(path: Path) -> float:
+    """When a file was last written to; 0.0 when it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:
     """Stop after so many bytes: what is appended meanwhile belongs to the next reading."""
     left = limit

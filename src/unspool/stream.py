@@ -28,10 +28,12 @@ class MessageLine(msgspec.Struct, tag="message"):
     message: m.Message
 
 
-class CompactionLine(msgspec.Struct, tag="compaction"):
+class CompactionLine(msgspec.Struct, tag="compaction", omit_defaults=True):
     """A compaction."""
 
     compaction: m.Boundary
+    inherited: bool = False
+    """It happened in the session this one was forked from."""
 
 
 class ContextClearLine(msgspec.Struct, tag="context_clear"):
@@ -164,6 +166,8 @@ _LAST = 1 << 62
 
 def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
     """All events of a record with the index of the message they stand behind."""
+    for boundary in head.compaction.inherited:
+        yield boundary.message_index, CompactionLine(boundary, inherited=True)
     for boundary in head.compaction.boundaries:
         yield boundary.message_index, CompactionLine(boundary)
     for clear in head.context_clears:
@@ -193,7 +197,7 @@ def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
 
 def _list_for(session: Session, line: EventLine) -> list[Any]:
     if isinstance(line, CompactionLine):
-        return session.compaction.boundaries
+        return session.compaction.inherited if line.inherited else session.compaction.boundaries
     kind = _tag(line)
     names = {"context_clear": "context_clears", "branch": "branches"}
     found: list[Any] = getattr(session, names.get(kind, kind + "s"))

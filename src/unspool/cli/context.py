@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
 from rich.text import Text
 
 from .. import model as m
@@ -14,7 +13,7 @@ from ..record import Context, Session
 from ..render.plain import one_line
 from .failures import Failures
 from .options import add_places, add_sessions, choose
-from .output import print_json
+from .output import console, print_json
 from .progress import watched
 
 EXAMPLES = """examples:
@@ -89,16 +88,16 @@ def _print_at(session: Session, index: int, as_json: bool) -> None:
 
 
 def _print_messages(session: Session, index: int, context: Context) -> None:
-    console = Console(highlight=False)
+    out = console()
     count = len(context.message_indices)
-    console.print(Text(f"{count} of {len(session.messages)} messages in context before #{index}"))
+    out.print(Text(f"{count} of {len(session.messages)} messages in context before #{index}"))
     if not context.recorded:
-        console.print(Text("The agent had replaced its context by a summary of which the log holds nothing.", "yellow"))
+        out.print(Text("The agent had replaced its context by a summary of which the log holds nothing.", "yellow"))
     omitted = set(context.omitted_calls)
     for place in context.message_indices:
         message = session.messages[place]
         words = " | ".join(_shown(block, omitted) for block in message.blocks)
-        console.print(Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150)))
+        out.print(Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150)))
 
 
 def _shown(block: m.Block, omitted: set[str]) -> str:

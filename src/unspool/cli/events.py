@@ -23,6 +23,10 @@ EXAMPLES = """examples:
   unspool events --type interruption --since 30d --json"""
 
 
+_HEADERS = ("event", "agent", "session", "at", "time", "what")
+_STYLES = ("yellow", "cyan", "", "dim", "dim")
+
+
 class Event(msgspec.Struct, omit_defaults=True, kw_only=True):
     """An event with the session it belongs to."""
 
@@ -58,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         [event.kind, event.agent, event.session[:13], _place(event), local(event.timestamp), event.text]
         for event in found
     )
-    print_table(["event", "agent", "session", "at", "time", "what"], rows, wrap=5)
+    print_table(_HEADERS, rows, wrap=5, styles=_STYLES)
     return failures.exit_code
 
 

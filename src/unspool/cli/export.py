@@ -18,6 +18,8 @@ from ..errors import UnspoolError, UsageError
 from ..record import Session
 from ..render.html import render_html
 from ..render.markdown import render_markdown
+from ..stream import iter_stream
+from ..views import Branches
 from .failures import Failures
 from .options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
 from .progress import watched
@@ -94,34 +96,33 @@ def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[tu
         for line in library.stream(ref, args.tip, args.branches, args.orphans):
             yield ref.id, _encoder.encode(line) + b"\n"
         return
-    for session in library.load_all(ref, args.tip, args.branches, args.orphans):
+    is_data = args.format in ("ndjson", "stream")
+    for session in library.load_all(ref, args.tip, args.branches if is_data else "all", args.orphans):
         if keep.takes_session(session):
-            for piece in _FORMATS[args.format](session):
+            for piece in _FORMATS[args.format](session, args.branches):
                 yield session.id, piece
 
 
-def _ndjson(session: Session) -> Iterator[bytes]:
+def _ndjson(session: Session, _: Branches) -> Iterator[bytes]:
     yield _encoder.encode(session) + b"\n"
 
 
-def _stream(session: Session) -> Iterator[bytes]:
-    from ..stream import iter_stream
-
+def _stream(session: Session, _: Branches) -> Iterator[bytes]:
     for line in iter_stream(session):
         yield _encoder.encode(line) + b"\n"
 
 
-def _markdown(session: Session) -> Iterator[bytes]:
-    for line in render_markdown(session, AGENTS[session.agent].describe):
+def _markdown(session: Session, branches: Branches) -> Iterator[bytes]:
+    for line in render_markdown(session, AGENTS[session.agent].describe, branches):
         yield line.encode("utf-8", "replace") + b"\n"
 
 
-def _html(session: Session) -> Iterator[bytes]:
-    for piece in render_html(session, AGENTS[session.agent].describe):
+def _html(session: Session, branches: Branches) -> Iterator[bytes]:
+    for piece in render_html(session, AGENTS[session.agent].describe, branches):
         yield piece.encode("utf-8", "replace")
 
 
-_FORMATS: dict[str, Callable[[Session], Iterator[bytes]]] = {
+_FORMATS: dict[str, Callable[[Session, Branches], Iterator[bytes]]] = {
     "ndjson": _ndjson, "stream": _stream, "markdown": _markdown, "html": _html,
 }  # fmt: skip
 

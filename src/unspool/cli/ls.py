@@ -10,15 +10,19 @@ import msgspec
 
 from .. import model as m
 from ..agents import Peek
+from ..api import samples
 from ..render.plain import local
-from .options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events
-from .output import print_json, print_table
+from .options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events, is_terminal
+from .output import print_json, print_table, remark
 from .progress import watched
 
 EXAMPLES = """examples:
   unspool ls --project tidepool --since 7d
   unspool ls --has rejection --json
   unspool ls ~/old-laptop/.claude"""
+
+
+_NONE = "No sessions. `--home DIR` looks in another home, `--or-samples` lists the samples that come with unspool."
 
 
 class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -47,6 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("-n", "--limit", type=int, metavar="N", help="only the newest N")
     parser.add_argument("--events", action="store_true", help="read each session and count what happened in it")
+    parser.add_argument("--or-samples", action="store_true", help="where there are none, list the sample sessions")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
 
@@ -55,8 +60,12 @@ def run(args: argparse.Namespace) -> int:
     if args.kind is None:
         args.kind = "main"
     keep = Filter(args)
-    rows = sorted(watched(_rows(args, keep), "sessions"), key=_newest, reverse=True)
-    rows = rows[: args.limit] if args.limit is not None else rows
+    found = sorted(watched(_rows(args, keep), "sessions"), key=_newest, reverse=True)
+    if not found and args.or_samples and not args.sessions:
+        remark("No sessions on this computer yet; these are the samples that come with unspool.")
+        args.home = [str(samples())]
+        found = sorted(_rows(args, keep), key=_newest, reverse=True)
+    rows = found[: args.limit] if args.limit is not None else found
     if args.json:
         for row in rows:
             print_json(row)
@@ -64,7 +73,13 @@ def run(args: argparse.Namespace) -> int:
     headers = ["agent", "session", "last", "project", "title"]
     if args.events or args.has:
         headers.append("events")
-    print_table(headers, (_cells(row, len(headers)) for row in rows), wrap=4)
+    if not rows:
+        remark(_NONE)
+        return 0
+    styles = ("cyan", "", "dim", "green", "", "yellow")
+    print_table(headers, (_cells(row, len(headers)) for row in rows), wrap=4, styles=styles)
+    if is_terminal():
+        remark(f"{len(rows):,} of {len(found):,} sessions" if len(rows) < len(found) else f"{len(rows):,} sessions")
     return 0
 
 

@@ -19,6 +19,7 @@ EVENT_KINDS = (
     "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
     "problem",
 )  # fmt: skip
+_HAS = "has:"
 _AGO = re.compile(r"(\d+)\s*([mhdw])$")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -48,7 +49,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--kind", choices=("main", "subagent", "all"), default=None)
     group.add_argument(
         "--has", metavar="EVENT", action="append", default=[], choices=EVENT_KINDS,
-        help=f"only sessions with such an event: {', '.join(EVENT_KINDS)}",
+        help=f"only sessions with such an event (or the word has:EVENT): {', '.join(EVENT_KINDS)}",
     )  # fmt: skip
 
 
@@ -75,9 +76,10 @@ class Chosen(NamedTuple):
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     """The sessions a command was asked for: those named, or all."""
     library = Library(*args.home)
-    if not args.sessions:
+    names = [name for name in args.sessions if not name.startswith(_HAS)]
+    if not names:
         yield from (Chosen(library, ref) for ref in library.refs())
-    for name in args.sessions:
+    for name in names:
         if Path(name).expanduser().is_dir():
             folder = Library(name)
             yield from (Chosen(folder, ref) for ref in folder.refs())
@@ -94,7 +96,7 @@ class Filter:
         self._since = parse_time(args.since)
         self._until = parse_time(args.until)
         self._kind = args.kind or "all"
-        self.events = frozenset(args.has)
+        self.events = frozenset((*args.has, *_events_in(args.sessions)))
 
     def takes(self, ref: SessionRef) -> bool:
         """Whether a session passes, as far as its name tells."""
@@ -127,6 +129,15 @@ class Filter:
         for item in chosen:
             if self.takes(item.ref) and (not self.needs_peek or self.takes_peek(item.library.peek(item.ref))):
                 yield item
+
+
+def _events_in(words: Iterable[str]) -> Iterator[str]:
+    """Events asked for by words like `has:rejection`."""
+    for word in words:
+        if word.startswith(_HAS):
+            if word[len(_HAS) :] not in EVENT_KINDS:
+                raise UsageError(f"{word!r}: there is no such event; choose from {', '.join(EVENT_KINDS)}")
+            yield word[len(_HAS) :]
 
 
 def count_events(session: Session) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -14,7 +15,19 @@ from rich.text import Text
 from ..render.plain import one_line
 from .options import is_terminal
 
+_PIPE_WIDTH = 120
 _encoder = msgspec.json.Encoder()
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """The reader has seen enough; rich would call that a failure."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    """Where people read. A pipe has no width: lines are long there, but not endless."""
+    return _Console(highlight=False, width=None if is_terminal() else _PIPE_WIDTH)
 
 
 def print_json(value: Any) -> None:
@@ -22,7 +35,7 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.write(_encoder.encode(value) + b"\n")
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int) -> None:
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int, styles: Sequence[str] = ()) -> None:
     """A table on a terminal, columns with tabs between them elsewhere. Column `wrap` takes what room is left."""
     if not is_terminal():
         print("\t".join(headers))
@@ -34,5 +47,10 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int
         table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if place == wrap else None)
     for row in rows:
         # Text, not markup: a title may hold anything.
-        table.add_row(*(Text(one_line(cell, 400)) for cell in row))
-    Console().print(table)
+        table.add_row(*(Text(one_line(cell, 400), style) for cell, style in zip_longest(row, styles, fillvalue="")))
+    console().print(table)
+
+
+def remark(text: str) -> None:
+    """A remark for people, out of the way of the output."""
+    _Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, "dim"))

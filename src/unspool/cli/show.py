@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-
-from rich.console import Console
+from contextlib import nullcontext
 
 from ..agents import AGENTS
 from ..render.terminal import render_terminal
 from .options import add_places, add_view, choose, is_terminal
-from .output import print_json
+from .output import console, print_json
 
 EXAMPLES = """examples:
   unspool show latest
@@ -30,17 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the session."""
     for library, ref in choose(args):
-        session = next(library.load_all(ref, args.tip, args.branches, args.orphans))
         if args.json:
-            print_json(session)
+            print_json(next(library.load_all(ref, args.tip, args.branches, args.orphans)))
             continue
-        pieces = render_terminal(session, AGENTS[session.agent].describe, full=args.full)
-        console = Console(highlight=False)
-        if is_terminal() and not args.no_pager:
-            with console.pager(styles=True):
-                for piece in pieces:
-                    console.print(piece)
-        else:
+        # The numbers a reader sees are those of the whole record: `context --at` takes them.
+        session = next(library.load_all(ref, args.tip, "all", args.orphans))
+        pieces = render_terminal(session, AGENTS[session.agent].describe, args.branches, full=args.full)
+        out = console()
+        with out.pager(styles=True) if is_terminal() and not args.no_pager else nullcontext():
             for piece in pieces:
-                console.print(piece)
+                out.print(piece)
     return 0

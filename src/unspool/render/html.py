@@ -24,6 +24,7 @@ from pygments.util import ClassNotFound
 
 from .. import model as m
 from ..record import Session
+from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
 from .plain import harmless, local, one_line
 from .transcript import Describe, Transcript
@@ -33,9 +34,9 @@ _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
 _HIGHLIGHT_LIMIT = 200_000
 
 
-def render_html(session: Session, describe: Describe) -> Iterator[str]:
+def render_html(session: Session, describe: Describe, branches: Branches = "all") -> Iterator[str]:
     """The page, in pieces."""
-    return _template().generate(session=session, entries=Transcript(session, describe).entries())
+    return _template().generate(session=session, entries=Transcript(session, describe, branches).entries())
 
 
 @cache

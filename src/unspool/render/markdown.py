@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import msgspec
 
 from ..record import Session
+from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
 from .plain import fence, harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript
 
 
-def render_markdown(session: Session, describe: Describe) -> Iterator[str]:
+def render_markdown(session: Session, describe: Describe, branches: Branches = "all") -> Iterator[str]:
     """The lines of the document, each without its newline."""
     yield from _head(session)
-    for entry in Transcript(session, describe).entries():
+    for entry in Transcript(session, describe, branches).entries():
         yield from _entry(entry)
 
 
@@ -63,7 +64,7 @@ def _entry(entry: Entry) -> Iterator[str]:
         if entry.text:
             yield ""
             yield from _fenced(entry.text)
-    elif entry.kind in ("clear", "interruption", "fork"):
+    elif entry.kind in ("clear", "interruption", "fork", "resume"):
         yield from _band(entry.label)
     else:
         yield f"**{harmless(entry.label)}:** {one_line(entry.text, 400)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.rule import Rule
@@ -12,6 +12,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from ..record import Session
+from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
 from .plain import harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript
@@ -20,13 +21,16 @@ _COLOURS = {
     "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
     "unknown": "magenta",
 }  # fmt: skip
+_BANDS = {"clear": ("═", "blue"), "interruption": ("✕", "red"), "fork": ("⑂", "magenta"), "resume": ("↻", "blue")}
 _OUTPUT_LINES = 12
 
 
-def render_terminal(session: Session, describe: Describe, *, full: bool = False) -> Iterator[RenderableType]:
+def render_terminal(
+    session: Session, describe: Describe, branches: Branches = "all", *, full: bool = False
+) -> Iterator[RenderableType]:
     """What to print, piece by piece. `full` shows all of every output."""
     yield _head(session)
-    for entry in Transcript(session, describe).entries():
+    for entry in Transcript(session, describe, branches).entries():
         piece = _entry(entry, full)
         if piece is None:
             continue
@@ -66,10 +70,10 @@ def _entry(entry: Entry, full: bool) -> RenderableType | None:
         if entry.text:
             parts.append(Text(harmless(entry.text) if full else one_line(entry.text, 300), style="blue"))
         return Group(*parts)
-    style = {"clear": "blue", "interruption": "red", "fork": "magenta", "error": "red", "problem": "yellow"}[entry.kind]
-    if entry.kind in ("clear", "interruption", "fork"):
-        sign = {"clear": "═", "interruption": "✕", "fork": "⑂"}[entry.kind]
+    if entry.kind in _BANDS:
+        sign, style = _BANDS[entry.kind]
         return Rule(f"{sign} {harmless(entry.label)}", style=style, characters="╌")
+    style = "red" if entry.kind == "error" else "yellow"
     return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
 
 
@@ -105,8 +109,3 @@ def _cut(text: str) -> str:
     if len(lines) <= _OUTPUT_LINES:
         return "\n".join(lines)
     return "\n".join([*lines[:_OUTPUT_LINES], f"… {len(lines) - _OUTPUT_LINES} more lines"])
-
-
-def plain_console(width: int | None = None) -> Console:
-    """A console that writes no colour, whatever it writes to."""
-    return Console(width=width, no_color=True, highlight=False)

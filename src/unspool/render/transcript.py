@@ -7,22 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
 from .. import model as m
 from ..record import Session
+from ..views import Branches
 
 E = TypeVar("E")
 
 EntryKind = Literal[
-    "prompt", "answer", "thinking", "call", "note", "image", "compaction", "clear", "interruption", "fork", "error",
-    "problem",
+    "prompt", "answer", "thinking", "call", "note", "image", "compaction", "clear", "interruption", "fork", "resume",
+    "error", "problem",
 ]  # fmt: skip
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
 """What a tool call does, told by the agent whose tool it is."""
+
+
+class Placed(Protocol):
+    """An event that happened at a message."""
+
+    @property
+    def message_index(self) -> int | None:
+        """Where."""
+        ...
 
 
 class CallView(msgspec.Struct, kw_only=True):
@@ -57,10 +67,11 @@ class Entry(msgspec.Struct, kw_only=True):
 
 
 class Transcript:
-    """Walks through a session and yields what there is to show."""
+    """Walks through a session and yields what there is to show: all of it, or only the line that is alive."""
 
-    def __init__(self, session: Session, describe: Describe) -> None:
+    def __init__(self, session: Session, describe: Describe, branches: Branches = "all") -> None:
         self._session = session
+        self._hides_dead = branches == "active"
         self._describe = describe
         self._results = {
             block.call_id: block
@@ -78,6 +89,7 @@ class Transcript:
         self._summaries = {boundary.summary_message_index for boundary in self._boundaries.values()}
         self._clears = _by_place(session.context_clears, "after_message_index")
         self._interruptions = _by_place(session.interruptions, "message_index")
+        self._resumes = _by_place(session.resumes, "message_index")
         self._failures = _by_place([e for e in session.errors if e.tool_use_id is None], "message_index")
         self._forks: dict[int, list[m.Branch]] = {}
         for branch in session.branches:
@@ -87,9 +99,14 @@ class Transcript:
         """Everything, in the order of the log."""
         yield from self._fork_notes(-1)
         for message in self._session.messages:
+            if self._hides_dead and message.branch:
+                continue
             yield from self._message(message)
             yield from self._events(message)
             yield from self._fork_notes(message.index)
+        for agent in self._session.subagents:
+            if agent.message_index is None:
+                yield Entry(kind="note", index=None, label="sub-agent", text=subagent_label(agent))
         for problem in self._session.problems:
             where = f"line {problem.source.line}: " if problem.source is not None else ""
             yield Entry(kind="problem", index=None, label=problem.reason, text=where + problem.detail)
@@ -173,6 +190,7 @@ class Transcript:
                 for x in self._failures.get(index, ())
             ),
             *(Entry(kind="clear", index=index, label=clear_label(x)) for x in self._clears.get(index, ())),
+            *(Entry(kind="resume", index=index, label=resume_label(x)) for x in self._resumes.get(index, ())),
         ]
         for entry in found:
             entry.branch, entry.context, entry.timestamp = message.branch, message.context, message.timestamp
@@ -180,7 +198,22 @@ class Transcript:
 
     def _fork_notes(self, index: int) -> Iterator[Entry]:
         for branch in self._forks.get(index, ()):
-            yield Entry(kind="fork", index=branch.root_index, label=fork_label(branch))
+            label = ", ".join([fork_label(branch), *self._happened_in(branch)])
+            yield Entry(kind="fork", index=branch.root_index, label=label)
+
+    def _happened_in(self, branch: m.Branch) -> list[str]:
+        """What a reader misses who does not see a branch."""
+        session = self._session
+        kinds = (
+            (session.rejections, "refused"), (session.interruptions, "interrupted"), (session.errors, "failed"),
+            (session.compaction.boundaries, "compacted"),
+        )  # fmt: skip
+        counts = ((sum(self._is_in(branch, event) for event in events), word) for events, word in kinds)
+        return [f"{count} {word}" for count, word in counts if count]
+
+    def _is_in(self, branch: m.Branch, event: Placed) -> bool:
+        index = event.message_index
+        return index is not None and self._session.messages[index].branch == branch.id
 
 
 def compaction_label(boundary: m.Boundary) -> str:
@@ -216,6 +249,17 @@ def fork_label(branch: m.Branch) -> str:
     }[branch.reason]  # fmt: skip
     plural = "s" if branch.length != 1 else ""
     return f"{branch.length} message{plural} {why} here (branch {branch.id})"
+
+
+def resume_label(resume: m.Resume) -> str:
+    """Say that the agent was started anew, and what it no longer knew."""
+    lost = len(resume.lost_message_indices)
+    return f"Resumed ({resume.evidence})" + (f"; {lost} messages were lost from the context" if lost else "")
+
+
+def subagent_label(agent: m.Subagent) -> str:
+    """Say which sub-agent ran and what became of it."""
+    return " · ".join(part for part in (agent.agent_type, agent.description, agent.status, agent.session) if part)
 
 
 def sureness(confidence: float) -> str:

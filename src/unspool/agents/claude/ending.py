@@ -1,4 +1,4 @@
-"""What only the end of a Claude Code conversation tells: which line is alive, what never finished, what a resume lost."""
+"""What only the end of a Claude Code conversation tells: which line is alive, what never finished, what was lost."""
 
 from __future__ import annotations
 

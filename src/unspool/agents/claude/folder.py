@@ -15,7 +15,7 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import read_batches, read_end, read_start, read_whole
+from ...logs import read_batches, read_end, read_start, read_whole, size_of
 from ...moments import parse_moment
 from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
@@ -338,14 +338,6 @@ def read_tail(path: Path) -> Tail:
         title = line.custom_title or line.ai_title or title
         ended = line.timestamp or ended
     return Tail(title, ended)
-
-
-def size_of(path: Path) -> int:
-    """Length of a file; 0 when it is gone."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------

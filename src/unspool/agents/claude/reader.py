@@ -10,11 +10,11 @@ from pathlib import Path
 from ... import model as m
 from ...decode import Batch
 from ...draft import Draft
-from ...logs import read_batches, read_whole
+from ...logs import read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
 from .._facts import project_of, title_of, version_of
 from .ending import end
-from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of, size_of
+from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of
 from .lineage import (
     Clear,
     add_clears,

@@ -13,7 +13,7 @@ from ... import model as m
 from ...decode import Batch, Damage
 from ...documents import take_apart
 from ...draft import Draft
-from ...logs import read_batches, read_whole
+from ...logs import read_batches, read_whole, size_of
 from ...tree import NONE
 from .._base import MakeDraft, Peek, SessionRef, Steps
 from .._facts import project_of, title_of, version_of
@@ -90,7 +90,7 @@ class CodexHome:
             started_at=head.started_at,
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
             version=head.version,
-            size=sum(path.stat().st_size for path in (ref.path, *ref.more)),
+            size=sum(map(size_of, (ref.path, *ref.more))),
         )
 
     # --- reading ---

@@ -13,14 +13,15 @@ from ... import model as m
 from ...decode import Damage, decode_any
 from ...documents import take_apart
 from ...lines import Block
-from ...logs import read_start, read_whole
+from ...logs import read_end, read_start, read_whole
 from ...moments import parse_moment
 from .._facts import project_of
-from .wire import LINES, MESSAGES, Message
+from .wire import LINES, MESSAGES, TAIL_LINES, Message
 
 _CLEAR = re.compile(r"\s*/(?:clear|new)\b")
 _NOT_TYPED = ("<session_context>", "<state_snapshot>", "<hook_context>", "System: ", "I ran the following shell")
 _HEAD_SIZE = 1 << 16
+_TAIL_SIZE = 1 << 14
 
 
 class Head(NamedTuple):
@@ -36,6 +37,8 @@ class Head(NamedTuple):
     parent: str | None
     """Of a sub-agent: the session whose folder it lies in."""
     title: str | None = None
+    updated_at: datetime | None = None
+    """Of a single document; an append log says it in its last lines."""
 
 
 class Typed(NamedTuple):
@@ -48,12 +51,8 @@ class Typed(NamedTuple):
 
 def _typed_of(entry: dict[str, object]) -> Typed:
     """An entry of `logs.json`."""
-    text, session = entry.get("message"), entry.get("sessionId")
-    return Typed(
-        parse_moment(entry.get("timestamp")),
-        text if isinstance(text, str) else "",
-        session if isinstance(session, str) else None,
-    )
+    at = parse_moment(entry.get("timestamp"))
+    return Typed(at, _text(entry.get("message")) or "", _text(entry.get("sessionId")))
 
 
 class SessionFiles(NamedTuple):
@@ -227,6 +226,14 @@ def read_head(path: Path) -> Head | None:
     return _log_head(path, block)
 
 
+def read_last_time(path: Path) -> datetime | None:
+    """When an append log was last written to, by its last lines."""
+    block = read_end(path, _TAIL_SIZE)
+    records = TAIL_LINES.batch(block).records if block is not None else []
+    times = [line.timestamp or (line.set.last_updated if line.set is not None else None) for line in records]
+    return max((time for time in times if time is not None), default=None)
+
+
 def _log_head(path: Path, block: Block) -> Head | None:
     head: Head | None = None
     title = None
@@ -254,9 +261,16 @@ def _document_head(path: Path) -> Head | None:
     given = document.head
     kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
     return Head(
-        path, session, parse_moment(given.get("startTime")), given.get("projectHash"), kind, _first_words(messages),
-        _parent(path), given.get("summary"),
-    )  # fmt: skip
+        path=path,
+        session=session,
+        started_at=parse_moment(given.get("startTime")),
+        project_hash=_text(given.get("projectHash")),
+        kind=kind,
+        prompt=_first_words(messages),
+        parent=_parent(path),
+        title=_text(given.get("summary")),
+        updated_at=parse_moment(given.get("lastUpdated")),
+    )
 
 
 def _first_words(messages: list[Message]) -> str | None:
@@ -284,6 +298,10 @@ def _project_name(path: Path) -> str:
         if parent.name == "chats":
             return parent.parent.name
     return ""
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _start(head: Head) -> float:

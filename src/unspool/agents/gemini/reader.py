@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 from ... import model as m
 from ...decode import Damage
 from ...documents import take_apart
 from ...draft import Draft
-from ...logs import read_batches, read_whole
+from ...logs import read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps
 from .._facts import title_of
-from .folder import Folder, Head, SessionFiles, read_head
+from .folder import Folder, Head, SessionFiles, read_head, read_last_time
 from .thread import Thread
 from .wire import LINES, MESSAGES, Line
 
@@ -59,13 +58,13 @@ class GeminiHome:
         heads = self._heads(ref)
         title = next((head.title for head in reversed(heads) if head.title), None)
         prompt = next((head.prompt for head in heads if head.prompt), None)
-        times = [head.path.stat().st_mtime for head in heads]
+        times = [head.updated_at or read_last_time(head.path) for head in heads]
         return Peek(
             title=title or title_of(prompt),
             project=self._folder.project_of(heads[0]) if heads else None,
             started_at=heads[0].started_at if heads else None,
-            ended_at=datetime.fromtimestamp(max(times)).astimezone() if times else None,
-            size=sum(head.path.stat().st_size for head in heads),
+            ended_at=max((time for time in times if time is not None), default=None),
+            size=sum(size_of(head.path) for head in heads),
         )
 
     def _heads(self, ref: SessionRef) -> list[Head]:

@@ -111,10 +111,24 @@ class Line(Message, rename="camel", gc=False):
     summary: str | None = None
 
 
+class Stamp(msgspec.Struct, rename="camel", gc=False):
+    """The change that follows every message, and says when."""
+
+    last_updated: Moment | None = None
+
+
+class TailLine(msgspec.Struct, gc=False):
+    """A line of which only the time matters."""
+
+    timestamp: Moment | None = None
+    set: Stamp | None = msgspec.field(default=None, name="$set")
+
+
 def _is_record(value: dict[str, Any]) -> bool:
     """Tell a line from the smaller objects inside one."""
     return "$set" in value or "$rewindTo" in value or "sessionId" in value or ("id" in value and "type" in value)
 
 
 LINES = RecordDecoder(Line, _is_record)
+TAIL_LINES = RecordDecoder(TailLine, _is_record)
 MESSAGES = RecordDecoder(Message, _is_record)

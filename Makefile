@@ -1,0 +1,41 @@
+# make run    the sessions on this computer (or the samples, where there are none)
+# make test   all tests
+# make check  style, types and tests, as before a commit
+# make bench  speed and memory, as ratios
+# make regen  golden files, the published schema, the outputs in the README
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: run test check bench regen clean
+
+run: .venv/.run
+	@$(BIN)/unspool ls --or-samples
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -n auto
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n auto
+
+bench: .venv/.dev
+	$(BIN)/python bench/read.py
+
+regen: .venv/.dev
+	$(BIN)/python -m tests.regen
+
+.venv/.run: requirements/run.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+.venv/.dev: requirements/dev.txt .venv/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+clean:
+	rm -rf .venv build dist

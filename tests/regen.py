@@ -1,0 +1,54 @@
+"""Writes anew what is generated: golden outlines, the published schema, the outputs in the README. `make regen`."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from unspool.schema import json_schema
+
+from .outline import outline
+from .readme import with_real_outputs
+from .recordings import Recording, recordings
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = Path(__file__).parent / "golden"
+SCHEMA = ROOT / "docs" / "schema" / "unspool-1.schema.json"
+README = ROOT / "README.md"
+
+
+def golden(found: list[Recording]) -> str:
+    """The outlines of some recordings."""
+    lines = []
+    for recording in found:
+        lines.append(f"# {recording.scenario}")
+        for session in recording.sessions():
+            lines += outline(session)
+    return "\n".join(lines) + "\n"
+
+
+def golden_path(agent: str, version: str) -> Path:
+    """Where the outlines of a version are kept."""
+    return GOLDEN / agent / f"{version}.txt"
+
+
+def schema_text() -> bytes:
+    """The schema as it is published."""
+    return msgspec.json.format(msgspec.json.encode(json_schema(), order="deterministic"), indent=2) + b"\n"
+
+
+def main() -> None:
+    """Write everything."""
+    for (agent, version), found in groupby(recordings(), key=lambda recording: recording[:2]):
+        path = golden_path(agent, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(golden(list(found)), encoding="utf-8")
+    SCHEMA.parent.mkdir(parents=True, exist_ok=True)
+    SCHEMA.write_bytes(schema_text())
+    README.write_text(with_real_outputs(README.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

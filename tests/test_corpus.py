@@ -1,0 +1,98 @@
+"""Every recording of a real agent: the truth holds, nothing is lost, and nothing changed unnoticed."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+
+import jsonschema
+import msgspec
+import pytest
+
+from unspool.library import Library
+from unspool.record import Session
+from unspool.schema import json_schema
+from unspool.stream import StreamLine, collect
+
+from .conformance import wrong_contexts, wrong_counts
+from .recordings import Recording, log_files, recordings
+from .regen import golden, golden_path
+
+ALL = recordings()
+STREAM_LINE = msgspec.json.Decoder(StreamLine)
+VERSIONS = {key: list(found) for key, found in groupby(ALL, key=lambda recording: recording[:2])}
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def test_there_are_recordings_of_every_agent() -> None:
+    """An empty corpus would let every other test here pass."""
+    assert {recording.agent for recording in ALL} == {"claude", "codex", "gemini"}
+    assert len(ALL) > 900
+    assert sum(len(recording.contexts) for recording in ALL) > 3_000
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_what_happened_is_told(recording: Recording) -> None:
+    """The events are those of the truth, as far as the files can tell; each once."""
+    assert wrong_counts(recording.truth, recording.sessions()) == []
+
+
+@pytest.mark.parametrize("recording", [r for r in ALL if r.contexts], ids=lambda recording: recording.name)
+def test_what_the_model_was_sent_is_told(recording: Recording) -> None:
+    """The context before each reply is what the agent really sent."""
+    assert wrong_contexts(recording.contexts, recording.sessions()) == []
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_records_are_valid(recording: Recording, validator: jsonschema.Draft202012Validator) -> None:
+    """Whole and in pieces a session is what the published schema says, and says the same."""
+    library = Library(recording.home)
+    for ref in library.refs():
+        whole = [msgspec.json.encode(session) for session in library.load_all(ref)]
+        lines = [msgspec.json.encode(line) for line in library.stream(ref)]
+        for text in whole + lines:
+            validator.validate(json.loads(text))
+        collected = collect(map(STREAM_LINE.decode, lines))
+        assert [msgspec.json.encode(session) for session in collected] == whole
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_records_survive_a_round_trip(recording: Recording) -> None:
+    """Decoding an exported record gives the same record."""
+    decoder = msgspec.json.Decoder(Session)
+    for session in recording.sessions():
+        text = msgspec.json.encode(session)
+        assert msgspec.json.encode(decoder.decode(text)) == text
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_every_line_is_accounted_for(recording: Recording) -> None:
+    """Each line of a log is a record of some kind or a damaged line; and each log is part of some session."""
+    read = set()
+    for session in recording.sessions():
+        salvaged = sum(problem.reason == "salvaged" for problem in session.problems)
+        for file in session.info.files:
+            read.add(file.path)
+            if file.role == "log" and not file.path.endswith(".json"):
+                # A damaged line of which something was salvaged gives one record or more.
+                assert sum(file.records.values()) - (file.lines - file.damaged) == salvaged, file.path
+    assert {str(path) for path in log_files(recording)} <= read
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_the_agents_files_are_understood(recording: Recording) -> None:
+    """Nothing the agents write is unknown to us. Damage is what a crash or a careless rewrite left."""
+    problems = {problem.reason for session in recording.sessions() for problem in session.problems}
+    assert problems <= {"torn", "salvaged", "leftover", "missing-parent", "duplicate-id"}
+
+
+@pytest.mark.parametrize(("agent", "version"), VERSIONS)
+def test_golden_outlines(agent: str, version: str) -> None:
+    """What we say of a recording changes only on purpose: `make regen` writes the outlines anew."""
+    assert golden_path(agent, version).read_text(encoding="utf-8") == golden(VERSIONS[agent, version])

@@ -19,7 +19,8 @@ def outline(session: Session) -> Iterator[str]:
     parent = f" of {info.origin.session}" if info.origin.session else ""
     yield f"session {info.id} {info.kind} {info.status}, {info.origin.kind}{parent}, tip {info.tip} by {info.tip_rule}"
     usage = info.usage
-    yield f"  {info.title!r} {','.join(info.models)} {usage.input}/{usage.output}/{usage.cache_read}/{usage.cache_write}"
+    tokens = f"{usage.input}/{usage.output}/{usage.cache_read}/{usage.cache_write}"
+    yield f"  {info.title!r} {','.join(info.models)} {tokens}"
     for message in session.messages:
         yield f"  {_message(message)}"
     events = (

@@ -26,11 +26,14 @@ _ESCAPE = re.compile(
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # one half of a pair
     rb"|\\."  # any other escape, so that an escaped backslash is never taken for the start of one
 )
+_NOTHING = b"\0 \t\r\n"
 _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
 """How many times the length of a damaged line may be scanned for records, so that no line takes for ever."""
 
 _generic = msgspec.json.Decoder()
+_BROKEN = object()
+_TOO_DEEP = object()
 
 
 class Place(NamedTuple):
@@ -61,6 +64,11 @@ class Batch(NamedTuple, Generic[T]):
     damages: list[Damage]
     lines: int
     """Lines that are not blank."""
+
+    def bytes_at(self, offset: int, length: int) -> bytes:
+        """A line, or a piece of one, as it stands in the file."""
+        start = offset - self.block.offset
+        return self.block.data[start : start + length]
 
     def rows(self) -> Iterator[tuple[T, int, int, int]]:
         """Each record with its line number, offset and length."""
@@ -117,40 +125,39 @@ class RecordDecoder(Generic[T]):
         """Whatever can be made of one line: records, and what is wrong with it."""
         try:
             yield self._decoder.decode(line), place
-        except RecursionError:
-            yield Damage("too-deep", "nested deeper than any agent writes", place, lost=True)
-        except msgspec.ValidationError as error:
-            yield from self._unexpected(line, place, str(error), torn)
-        except _DAMAGE as error:
-            yield from self._damaged(line, place, str(error), torn)
-
-    def _unexpected(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
-        """Valid JSON of another shape: keep what fits. It may yet turn out to be damaged further on."""
-        try:
-            value = _generic.decode(line)
         except (*_DAMAGE, RecursionError) as error:
-            yield from self._damaged(line, place, str(error), torn)
-            return
-        if not isinstance(value, dict):
-            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", place, lost=True)
-            return
-        dropped: list[str] = []
-        record = cast(T, _fit(value, self._type, dropped, ""))
-        yield Damage("unknown-shape", f"{', '.join(dropped) or '?'}: {why}", place, lost=False)
-        yield record, place
+            yield from self._unusual(line, place, str(error), torn)
 
-    def _damaged(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
-        mended = _mend(line)
-        if mended is not None:
-            try:
-                record = self._decoder.decode(mended[0])
-            except (*_DAMAGE, RecursionError):
-                pass
-            else:
-                yield Damage(mended[1], why, place, lost=False)
-                yield record, place
-                return
-        pieces = list(self._salvage(line))
+    def _unusual(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        if not line.strip(_NOTHING):
+            yield Damage("nul-bytes", "a line of nothing", place, lost=True)
+            return
+        mended, reason = _mend(line)
+        value = _value(mended)
+        if value is _BROKEN:
+            yield from self._salvage(line, place, why, torn)
+        elif value is _TOO_DEEP:
+            yield Damage("too-deep", "nested deeper than any agent writes", place, lost=True)
+        elif not isinstance(value, dict):
+            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", place, lost=True)
+        else:
+            if reason is not None:
+                yield Damage(reason, why, place, lost=False)
+            record, dropped = self._fitted(mended, value)
+            if dropped:
+                yield Damage("unknown-shape", f"{', '.join(dropped)}: {why}", place, lost=False)
+            yield record, place
+
+    def _fitted(self, line: bytes, value: dict[str, Any]) -> tuple[T, list[str]]:
+        """An object as a record, and the names of the fields that had to be left out for that."""
+        dropped: list[str] = []
+        try:
+            return self._decoder.decode(line), dropped
+        except (*_DAMAGE, RecursionError):
+            return cast(T, _fit(value, self._type, dropped, "")), dropped or ["?"]
+
+    def _salvage(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        pieces = list(self._intact_records(line))
         if not pieces:
             is_cut = torn or not line.rstrip().endswith(b"}")
             yield Damage("torn" if is_cut else "not-json", why, place, lost=True)
@@ -160,8 +167,8 @@ class RecordDecoder(Generic[T]):
         for start, end, record in pieces:
             yield record, Place(place.line, place.offset + start, end - start)
 
-    def _salvage(self, line: bytes) -> Iterator[tuple[int, int, T]]:
-        """Find the intact records in a line that is none."""
+    def _intact_records(self, line: bytes) -> Iterator[tuple[int, int, T]]:
+        """Find the records in a line that is none."""
         # Latin-1 keeps one character a byte; the structure of JSON is ASCII, so the extents come out right.
         text = line.decode("latin-1")
         scan = json.JSONDecoder(strict=True).raw_decode
@@ -177,28 +184,45 @@ class RecordDecoder(Generic[T]):
                 continue
             position = end
             if isinstance(value, dict) and self._is_record(value):
-                for item in self.line(line[start:end], Place(0, 0, 0)):
-                    if not isinstance(item, Damage):
-                        yield start, end, item[0]
+                piece, _ = _mend(line[start:end])
+                value = _value(piece)
+                if isinstance(value, dict):
+                    yield start, end, self._fitted(piece, value)[0]
 
 
-def _mend(line: bytes) -> tuple[bytes, str] | None:
-    """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record."""
-    stripped = line.strip(b"\0 \t\r\n")
-    if len(stripped) < len(line.strip(b" \t\r\n")):
-        return stripped, "nul-bytes"
-    mended = line
+def _mend(line: bytes) -> tuple[bytes, str | None]:
+    """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record.
+
+    Gives back the line, and what was wrong with it.
+    """
     reason = None
+    mended = line.strip(_NOTHING)
+    if len(mended) < len(line.strip()):
+        reason = "nul-bytes"
     # Node slices strings between surrogates and then writes the half as an escape.
-    if b"\\ud" in line or b"\\uD" in line:
-        mended = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
-        reason = "unpaired-surrogate" if mended != line else None
+    if b"\\ud" in mended or b"\\uD" in mended:
+        paired = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
+        if paired != mended:
+            mended, reason = paired, "unpaired-surrogate"
     try:
         mended.decode()
     except UnicodeDecodeError:
-        mended = mended.decode("utf-8", "replace").encode()
-        reason = "invalid-utf8"
-    return (mended, reason) if reason else None
+        mended, reason = mended.decode("utf-8", "replace").encode(), "invalid-utf8"
+    return mended, reason
+
+
+def _value(line: bytes) -> object:
+    """The plain value of a line. Python's own reader also takes numbers that are none, such as NaN."""
+    try:
+        return _generic.decode(line)
+    except (*_DAMAGE, RecursionError):
+        pass
+    try:
+        return json.loads(line)
+    except RecursionError:
+        return _TOO_DEEP
+    except ValueError:
+        return _BROKEN
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
@@ -215,6 +239,17 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
     return msgspec.Raw(data)
+
+
+def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
+    """A piece of a line as JSON, by the names and places that lead to it."""
+    value = _value(_mend(line)[0])
+    try:
+        for step in path:
+            value = value[step]  # type: ignore[index]
+        return msgspec.Raw(msgspec.json.encode(value))
+    except (LookupError, TypeError, RecursionError):
+        return msgspec.Raw(b"null")
 
 
 def decode_any(data: bytes | str | msgspec.Raw) -> object:
@@ -242,7 +277,8 @@ def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) 
             nested = _struct_in(field.type)
             where = path + field.encode_name
             if nested and isinstance(inner, dict):
-                fields[field.name] = _fit(inner, nested, dropped, where + ".")
+                fitted = _fit(inner, nested, dropped, where + ".")
+                fields[field.name] = [fitted] if _takes_list(field.type) else fitted
             elif (moment := parse_moment(inner)) and "datetime" in str(field.type):
                 fields[field.name] = moment
             elif nested and isinstance(inner, list) and _takes_list(field.type):

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from . import model as m
-from .decode import Damage
+from .decode import Damage, raw_in
 from .tree import (
     COMMAND,
     CONTINUED,
@@ -133,6 +133,8 @@ class Draft:
         self.tip_rule = "last message"
         self.branch_reasons: dict[int, m.BranchReason] = {}
         # while reading
+        self.bytes_at: Callable[[int, int], bytes] = _no_bytes
+        """Gives the bytes of the block that is being read."""
         self.open_calls: dict[str, Call] = {}
         self._open_in: dict[int, int] = {}
         self._calls: Recent[str, Call] = Recent()
@@ -357,6 +359,15 @@ class Draft:
         """The parent of a message is not known (yet)."""
         self._waiting.append((index, parent_id, source))
 
+    def raw_at(self, source: m.Source, *path: str | int) -> msgspec.Raw:
+        """A piece of a line once more: what we can name but not read is kept as it is."""
+        return raw_in(self.bytes_at(source.offset, source.length), *path)
+
+    def unknown_record(self, detail: str, source: m.Source) -> None:
+        """Tell of a record that is whole but of no known kind."""
+        record = self.raw_at(source)
+        self.problems.append(m.Problem(reason="unknown-record", detail=detail, source=source, record=record))
+
     def damage(self, file: int, damage: Damage) -> None:
         """Tell of a line that is not simply a record."""
         source = m.Source(file, *damage.place)
@@ -429,6 +440,10 @@ class Draft:
             message.usage = self.usages[index]
         for call_id, outcome in self.outcomes.get(index, {}).items():
             _apply_outcome(message, call_id, outcome)
+
+
+def _no_bytes(offset: int, length: int) -> bytes:
+    raise LookupError(f"bytes {offset} to {offset + length} are not at hand")
 
 
 def _seconds(timestamp: datetime | None) -> float:

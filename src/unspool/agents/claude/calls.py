@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
+
+import msgspec
 
 from ... import model as m
 from ...draft import Call, Draft
-from .content import blocks_of, flat_text
+from .content import RawAt, blocks_of, flat_text
 from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
 from .tools import SUBAGENT_TOOLS, action_of
 from .wire import Block, Line, ToolUseResult
@@ -69,13 +72,15 @@ class Calls:
                 prompt, kind, about = (_text(given.get(key)) for key in ("prompt", "subagent_type", "description"))
                 self.spawns[block.id] = Spawn(index, block.id, prompt, kind, about, timestamp)
 
-    def read(self, line: Line, content: list[Block]) -> tuple[list[m.Block], list[tuple[m.ToolResult, Verdict]]]:
+    def read(
+        self, line: Line, content: list[Block], raw_at: RawAt
+    ) -> tuple[list[m.Block], list[tuple[m.ToolResult, Verdict]]]:
         """The blocks of a line with results, and how each call ended."""
         blocks: list[m.Block] = []
         results: list[tuple[m.ToolResult, Verdict]] = []
-        for block in content:
+        for place, block in enumerate(content):
             if block.tool_use_id is None:
-                blocks += blocks_of([block])
+                blocks += blocks_of([block], partial(_shifted, raw_at, place))
                 continue
             text, parts = flat_text(block.content)
             verdict = judge(text, block.is_error is True, line)
@@ -200,6 +205,10 @@ class Calls:
                 timestamp=entry.timestamp,
             )
         )
+
+
+def _shifted(raw_at: RawAt, first: int, place: int) -> msgspec.Raw:
+    return raw_at(first + place)
 
 
 def _during(text: str, stopped: list[Result]) -> m.During:

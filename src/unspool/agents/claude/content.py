@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 
@@ -34,14 +35,24 @@ def usage_of(usage: Usage | None) -> m.Usage | None:
     return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
 
 
-def blocks_of(content: str | list[Block] | None) -> list[m.Block]:
-    """Content as blocks."""
-    if isinstance(content, list):
-        return [_block(block) for block in content]
-    return [] if content is None else [m.Text(content)]
+RawAt = Callable[[int], msgspec.Raw]
+"""Gives one of the blocks of a line once more, as it stands there."""
 
 
-def _block(block: Block) -> m.Block:
+def blocks_of(content: str | list[Block] | None, raw_at: RawAt) -> list[m.Block]:
+    """Content as blocks; those we cannot read are kept as they are."""
+    if not isinstance(content, list):
+        return [] if content is None else [m.Text(content)]
+    blocks = [_block(block) for block in content]
+    if None not in blocks:
+        return cast(list[m.Block], blocks)
+    return [
+        block if block is not None else m.Unknown(content[place].type, raw_at(place))
+        for place, block in enumerate(blocks)
+    ]
+
+
+def _block(block: Block) -> m.Block | None:
     kind = block.type
     if kind == "text":
         return m.Text(block.text or "")
@@ -53,7 +64,7 @@ def _block(block: Block) -> m.Block:
         return m.Thinking("", encrypted=True)
     if kind == "image":
         return _image(decode_any(block.source))
-    return m.Unknown(kind, msgspec.Raw(msgspec.json.encode(block)))
+    return None
 
 
 def _image(source: object) -> m.Image:

@@ -212,6 +212,8 @@ class _Reading:
     def take(self, batch: Batch[Line], place: int) -> None:
         """Every line becomes a message, a link, a note, or a problem."""
         feed, copied = self._main.feed, self._copied
+        for thread in self.threads:
+            thread.draft.bytes_at = batch.bytes_at
         is_main = self._ref.kind == "main"
         for line, number, offset, length in batch.rows():
             kind = line.type
@@ -239,7 +241,7 @@ class _Reading:
             self._main.feed(line, source)
         else:
             detail = f"a record of type {kind!r}" if kind else "a record without a type"
-            self._main.draft.problems.append(m.Problem(reason="unknown-record", detail=detail, source=source))
+            self._main.draft.unknown_record(detail, source)
 
     def _side(self, line: Line) -> Thread:
         """The sub-agent a sidechain line of an old file belongs to."""
@@ -251,6 +253,7 @@ class _Reading:
             draft.parent = self._ref.id
             draft.origin = m.Origin(kind="subagent", session=self._ref.id)
             draft.files = self._main.draft.files
+            draft.bytes_at = self._main.draft.bytes_at
             thread = Thread(draft)
             self.threads.append(thread)
         if line.uuid is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 from msgspec import UNSET
 
 from ... import model as m
@@ -12,7 +11,7 @@ from ...decode import decode_any
 from ...draft import Draft
 from ...tree import NONE, UNANSWERED
 from .calls import Calls
-from .content import blocks_of, command_of, flat_text, rendered_text, text_of, usage_of
+from .content import RawAt, blocks_of, command_of, flat_text, rendered_text, text_of, usage_of
 from .outcomes import MARKER, TOOL_MARKER
 from .tools import SUBAGENT_TOOLS
 from .wire import ApiMessage, AttachmentBody, Block, Line
@@ -171,6 +170,9 @@ class Thread:
         seconds = line.timestamp.timestamp() if line.timestamp is not None else 0.0
         return self.draft.parents[twin] == parent and self.draft.times[twin] == seconds
 
+    def _raw_at(self, source: m.Source) -> RawAt:
+        return lambda place: self.draft.raw_at(source, "message", "content", place)
+
     # --- the model ---
 
     def _assistant(self, line: Line, source: m.Source, inherited: bool) -> None:
@@ -179,7 +181,7 @@ class Thread:
             return self._nothing(line, source, inherited)
         if self._taken_up:
             self._add_taken_up(line)
-        blocks = blocks_of(message.content)
+        blocks = blocks_of(message.content, self._raw_at(source))
         # 2.1.200 also writes what an interrupted answer had come to as "synthetic".
         made_up = message.model == "<synthetic>" and text_of(blocks) in _PLACEHOLDERS
         stands_in = line.is_api_error_message or made_up
@@ -281,7 +283,7 @@ class Thread:
             for block in content or ():
                 if block.tool_use_id is not None:
                     return self._tool_results(line, source, content or [], inherited)
-            blocks = blocks_of(content)
+            blocks = blocks_of(content, self._raw_at(source))
             text = text_of(blocks)
             if text in (MARKER, TOOL_MARKER):
                 return self._marker(line, source, text, inherited)
@@ -334,11 +336,11 @@ class Thread:
         return "model"
 
     def _nothing(self, line: Line, source: m.Source, inherited: bool) -> None:
-        block = m.Unknown(line.type, msgspec.Raw(b"null"))
+        block = m.Unknown(line.type, self.draft.raw_at(source))
         self._add(line, source, "system", "harness", [block], inherited=inherited)
 
     def _tool_results(self, line: Line, source: m.Source, content: list[Block], inherited: bool) -> None:
-        blocks, results = self.calls.read(line, content)
+        blocks, results = self.calls.read(line, content, self._raw_at(source))
         call = self.draft.find_call(results[0][0].call_id)
         author: m.Author = "subagent" if call is not None and call.name in SUBAGENT_TOOLS else "harness"
         index = self._add(line, source, "user", author, blocks, inherited=inherited)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ... import model as m
 from ...decode import clean_raw, decode_any
 from .wire import Content, Payload
-
-NOTHING = msgspec.Raw(b"null")
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
 
@@ -42,16 +42,16 @@ def query_of(action: msgspec.Raw) -> str | None:
     return query if isinstance(query, str) else None
 
 
-def blocks_of(content: list[Content] | None) -> list[m.Block]:
-    """Content as blocks."""
+def blocks_of(content: list[Content] | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
+    """Content as blocks; `raw_at` gives a part we cannot read once more, as it stands in the line."""
     blocks: list[m.Block] = []
-    for part in content or ():
+    for place, part in enumerate(content or ()):
         if part.text is not None:
             blocks.append(m.Text(part.text))
         elif part.image_url is not None:
             blocks.append(_image(part.image_url))
         else:
-            blocks.append(m.Unknown(part.type, NOTHING))
+            blocks.append(m.Unknown(part.type, raw_at(place)))
     return blocks
 
 

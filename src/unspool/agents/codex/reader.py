@@ -232,6 +232,7 @@ class _Reading:
         kinds: Counter[str] = Counter()
         bodies: Counter[str] = Counter()
         for batch in read_batches(path, LINES, log):
+            draft.bytes_at = batch.bytes_at
             for damage in batch.damages:
                 draft.damage(place, damage)
             kinds.update(map(_kind_of, batch.records))
@@ -279,7 +280,9 @@ class _Reading:
 
     def _read_bare(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
         draft = self._thread.draft
+        self._thread.is_bare = True
         for batch in read_batches(path, BARE_LINES, log):
+            draft.bytes_at = batch.bytes_at
             for damage in batch.damages:
                 draft.damage(place, damage)
             for line, number, offset, length in batch.rows():
@@ -296,7 +299,8 @@ class _Reading:
             return
         document = take_apart(data, "items")
         log.size, log.lines = len(data), data.count(b"\n") + 1
-        self._thread.is_typescript = True
+        self._thread.is_typescript = self._thread.is_bare = True
+        draft.bytes_at = lambda offset, length: data[offset : offset + length]
         for damage in document.damages:
             draft.damage(place, damage)
         for element in document.elements:

@@ -12,7 +12,7 @@ from ...decode import decode_any
 from ...draft import Call, Draft, Recent
 from ...tree import NONE, PROMPT
 from .calls import Abort, Calls, Result, during
-from .content import NOTHING, blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of
+from .content import blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of
 from .outcomes import Verdict, judge
 from .tokens import TokenMeter
 from .tools import SPAWN_TOOLS
@@ -59,6 +59,8 @@ class Thread:
         self.finished_agents: set[str] = set()
         self.reviews: list[tuple[int, datetime | None]] = []
         self.is_typescript = False
+        self.is_bare = False
+        """Its lines, or the elements of its document, have no envelope."""
         self.tip = NONE
         self.went_back: tuple[int, str] | None = None
         self._calls = Calls(draft)
@@ -102,8 +104,7 @@ class Thread:
             self._end_reply()
             self._count(self._tokens.read_record(payload))
         elif kind not in SILENT_KINDS:
-            problem = m.Problem(reason="unknown-record", detail=f"a record of type {kind!r}", source=source)
-            self.draft.problems.append(problem)
+            self.draft.unknown_record(f"a record of type {kind!r}", source)
 
     def feed_bare(self, line: BareLine, source: m.Source) -> str:
         """Take a line without an envelope, as 0.29 and before wrote them."""
@@ -193,7 +194,8 @@ class Thread:
             if kind == "additional_tools":
                 self._add(line, source, "system", "harness", [m.Attachment(kind)], inherited, payload.id)
         else:
-            self._add(line, source, "system", "harness", [m.Unknown(kind, NOTHING)], inherited, payload.id)
+            unknown = m.Unknown(kind, self.draft.raw_at(source))
+            self._add(line, source, "system", "harness", [unknown], inherited, payload.id)
 
     def _message(self, line: Line, payload: Payload, source: m.Source, inherited: bool) -> None:
         content = payload.content or ()
@@ -201,7 +203,7 @@ class Thread:
         if len(content) == 1 and (only := content[0].text) is not None:
             text, blocks = only, [m.Text(only)]
         else:
-            text, blocks = joined_text(payload.content), blocks_of(payload.content)
+            text, blocks = joined_text(payload.content), self._blocks(payload, source)
         if payload.role == "assistant":
             author: m.Author = "model"
             if line.metadata is not None and line.metadata.compaction_output:
@@ -231,6 +233,10 @@ class Thread:
             self._prompted(index, text)
         elif author == "subagent":
             self._notified(text)
+
+    def _blocks(self, payload: Payload, source: m.Source) -> list[m.Block]:
+        where = () if self.is_bare else ("payload",)
+        return blocks_of(payload.content, lambda place: self.draft.raw_at(source, *where, "content", place))
 
     def _author(self, payload: Payload, text: str, inherited: bool) -> m.Author:
         """Who wrote a user message: 0.166 notes it, before that the injected ones are known by how they begin."""

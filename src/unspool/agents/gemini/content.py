@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ... import model as m
@@ -37,13 +39,22 @@ def responses_of(message: Message) -> list[FunctionResponse]:
     return [part.function_response for part in parts_of(message.content) if part.function_response is not None]
 
 
-def images_of(message: Message) -> list[m.Block]:
-    """Pictures and other files that stand in a message."""
-    return [
-        m.Image(part.inline_data.mime_type, part.inline_data.data)
-        for part in parts_of(message.content)
-        if part.inline_data is not None
-    ]
+def is_plain(content: str | list[Part] | Part | None) -> bool:
+    """Whether content is one piece of text, as nearly always."""
+    return not isinstance(content, list) or (len(content) == 1 and content[0].text is not None)
+
+
+def other_blocks(message: Message, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
+    """What stands in a message besides words and calls: pictures, files, and parts we cannot read."""
+    found: list[m.Block] = []
+    for place, part in enumerate(parts_of(message.content)):
+        if part.inline_data is not None:
+            found.append(m.Image(part.inline_data.mime_type, part.inline_data.data))
+        elif part.file_data is not None:
+            found.append(m.Image(part.file_data.mime_type, None, part.file_data.file_uri))
+        elif part.text is None and part.function_call is None and part.function_response is None:
+            found.append(m.Unknown("part", raw_at(place)))
+    return found
 
 
 def spoken_blocks(message: Message, text: str) -> list[m.Block]:

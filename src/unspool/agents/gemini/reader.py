@@ -160,6 +160,7 @@ class _Reading:
         if data is None:
             draft.problems.append(m.Problem(reason="unreadable", detail=str(path)))
             return
+        draft.bytes_at = lambda offset, length: data[offset : offset + length]
         document = take_apart(data, "messages")
         log.size, log.lines = len(data), data.count(b"\n") + 1
         summary = document.head.get("summary")
@@ -179,6 +180,7 @@ class _Reading:
     def _log(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
         draft = self._thread.draft
         for batch in read_batches(path, LINES, log):
+            draft.bytes_at = batch.bytes_at
             for damage in batch.damages:
                 draft.damage(place, damage)
             stamps = 0
@@ -213,6 +215,5 @@ class _Reading:
             thread.header(again=self._headers > 0)
             self._headers += 1
             return "header"
-        problem = m.Problem(reason="unknown-record", detail="neither a message nor a change", source=source)
-        thread.draft.problems.append(problem)
+        thread.draft.unknown_record("neither a message nor a change", source)
         return "?"

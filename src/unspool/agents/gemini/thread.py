@@ -16,7 +16,17 @@ from ... import model as m
 from ...draft import Draft
 from ...tree import NONE
 from .calls import BY_RESULT, Calls, Ended, input_of
-from .content import images_of, parts_of, response_text, responses_of, result_text, spoken_blocks, text_of, usage_of
+from .content import (
+    is_plain,
+    other_blocks,
+    parts_of,
+    response_text,
+    responses_of,
+    result_text,
+    spoken_blocks,
+    text_of,
+    usage_of,
+)
 from .outcomes import judge
 from .wire import FunctionResponse, Message
 
@@ -54,6 +64,7 @@ class Thread:
         self._live: list[int] = []
         self._index: dict[str, list[int]] = {}
         self._held: list[_Held] = []
+        self._others: dict[str, list[m.Block]] = {}
         self._record = 0
         self._texts: dict[int, list[int]] = {}
         self._results: dict[str, tuple[int, list[m.Block]]] = {}
@@ -75,6 +86,8 @@ class Thread:
     def message(self, message: Message, source: m.Source) -> None:
         """A message, new or said again."""
         self._record += 1
+        if not is_plain(message.content):
+            self._note_others(message, source)
         known = self._index.get(message.id)
         if known is None and self._held and any(held.message.id == message.id for held in self._held):
             self._release()
@@ -89,6 +102,12 @@ class Thread:
             if self._held:
                 self._release()
             self._new(message, source)
+
+    def _note_others(self, message: Message, source: m.Source, *path: str | int) -> None:
+        """Parts that are no words: read at once, as long as their line is at hand."""
+        found = other_blocks(message, lambda place: self.draft.raw_at(source, *path, "content", place))
+        if found:
+            self._others[message.id] = found
 
     def header(self, again: bool) -> None:
         """A header in mid-file: the session was loaded anew."""
@@ -110,6 +129,9 @@ class Thread:
         """The conversation is from now on exactly this list."""
         self._record += 1
         self._reset_due = None
+        for place, message in enumerate(messages):
+            if not is_plain(message.content):
+                self._note_others(message, source, "$set", "messages", place)
         if self._held and {held.message.id for held in self._held} == {message.id for message in messages}:
             self._take_copies()
         self._release()
@@ -251,12 +273,11 @@ class Thread:
 
     def _reply_blocks(self, message: Message, text: str) -> list[m.Block]:
         """What the model said and called. Results stay here until a message of their own brings them (0.45)."""
-        blocks = spoken_blocks(message, text)
+        blocks = [*spoken_blocks(message, text), *self._others.get(message.id, ())]
         calls = message.tool_calls
         if not calls:
             return blocks
-        for call in calls:
-            blocks.append(m.ToolCall(call.id, call.name, input_of(call.args)))
+        blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call in calls]
         index = self._index[message.id][-1] if message.id in self._index else len(self.draft)
         for call in calls:
             text = result_text(call)
@@ -286,7 +307,7 @@ class Thread:
         if text.startswith(_SHELL):
             blocks: list[m.Block] = [m.Attachment("shell", text[len(_SHELL) :].strip())]
         elif author == "human":
-            blocks = [m.Text(typed), *images_of(message)]
+            blocks = [m.Text(typed), *self._others.get(message.id, ())]
         else:
             blocks = [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
         index = self._add(message, source, "user", author, blocks)

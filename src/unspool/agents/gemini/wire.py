@@ -36,6 +36,13 @@ class InlineData(msgspec.Struct, rename="camel", gc=False):
     data: str | None = None
 
 
+class FileData(msgspec.Struct, rename="camel", gc=False):
+    """A file that stands elsewhere."""
+
+    mime_type: str | None = None
+    file_uri: str | None = None
+
+
 class Part(msgspec.Struct, rename="camel", gc=False):
     """A part of a message."""
 
@@ -44,6 +51,7 @@ class Part(msgspec.Struct, rename="camel", gc=False):
     function_call: FunctionCall | None = None
     function_response: FunctionResponse | None = None
     inline_data: InlineData | None = None
+    file_data: FileData | None = None
 
 
 class Thought(msgspec.Struct, gc=False):

@@ -1,0 +1,330 @@
+"""Whatever the files hold: reading ends, raises nothing, keeps what is intact, and the record stays valid."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from unspool.agents import AGENTS
+from unspool.library import Library
+from unspool.record import Session
+from unspool.schema import json_schema
+from unspool.stream import collect
+
+from .builders import ClaudeLog, CodexLog, GeminiLog, call, texts
+from .recordings import log_files, recordings
+
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+NASTY: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 100, [], {}, [[]], [{}], {"type": "text"}, ["a", 1, None]]
+
+
+def read_all(home: Path) -> list[Session]:
+    """Read everything in every form."""
+    library = Library(home)
+    found = []
+    for ref in library.refs():
+        library.peek(ref)
+        sessions = list(library.load_all(ref))
+        assert len(list(collect(library.stream(ref)))) == len(sessions)
+        found += sessions
+    for session in found:
+        for reply in session.replies():
+            session.context_at(reply.message_indices[0])
+    return found
+
+
+def small_logs(agent: str) -> list[Path]:
+    """A short log of each version, and of each form a log has."""
+    chosen: dict[tuple[str, str], Path] = {}
+    for recording in recordings(agent):
+        for path in log_files(recording):
+            key = recording.version, path.suffix
+            if path.stat().st_size > 0 and (key not in chosen or path.stat().st_size < chosen[key].stat().st_size):
+                chosen[key] = path
+    return sorted(chosen.values())
+
+
+def home_of(path: Path) -> Path:
+    return next(parent for parent in path.parents if parent.name == "home")
+
+
+def copied(path: Path, home: Path, data: bytes) -> Path:
+    target = home / path.relative_to(home_of(path))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(data)
+    return target
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
+    """However much of a log a crash left, every whole line of it is told, and nothing raises."""
+    path = min((p for p in small_logs(agent) if p.suffix == ".jsonl"), key=lambda p: p.stat().st_size)
+    data = path.read_bytes()
+    target = copied(path, tmp_path, data)
+    for cut in range(len(data) + 1):
+        target.write_bytes(data[:cut])
+        whole = data[:cut].count(b"\n")
+        for session in read_all(tmp_path):
+            (file,) = [file for file in session.info.files if file.role == "log"]
+            assert whole <= file.lines <= whole + 1
+            assert file.damaged <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", AGENTS)
+def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, tmp_path: Path) -> None:
+    """The same for every version and every form of a log, at bytes spread over the file and around each line's end."""
+    for number, path in enumerate(small_logs(agent)):
+        data = path.read_bytes()
+        home = tmp_path / str(number)
+        target = copied(path, home, data)
+        step = max(1, len(data) // 150)
+        ends = {end + near for end, byte in enumerate(data) if byte == 10 for near in (-1, 0, 1)}
+        for cut in sorted({*range(0, len(data), step), *sorted(ends)[:60]}):
+            target.write_bytes(data[: max(cut, 0)])
+            read_all(home)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_logs_with_changed_bytes_are_read(agent: str, tmp_path: Path) -> None:
+    """Bytes that were flipped, lost or doubled: what comes out is still a valid record."""
+    chance = random.Random(agent)
+    for number, path in enumerate(small_logs(agent)):
+        original = path.read_bytes()
+        target = copied(path, tmp_path / str(number), original)
+        for _ in range(12):
+            data = bytearray(original)
+            for _ in range(chance.randint(1, 12)):
+                place = chance.randrange(len(data))
+                _damage(chance, data, place)
+            target.write_bytes(bytes(data))
+            for session in read_all(tmp_path / str(number)):
+                VALIDATOR.validate(json.loads(msgspec.json.encode(session)))
+
+
+def _damage(chance: random.Random, data: bytearray, place: int) -> None:
+    kind = chance.randrange(5)
+    if kind == 0:
+        data[place] = chance.randrange(256)
+    elif kind == 1:
+        del data[place : place + chance.randint(1, 400)]
+    elif kind == 2:
+        data[place:place] = data[place : place + chance.randint(1, 400)]
+    elif kind == 3:
+        data[place : place + 40] = b"\0" * 40
+    else:
+        data[place:place] = chance.choice([b"\n", b"}{", b"\xff\xfe", b'"\\ud83d"', b"[" * 200, b"\r\n\r\n"])
+    if not data:
+        data += b"\n"
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_fields_of_another_type_are_left_out(agent: str, tmp_path: Path) -> None:
+    """Each field of each kind of line, replaced by something else: the record stays valid and the rest is read."""
+    for number, path in enumerate(small_logs(agent)):
+        if path.suffix != ".jsonl":
+            continue
+        lines = [line for line in path.read_bytes().split(b"\n") if line]
+        target = copied(path, tmp_path / str(number), b"")
+        chance = random.Random(path.name)
+        for position, changed in _mutations(lines, chance):
+            target.write_bytes(b"\n".join([*lines[:position], changed, *lines[position + 1 :]]) + b"\n")
+            for session in read_all(tmp_path / str(number)):
+                VALIDATOR.validate(json.loads(msgspec.json.encode(session)))
+
+
+def _mutations(lines: list[bytes], chance: random.Random) -> Iterator[tuple[int, bytes]]:
+    seen: set[tuple[Any, ...]] = set()
+    for position, line in enumerate(lines):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        for path in _paths(record):
+            key = (record.get("type"), *(step for step in path if isinstance(step, str)))
+            if key not in seen and len(path) <= 6:
+                seen.add(key)
+                yield position, json.dumps(_replaced(record, path, chance.choice(NASTY))).encode()
+
+
+def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*above, key)
+        yield from _paths(inner, (*above, key))
+
+
+def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _replaced(copy[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=400))
+def test_any_bytes_are_read(agent: str, data: bytes, tmp_path: Path) -> None:
+    """Whatever the bytes behind a good beginning: no exception, and each line that is not blank is counted."""
+    log: ClaudeLog | CodexLog | GeminiLog
+    if agent == "claude":
+        log = ClaudeLog()
+        log.user("hello")
+    elif agent == "codex":
+        log = CodexLog()
+    else:
+        log = GeminiLog()
+        log.user("u1", "hello")
+    start = log.data
+    log.write(tmp_path).write_bytes(start + data)
+    for session in read_all(tmp_path):
+        expected = sum(bool(line.strip()) for line in (start + data).split(b"\n"))
+        assert session.info.files[0].lines == expected
+
+
+# --- the list of what has been seen in the wild ----------------------------------------------------------------------
+
+
+def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:
+    """A huge line is a line."""
+    log = ClaudeLog()
+    log.user("before")
+    log.result("c", "x" * 50_000_000)
+    log.model("after")
+    session = log.load(tmp_path)
+    assert [len(text) for text in texts(session)] == [6, 5]
+    assert len(session.messages[1].blocks[0].content) == 50_000_000  # type: ignore[union-attr]
+    assert session.problems == []
+
+
+def test_deep_nesting_is_told_and_passed_over(tmp_path: Path) -> None:
+    """Brackets a hundred thousand deep stop nothing."""
+    log = ClaudeLog()
+    log.user("before")
+    log.raw(b'{"type":"user","uuid":"u","message":{"role":"user","content":' + b"[" * 100_000 + b"]" * 100_000 + b"}}")
+    log.raw(b"[" * 300_000)
+    log.model(call("deep", "Tool", value=json.loads("[" * 400 + "]" * 400)))
+    session = log.load(tmp_path)
+    assert texts(session) == ["before"]
+    assert len(session.messages) == 2
+    assert {problem.reason for problem in session.problems} == {"too-deep"}
+
+
+def test_a_damaged_line_does_not_take_for_ever(tmp_path: Path) -> None:
+    """A torn line full of things that look like records is given up in time, and what stands before it is found."""
+    log = ClaudeLog()
+    log.user("before")
+    log.user("glued", "glued")
+    log.lines[1] += b'{"' + b'{"a":[' * 200_000
+    log.user("after")
+    session = log.load(tmp_path)
+    assert texts(session) == ["before", "glued", "after"]
+    assert [problem.reason for problem in session.problems] == ["salvaged"]
+
+
+def test_half_an_emoji_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+    """What can be mended is mended, and told."""
+    log = ClaudeLog()
+    log.user("marker A")
+    log.user("marker B")
+    log.lines[0] = log.lines[0].replace(b"marker A", b"cut \\ud83d here")
+    log.lines[1] = log.lines[1].replace(b"marker B", b"bad \xff\xfe bytes")
+    session = log.load(tmp_path)
+    assert texts(session) == ["cut \ufffd here", "bad \ufffd\ufffd bytes"]
+    assert [problem.reason for problem in session.problems] == ["unpaired-surrogate", "invalid-utf8"]
+
+
+def test_empty_files_and_files_of_other_programs_are_no_sessions(tmp_path: Path) -> None:
+    """What holds no conversation is not listed, and does no harm."""
+    for folder in (".claude/projects/-p", ".codex/sessions/2026/03/01", ".gemini/tmp/p/chats"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".claude/projects/-p/empty.jsonl").write_bytes(b"")
+    (tmp_path / ".claude/projects/-p/blank.jsonl").write_bytes(b"\n\n \n")
+    (tmp_path / ".claude/projects/-p/summary.jsonl").write_bytes(b'{"type":"summary","summary":"s","leafUuid":"x"}\n')
+    (tmp_path / ".gemini/tmp/p/chats/session-x.json").write_bytes(b"")
+    (tmp_path / ".gemini/tmp/p/chats/session-y.jsonl").write_bytes(b"{}\n")
+    (tmp_path / ".gemini/tmp/p/logs.json").write_bytes(b"[{]")
+    (tmp_path / ".gemini/projects.json").write_bytes(b"\xff")
+    (tmp_path / ".claude/history.jsonl").write_bytes(b"\x00\n[]\n{\n")
+    (tmp_path / ".codex/history.jsonl").write_bytes(b"[]\nnull\n")
+    assert read_all(tmp_path) == []
+
+
+def test_loops_and_dead_links_in_the_folders_end(tmp_path: Path) -> None:
+    """Links that lead round in a circle or nowhere do not keep the others from being read."""
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(tmp_path)
+    (path.parent / "loop.jsonl").symlink_to("loop.jsonl")
+    (path.parent / "nowhere.jsonl").symlink_to("gone.jsonl")
+    (path.parent / "round").symlink_to("..", target_is_directory=True)
+    (tmp_path / ".claude/projects/again").symlink_to(".", target_is_directory=True)
+    codex = CodexLog()
+    codex.turn("hello", "hi")
+    folder = codex.write(tmp_path).parent
+    (folder / "up").symlink_to("../../..", target_is_directory=True)
+    (folder / "rollout-2026-03-01T09-00-00-00000000-0000-0000-0000-000000000000.jsonl").symlink_to("loop")
+    found = read_all(tmp_path)
+    assert sorted({text for session in found for text in texts(session)}) == ["hello", "hi"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
+    """A file we may not read is a problem of its session, and of no other."""
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(tmp_path)
+    other = ClaudeLog("other")
+    other.user("still here")
+    other.write(tmp_path)
+    path.chmod(0)
+    assert [texts(session) for session in read_all(tmp_path)] == [["still here"]]
+
+
+def test_a_file_that_vanishes_after_it_was_found_is_told(tmp_path: Path) -> None:
+    """Agents delete their logs at any time; what is left of one is an empty record with a problem."""
+    for log in (ClaudeLog(), CodexLog(), GeminiLog()):
+        if isinstance(log, ClaudeLog):
+            log.user("hello")
+        elif isinstance(log, CodexLog):
+            log.turn("hello", "hi")
+        else:
+            log.user("u", "hello")
+        path = log.write(tmp_path)
+        library = Library(tmp_path)
+        refs = [ref for ref in library.refs() if ref.path == path]
+        path.unlink()
+        for ref in refs:
+            library.peek(ref)
+            (session,) = library.load_all(ref)
+            assert session.messages == []
+            assert [problem.reason for problem in session.problems] == ["unreadable"]
+            assert session.info.status == "empty"
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_as_it_was(tmp_path: Path) -> None:
+    """What is appended meanwhile belongs to the next reading; the stream's two passes see the same."""
+    log = ClaudeLog()
+    for number in range(3_000):
+        log.user(f"prompt {number} " + "x" * 1_000)
+    path = log.write(tmp_path)
+    library = Library(tmp_path)
+    (ref,) = library.refs()
+    lines = library.stream(ref)
+    first = next(lines)
+    with path.open("ab") as file:
+        file.write(log.lines[0] + b"\n")
+    rest = list(lines)
+    assert type(first).__name__ == "SessionLine"
+    assert sum(type(line).__name__ == "MessageLine" for line in rest) == 3_000

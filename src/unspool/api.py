@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from .agents import SessionRef
 from .assemble import TipRule
@@ -61,9 +63,36 @@ def samples() -> Path:
 
 def _find(session: str | Path | SessionRef) -> tuple[Library, SessionRef]:
     if isinstance(session, SessionRef):
-        return Library(session.root), session
+        return _library_at(session.root), session
     if isinstance(session, Path) or os.sep in session:
-        library = Library(session)
-        return library, library.ref_of(Path(session).expanduser())
+        path = Path(session).expanduser().absolute()
+        library = _library_at(path.parent)
+        return library, library.ref_of(path)
     library = Library()
     return library, library.find(session)
+
+
+class _Kept(NamedTuple):
+    library: Library
+    made_at: float
+    used_at: float
+
+
+_kept: dict[Path, _Kept] = {}
+_UNUSED_SECONDS = 5.0
+_OLD_SECONDS = 30.0
+
+
+def _library_at(place: Path) -> Library:
+    """A library for sessions in the same place, shared by calls that follow each other.
+
+    What lies around a session (which others there are, what was typed) is then looked up once for all of them, not
+    once for each. The sessions themselves are always read anew.
+    """
+    now = time.monotonic()
+    for known, kept in list(_kept.items()):
+        if now - kept.used_at > _UNUSED_SECONDS or now - kept.made_at > _OLD_SECONDS:
+            del _kept[known]
+    found = _kept.get(place)
+    _kept[place] = found._replace(used_at=now) if found is not None else _Kept(Library.of_nothing(), now, now)
+    return _kept[place].library

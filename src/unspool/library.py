@@ -34,6 +34,13 @@ class Library:
         for place in places:
             self._add_place(Path(place).expanduser())
 
+    @classmethod
+    def of_nothing(cls) -> Library:
+        """A library that lists no sessions, and reads those it is given."""
+        library = cls.__new__(cls)
+        library._homes, library._listed, library._files = {}, {}, []
+        return library
+
     # --- places ---
 
     def _add_default(self, environ: Mapping[str, str]) -> None:

@@ -22,7 +22,7 @@ check: .venv/.dev
 	$(BIN)/python -m pytest -n auto
 
 bench: .venv/.dev
-	$(BIN)/python bench/read.py
+	$(BIN)/python -m bench
 
 regen: .venv/.dev
 	$(BIN)/python -m tests.regen

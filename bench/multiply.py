@@ -80,10 +80,10 @@ def _last_id(lines: list[bytes]) -> bytes | None:
     return None
 
 
-def multiply(corpus: Path, target: Path, copies: int, length: int, only: str = "") -> int:
-    """Write the large home; returns its size in bytes."""
+def multiply(corpus: Path, target: Path, copies: int, length: int, every: int = 1) -> int:
+    """Write the large home, out of every n-th recording; returns its size in bytes."""
     size = 0
-    for number, home in enumerate(sorted(corpus.glob(f"{only or '*'}/*/*/home"))):
+    for number, home in enumerate(sorted(corpus.glob("*/*/*/home"))[::every]):
         for copy in range(copies):
             rename = Renamer(f"copy {number} {copy}")
             for path in sorted(home.rglob("*")):
@@ -123,9 +123,9 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--copies", type=int, default=14)
     parser.add_argument("--length", type=int, default=1)
-    parser.add_argument("--only", default="", help="one agent")
+    parser.add_argument("--every", type=int, default=1, help="take every n-th recording")
     args = parser.parse_args()
-    print(f"{multiply(args.corpus, args.target, args.copies, args.length, args.only) / 1e6:.0f} MB in {args.target}")
+    print(f"{multiply(args.corpus, args.target, args.copies, args.length, args.every) / 1e6:.0f} MB in {args.target}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ E = TypeVar("E")
 TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: by the agent's own rule, the newest, the longest chain, or a message's id."""
 
+_STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
+
 
 class Outline:
     """All that is known of a session besides the text of its messages."""
@@ -52,16 +54,19 @@ class Outline:
         if index in self.branch:
             message.branch = self.branch[index]
             message.context = self._dead[message.branch]
-        elif index in self._gone:
-            message.context = self._gone[index]
+        elif self._gone and self._gone[index]:
+            message.context = _STATES[self._gone[index]]
 
     # --- the record ---
 
     def session(self) -> Session:
         """The record of a draft that kept its messages."""
         messages = self.draft.messages
-        for index in (*self.branch, *self._gone):
+        for index in self.branch:
             self.complete(messages[index])
+        for message, state in zip(messages, self._gone, strict=False):
+            if state:
+                self.complete(message)
         return self.header(messages)
 
     def header(self, messages: list[m.Message]) -> Session:
@@ -211,22 +216,25 @@ class Outline:
             kept = set(boundary.preserved_message_indices)
             boundary.replaced_message_indices = [index for index in before if index not in kept]
 
-    def _find_gone(self) -> dict[int, m.ContextState]:
-        """Messages of the active path that the model no longer has, and why."""
+    def _find_gone(self) -> bytes:
+        """What became of each message of the active path that the model no longer has; empty when it has them all.
+
+        A byte a message: a long session has many of them.
+        """
         if self.tip is None:
-            return {}
+            return b""
         last_clear = max((c.after_message_index or -1 for c in self.draft.clears), default=-1)
         last_boundary = max((b.message_index for b in self._all_boundaries), default=-1)
         if last_clear < 0 and last_boundary < 0 and not self.draft.resumes and not self.draft.problems:
-            return {}
-        live = set(self._contexts.upto(self.tip).indices)
-        gone: dict[int, m.ContextState] = {}
-        for index in range(len(self.tree)):
-            if index not in live and index not in self.branch:
-                gone[index] = (
-                    "cleared" if index <= last_clear else "compacted" if index < last_boundary else "abandoned"
-                )
-        return gone
+            return b""
+        cleared = min(last_clear + 1, len(self.tree))
+        compacted = min(max(last_boundary, cleared), len(self.tree))
+        gone = bytearray(b"\1" * cleared + b"\2" * (compacted - cleared) + b"\3" * (len(self.tree) - compacted))
+        for index in self._contexts.upto(self.tip).indices:
+            gone[index] = 0
+        for index in self.branch:
+            gone[index] = 0
+        return bytes(gone)
 
     # --- calls ---
 

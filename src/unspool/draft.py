@@ -381,6 +381,10 @@ class Draft:
 
     # --- after the last line ---
 
+    def forget(self) -> None:
+        """Let go of what only reading needs."""
+        self.recent, self._calls, self._replies = Recent(), Recent(), Recent()
+
     def settle(self) -> None:
         """Find the parents that were not known, and make sure that every chain ends."""
         if not self._waiting:

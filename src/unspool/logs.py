@@ -36,6 +36,16 @@ def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: i
         yield _broken(log, error)
 
 
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """The lines of a log as they are, a block at a time; ends where the file cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            for block in iter_blocks(file.read):
+                yield block.data
+    except OSError:
+        return
+
+
 def read_start(path: Path, size: int) -> Block | None:
     """The whole lines among the first bytes of a log; None when there are none or it cannot be read."""
     try:

@@ -15,7 +15,7 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import read_batches, read_end, read_start, read_whole, size_of
+from ...logs import read_batches, read_blocks, read_end, read_start, read_whole, size_of
 from ...moments import parse_moment
 from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
@@ -319,8 +319,8 @@ def session_of(head: Head) -> str:
     own = head.path.stem
     if head.session in (None, own):
         return own
-    data = read_whole(head.path) or b""
-    return own if f'"sessionId":"{own}"'.encode() in data else str(head.session)
+    name = f'"sessionId":"{own}"'.encode()
+    return own if any(name in block for block in read_blocks(head.path)) else str(head.session)
 
 
 class Tail(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ... import model as m
 from ...draft import Draft
-from ...logs import read_whole
+from ...logs import read_blocks
 from .calls import Spawn
 from .folder import AgentFile, Folder, Head, Surroundings
 from .thread import Thread
@@ -83,10 +83,15 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
 
 def _is_contiguous(path: Path) -> bool:
     """Copied lines follow each other; lines written one by one have metadata between them."""
-    data = read_whole(path) or b""
-    first = data.find(_ANSWER)
-    second = data.find(_ANSWER, first + 1)
-    return 0 <= first < second and _METADATA_LINE.search(data, first, second) is None
+    data = b""
+    for block in read_blocks(path):
+        data += block
+        first = data.find(_ANSWER)
+        second = data.find(_ANSWER, first + 1)
+        if 0 <= first < second:
+            return _METADATA_LINE.search(data, first, second) is None
+        data = data[first:] if first >= 0 else b""
+    return False
 
 
 def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
@@ -96,7 +101,8 @@ def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
         return frozenset()
     found: set[str] = set()
     for path in (files.head.path, *files.more):
-        found.update(id.decode() for id in _UUID.findall(read_whole(path) or b""))
+        for block in read_blocks(path):
+            found.update(id.decode() for id in _UUID.findall(block))
     return frozenset(found)
 
 

@@ -123,6 +123,12 @@ class Folder:
         return found
 
     @cached_property
+    def starts(self) -> list[tuple[datetime, str]]:
+        """When each thread began, the oldest first."""
+        heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())
+        return sorted((head.started_at, thread) for thread, head in heads if head.started_at is not None)
+
+    @cached_property
     def reviews(self) -> list[tuple[str, Head]]:
         """Threads of reviewers."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -62,12 +62,11 @@ class CodexHome:
         """The thread that started a sub-agent. Reviewers before 0.139 name none: the time tells."""
         if head.parent is not None or head.subagent != "review" or head.started_at is None:
             return head.parent
-        near = []
-        for other, files in self._folder.threads.items():
-            start = self._folder.head(files[0].path).started_at
-            if other != thread and start is not None and timedelta() <= head.started_at - start < timedelta(days=30):
-                near.append((start, other))
-        return max(near)[1] if near else None
+        starts = self._folder.starts
+        place = bisect_right(starts, (head.started_at, thread))
+        others = (start for start in reversed(starts[max(0, place - 2) : place]) if start[1] != thread)
+        before = next(others, None)
+        return before[1] if before is not None and head.started_at - before[0] < timedelta(days=30) else None
 
     def ref(self, path: Path) -> SessionRef | None:
         """The thread of a file."""

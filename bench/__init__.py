@@ -1,0 +1,1 @@
+"""Speed and memory, always against a floor measured in the same run: `make bench`."""

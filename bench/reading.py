@@ -1,0 +1,76 @@
+"""Reading into complete records, against `orjson.loads` over the same lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import orjson
+import zstandard
+
+from unspool.library import Library
+
+from .report import Measure, seconds
+
+_ROUNDS = 5
+
+
+def measure(home: Path) -> Iterator[Measure]:
+    """All agents together, then each alone."""
+    paths = _paths(home)
+    everything = [path for group in paths.values() for path in group]
+    size = sum(path.stat().st_size for path in everything)
+    floor, ours = _best(everything, lambda: _load(home))
+    speed = (
+        f"{size / 1e6:.0f} MB in {ours:.2f} s, {size / 1e6 / ours:.0f} MB/s; each line with orjson.loads {floor:.2f} s"
+    )
+    yield Measure("read into records, to orjson.loads of each line", ours / floor, "x", 2.0, speed)
+    for agent, group in paths.items():
+        library = Library(home)
+        refs = [ref for ref in library.refs() if ref.agent == agent]
+        floor, ours = _best(group, lambda library=library, refs=refs: [library.load(ref) for ref in refs])  # type: ignore[misc]
+        yield Measure(f"  {agent}", ours / floor, "x", None, f"{len(refs)} sessions, {ours:.2f} s to {floor:.2f} s")
+
+
+def _best(paths: list[Path], work: Callable[[], object]) -> tuple[float, float]:
+    """The best time of the floor and of the work, taken in turns."""
+    times = [(seconds(lambda: _decode(paths)), seconds(work)) for _ in range(_ROUNDS)]
+    return min(floor for floor, _ in times), min(ours for _, ours in times)
+
+
+def growth(home: Path, twice: Path) -> Iterator[Measure]:
+    """Twice the input."""
+    once = min(seconds(lambda: _load(home)) for _ in range(3))
+    double = min(seconds(lambda: _load(twice)) for _ in range(3))
+    yield Measure("twice the input, to once", double / once, "x", 2.2, f"{once:.2f} s, {double:.2f} s")
+
+
+def _load(home: Path) -> None:
+    library = Library(home)
+    for ref in library.refs():
+        library.load(ref)
+
+
+def _decode(paths: list[Path]) -> None:
+    """The floor: what every reader of these files has to do at least."""
+    for path in paths:
+        for line in _lines(path):
+            try:  # noqa: SIM105 - a context manager for each line would make the floor slower
+                orjson.loads(line)
+            except orjson.JSONDecodeError:
+                pass
+
+
+def _lines(path: Path) -> Iterable[bytes]:
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        data = zstandard.ZstdDecompressor().stream_reader(data).read()
+    return [data] if path.suffix == ".json" else data.split(b"\n")
+
+
+def _paths(home: Path) -> dict[str, list[Path]]:
+    """The files of each agent's sessions."""
+    found: dict[str, dict[Path, None]] = {}
+    for ref in Library(home).refs():
+        found.setdefault(ref.agent, {}).update(dict.fromkeys((ref.path, *ref.more)))
+    return {agent: list(paths) for agent, paths in found.items()}

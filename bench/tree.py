@@ -1,0 +1,55 @@
+"""A tree with very many ends."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from unspool.library import Library
+
+from .report import Measure
+
+_MESSAGES = 60_000
+_LEAVES = 20_000
+
+
+def measure(folder: Path) -> Iterator[Measure]:
+    """Assembling sixty thousand messages with twenty thousand leaves, beyond decoding them."""
+    path = folder / "many.jsonl"
+    write(path)
+    library = Library(path)
+    (ref,) = library.refs()
+    start = time.perf_counter()
+    session = library.load(ref)
+    took = time.perf_counter() - start
+    leaves = len(session.branches) + 1
+    yield Measure("read and assemble 60,000 messages, 20,000 leaves", took, " s", 1.0, f"{leaves} leaves found")
+
+
+def write(path: Path) -> None:
+    """A trunk from which short branches leave, as many rewinds make them."""
+    per_leaf = _MESSAGES // _LEAVES
+    with open(path, "w", encoding="utf-8") as file:
+        trunk: str | None = None
+        number = 0
+        for leaf in range(_LEAVES):
+            parent = trunk
+            for step in range(per_leaf):
+                name = f"{number:08x}-0000-4000-8000-000000000000"
+                file.write(json.dumps(_line(name, parent, number)) + "\n")
+                parent = name
+                number += 1
+                if step == 0 and leaf % 10 == 0:
+                    trunk = name
+
+
+def _line(name: str, parent: str | None, number: int) -> dict[str, object]:
+    kind = "assistant" if number % 2 else "user"
+    return {
+        "parentUuid": parent, "isSidechain": False, "type": kind, "uuid": name, "version": "2.1.325",
+        "sessionId": "00000000-0000-4000-8000-00000000000a", "cwd": "/home/dev/demo",
+        "timestamp": f"2026-03-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}.000Z",
+        "message": {"role": kind, "content": [{"type": "text", "text": f"message {number}"}]},
+    }  # fmt: skip

@@ -25,7 +25,9 @@ _LOST = "[Tool call interrupted: the session ended"
 _STOPPED = ("Interrupted by user", "Tool permission request failed: AbortError", TOOL_MARKER, MARKER)
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
 _SIGNAL_EXITS = frozenset((130, 137, 143, 145))
-_DENIED_BY_RULE = re.compile(r"Permission to use .+ has been denied|(?:is|are) denied by your permission settings")
+_DENIED_BY_RULE = re.compile(
+    r"Permission to (?:use|read|edit) .+ has been denied|(?:is|are) denied by your permission settings"
+)
 _NOBODY_TO_ASK = re.compile(r"requires approval|needs approval|requested permissions? to .+ but you haven't granted it")
 _HOOK = re.compile(r"PreToolUse:.* hook (?:error|blocking)|hook (?:error|returned blocking)")
 
@@ -100,10 +102,9 @@ def _refused_by_other(text: str, line: Line) -> Verdict | None:
         return Verdict("rejected", "result text", "mode")
     if _DENIED_BY_RULE.search(text):
         return Verdict("rejected", "result text", "rule")
-    if kind == "permission-rule" and source == "user_reject":
-        return Verdict("rejected", "permission decision", "host", text)
     if kind == "permission-rule":
-        return Verdict("rejected", "denial kind", "rule")
+        # A rule has words of its own, so that others are those of the program that drives the agent.
+        return Verdict("rejected", "permission decision" if source == "user_reject" else "denial kind", "host", text)
     if (kind == "user-rejected" and source == "config") or _NOBODY_TO_ASK.search(text):
         return Verdict("rejected", "result text", "mode")
     return None

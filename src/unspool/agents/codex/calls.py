@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ... import model as m
 from ...draft import Call, Draft
 from .outcomes import Verdict
-from .tools import action_of, command_of, is_escalated, patch_of
+from .tools import action_of, command_of, is_escalated, patch_of, waits_for_agent
 
 
 class Result(NamedTuple):
@@ -29,6 +29,8 @@ class Abort(NamedTuple):
     timestamp: datetime | None
     reason: str
     results: list[Result]
+    could_ask: bool
+    """Whether a person could be asked at all, by the rules of that turn."""
 
 
 class Calls:
@@ -94,7 +96,7 @@ class Calls:
         if any(entry.verdict.kind == "rejected" for entry in abort.results):
             return
         stopped = [entry for entry in abort.results if entry.verdict.kind == "aborted"]
-        refused = next((entry for entry in stopped if self._waited_for_approval(entry)), None)
+        refused = next((entry for entry in stopped if abort.could_ask and self._waited_for_approval(entry)), None)
         if refused is not None:
             siblings = [entry.call_id for entry in stopped if entry is not refused]
             for entry in stopped:
@@ -119,7 +121,7 @@ class Calls:
         A patch is applied in no time, so that one which was stopped was waiting.
         """
         call = entry.call
-        if call is None or self.policy == "never" or entry.call_id in self._ran:
+        if call is None or entry.call_id in self._ran:
             return False
         raw = bytes(call.raw_input)
         if is_escalated(raw):
@@ -152,6 +154,8 @@ class Calls:
 def during(results: list[Result]) -> m.During:
     """What was going on when a turn was stopped, by the results that came of it."""
     stopped = [entry for entry in results if entry.verdict.kind == "aborted"]
-    if any(entry.call is not None and entry.call.name == "wait_agent" for entry in stopped):
+    if any(
+        entry.call is not None and waits_for_agent(entry.call.name, bytes(entry.call.raw_input)) for entry in stopped
+    ):
         return "subagent"
     return "tool" if stopped else "response"

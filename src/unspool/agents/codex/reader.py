@@ -22,7 +22,7 @@ from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
 from .wire import BARE_LINES, ITEMS, LINES, Line
 
 _ENVELOPES = frozenset(("response_item", "event_msg"))
-_SAME_MOMENT = timedelta(seconds=5)
+_AT_ONCE = timedelta(seconds=5)
 _LOOK_AHEAD = 50
 """Lines of the original that a copy may have left out."""
 
@@ -147,8 +147,9 @@ class CodexHome:
         for index, at in thread.reviews:
             for id, head in self._folder.reviews:
                 named = head.parent == ref.id
-                near = at is not None and head.started_at is not None and abs(head.started_at - at) < _SAME_MOMENT
-                if id not in taken and (named or (head.parent is None and near)):
+                at_once = at is not None and head.started_at is not None and abs(head.started_at - at) < _AT_ONCE
+                unnamed = head.parent is None and (at_once or self._parent(id, head) == ref.id)
+                if id not in taken and (named or unnamed):
                     taken.add(id)
                     draft.subagents.append(
                         m.Subagent(

@@ -81,6 +81,8 @@ class Thread:
         self._spoke = False
         self._said_text = False
         self._prompted_in_turn = False
+        self._first_in_turn: m.Boundary | None = None
+        """A compaction that stands before the prompt of its turn, if one follows."""
         self._dropped = self._dropped_before = False
         self._agent_calls: dict[str, str] = {}
 
@@ -258,6 +260,9 @@ class Thread:
         self._calls.next_turn()
         self._spoke = self._said_text = False
         self._prompted_in_turn = True
+        if self._first_in_turn is not None:
+            self._first_in_turn.trigger = "auto"
+            self._first_in_turn = None
         if self.first_prompt is None:
             self.first_prompt = text
 
@@ -338,6 +343,7 @@ class Thread:
         elif kind == "task_started":
             self._end_reply()
             self._prompted_in_turn = False
+            self._first_in_turn = None
         elif kind == "turn_aborted":
             self._aborted(line, payload, source, inherited)
         elif kind == "thread_rolled_back":
@@ -425,7 +431,9 @@ class Thread:
         self._end_reply()
         if not inherited:
             reason = payload.reason or "interrupted"
-            self._calls.aborts.append(Abort(index, self._cut_off(), line.timestamp, reason, results))
+            self._calls.aborts.append(
+                Abort(index, self._cut_off(), line.timestamp, reason, results, self._calls.policy != "never")
+            )
 
     def finish(self) -> None:
         """After the last line."""
@@ -540,6 +548,8 @@ class Thread:
             summary_source="replacement_history" if history and not payload.message else "inline",
             preserved_message_indices=self._kept(history),
         )
+        if boundary.trigger == "manual":
+            self._first_in_turn = boundary
         self._dropped_before = self._dropped
         kept = set(boundary.preserved_message_indices)
         self._prompts = [entry for entry in self._prompts if entry[0] in kept]
@@ -549,7 +559,7 @@ class Thread:
         self._tokens.note_compaction(boundary)
 
     def _trigger(self) -> m.Trigger | None:
-        """No field tells; a turn of its own, without a prompt, is a compaction that was asked for."""
+        """No field tells; a turn of its own, without a prompt (and none to come), was asked for."""
         if not self.version or self.version < (0, 100):
             last = self._calls.last
             return "auto" if last is not None and last.message == self.draft.parents[self.tip] else None

@@ -35,6 +35,11 @@ def command_of(name: str, raw: bytes) -> str | None:
     return None
 
 
+def waits_for_agent(name: str, raw: bytes) -> bool:
+    """Whether a call waits for sub-agents; `wait` names them, or else it waits for a running script."""
+    return name == "wait_agent" or (name == "wait" and b"ids" in raw)
+
+
 def is_escalated(raw: bytes) -> bool:
     """Whether a call asks to run outside the sandbox, so that a person must be asked."""
     return _ESCALATED.search(raw.decode("utf-8", "replace").replace("\\", "")) is not None

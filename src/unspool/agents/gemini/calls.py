@@ -124,7 +124,8 @@ class Calls:
 
     def _stop(self, ended: Ended) -> None:
         """A call that was stopped while it ran: the note that tells of it comes before or after."""
-        during: m.During = "subagent" if ended.name in AGENT_TOOLS else "tool"
+        is_agent = ended.name in AGENT_TOOLS or any(agent.call_id == ended.id for agent in self.agents)
+        during: m.During = "subagent" if is_agent else "tool"
         if self.interruption is None:
             self.interruption = m.Interruption(
                 message_index=ended.message,

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from ... import model as m
+from .tools import AGENT_TOOLS
 
 _DENIED = re.compile(r"User denied execution|was cancell?ed by the user")
 _FELL = re.compile(r"User cancelled operation")
@@ -13,10 +14,9 @@ _EITHER = re.compile(r"User cancelled the operation")
 _STOPPED = re.compile(r"cancelled by user|User cancelled tool execution|Operation cancelled", re.IGNORECASE)
 _BY_POLICY = re.compile(r"denied by policy|Command rejected because|blocked by policy")
 _BAD_CALL = re.compile(
-    r"must have required property|not found(?: in registry)?\.|must be equal to|Invalid parameters|params must"
+    r"must have required property|^Tool \"[^\"]*\" not found|must be equal to|Invalid parameters|params must"
 )
 _EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
-_AGENTS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
 
 
 class Verdict(NamedTuple):
@@ -41,7 +41,7 @@ def judge(status: str | None, text: str, name: str) -> Verdict:
         return Verdict("rejected", "user")
     if text.startswith("Command was cancelled by user") or "\nCommand was cancelled by user" in text[:400]:
         return Verdict("interrupted")
-    code = _EXIT.search(text)
+    code = _EXIT.search(text) if name == "run_shell_command" else None
     if code and int(code[1]):
         return Verdict("error", exit_code=int(code[1]))
     return Verdict("ok", exit_code=int(code[1]) if code else None)
@@ -54,7 +54,7 @@ def _cancelled(text: str, name: str) -> Verdict:
         return Verdict("rejected", "user", fell=True)
     if _EITHER.search(text):
         # Agents run without being asked about, so that a cancelled one was interrupted.
-        return Verdict("interrupted") if name in _AGENTS else Verdict("rejected", "user", is_doubtful=True)
+        return Verdict("interrupted") if name in AGENT_TOOLS else Verdict("rejected", "user", is_doubtful=True)
     return Verdict("interrupted")
 
 

@@ -115,21 +115,20 @@ class GeminiHome:
             )
 
     def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
-        children = {id: files.first for id, files in self._folder.sessions.items() if files.first.parent == ref.id}
+        children = [id for id, files in self._folder.sessions.items() if files.first.parent == ref.id]
+        named = {agent.agent_id for agent in thread.calls.agents}
+        unnamed = [id for id in children if id not in named]
         for agent in thread.calls.agents:
-            child = agent.agent_id if agent.agent_id in children else None
-            how = "agentId" if child else None
-            if child is None and agent.agent_id is None and children:
-                child, how = next(iter(children)), "folder"
-            if child is not None:
-                del children[child]
+            child, how = (agent.agent_id, "agentId") if agent.agent_id in children else (None, None)
+            if agent.agent_id is None and unnamed:
+                child, how = unnamed.pop(0), "folder"
             thread.draft.subagents.append(
                 m.Subagent(
                     message_index=agent.message, tool_use_id=agent.call_id, agent_id=agent.agent_id or child,
                     session=child, status=agent.status, linked_by=how, agent_type=agent.name,
                 )
             )  # fmt: skip
-        for id in children:
+        for id in unnamed:
             thread.draft.subagents.append(
                 m.Subagent(message_index=None, tool_use_id=None, agent_id=id, session=id, linked_by="folder")
             )

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from ... import model as m
 from ...draft import Draft
-from ...tree import NONE
+from ...tree import MODEL, NONE
 from .calls import BY_RESULT, Calls, Ended, input_of
 from .content import (
     is_plain,
@@ -123,7 +123,8 @@ class Thread:
         self._live = self._live[:cut]
         if dropped:
             self._went_back = dropped[0], "$rewindTo"
-            self.draft.branch_reasons[dropped[0]] = "rewind"
+            # The first of them may come back: a result that was chosen stays with its call.
+            self.draft.branch_reasons.update(dict.fromkeys(dropped, "rewind"))
 
     def replace_all(self, messages: list[Message], source: m.Source) -> None:
         """The conversation is from now on exactly this list."""
@@ -498,10 +499,20 @@ class Thread:
         gone = [place for place in before if place not in kept]
         if not gone or not before:
             return
+        reason = self._why_left(gone)
         for place in gone:
-            self.draft.branch_reasons.setdefault(place, "interrupted")
+            self.draft.branch_reasons.setdefault(place, reason)
         if self._went_back is None and self._last_prompt in gone and self.calls.interruption is None:
             self._erased = self._last_prompt
+
+    def _why_left(self, gone: list[int]) -> m.BranchReason:
+        """Turns that were stopped or refused are erased by the agent; answered ones by a person at a terminal."""
+        stopped = {interruption.message_index for interruption in self.draft.interruptions}
+        stopped.update(rejection.message_index for rejection in self.draft.rejections)
+        if self.calls.interruption is not None or not stopped.isdisjoint(gone):
+            return "interrupted"
+        answered = any(self.draft.flags[place] & MODEL for place in gone)
+        return "rewind" if answered and self._typed is not None else "interrupted"
 
     def _settle_erased(self, last: bool) -> None:
         """A turn that was erased without a word: in a terminal an error or a note tells why, elsewhere nothing does."""

@@ -9,7 +9,7 @@ import msgspec
 from ... import model as m
 from ...actions import creation_diff, input_of, questions_in, replacement_diff, text_in
 
-AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent"))
+AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from unspool.library import Library
 from unspool.record import Session
 from unspool.schema import json_schema
-from unspool.stream import StreamLine, collect
+from unspool.streaming import StreamLine, collect
 
 from .conformance import wrong_contexts, wrong_counts
 from .recordings import Recording, log_files, recordings

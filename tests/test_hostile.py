@@ -19,7 +19,7 @@ from unspool.agents import AGENTS
 from unspool.library import Library
 from unspool.record import Session
 from unspool.schema import json_schema
-from unspool.stream import collect
+from unspool.streaming import collect
 
 from .builders import ClaudeLog, CodexLog, GeminiLog, call, texts
 from .recordings import log_files, recordings

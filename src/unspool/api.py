@@ -12,7 +12,7 @@ from .agents import SessionRef
 from .assemble import TipRule
 from .library import Library
 from .record import Session
-from .stream import StreamLine
+from .streaming import StreamLine
 
 
 def sessions(*homes: str | Path) -> Iterator[SessionRef]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from . import model as m
@@ -13,7 +14,7 @@ from .draft import Draft, Replay
 from .errors import AmbiguousError, NotFoundError, UnspoolError
 from .logs import changed_at
 from .record import Session
-from .stream import StreamLine, lines_around
+from .streaming import StreamLine, lines_around
 from .views import Branches, OrphanMode, View
 
 _HEAD = 1 << 14
@@ -28,17 +29,17 @@ class Library:
         self._homes: dict[tuple[str, Path], Home] = {}
         self._listed: dict[tuple[str, Path], Home] = {}
         """Those whose sessions are all meant; a file that was named has a home too, of which only the file is."""
-        self._files: list[SessionRef] = []
+        self._files: dict[Path, SessionRef] = {}
         if not places:
             self._add_default(os.environ if environ is None else environ)
         for place in places:
-            self._add_place(Path(place).expanduser())
+            self._add_place(expanded(place))
 
     @classmethod
     def of_nothing(cls) -> Library:
         """A library that lists no sessions, and reads those it is given."""
         library = cls.__new__(cls)
-        library._homes, library._listed, library._files = {}, {}, []
+        library._homes, library._listed, library._files = {}, {}, {}
         return library
 
     # --- places ---
@@ -47,27 +48,35 @@ class Library:
         for agent in AGENTS.values():
             info = agent.info
             named = environ.get(info.variable)
-            root = Path(named).expanduser() if named else Path.home() / info.folder
+            root = expanded(named) if named else Path.home() / info.folder
             self._list(info.name, root / info.folder if named and info.variable_is_home else root)
 
     def _add_place(self, place: Path) -> None:
         if place.is_file():
-            self._files.append(self.ref_of(place))
+            self._add_files([self.ref_of(place)])
             return
         if not place.is_dir():
             raise NotFoundError(f"{place}: no such file or directory")
-        known = len(self._listed)
+        is_home = False
         for agent in AGENTS.values():
             root = place / agent.info.folder
             if root.is_dir():
                 self._list(agent.info.name, root)
             elif place.name == agent.info.folder or agent.has_layout(place):
                 self._list(agent.info.name, place)
-        if len(self._listed) == known:
-            self._files += self._loose(place)
+            else:
+                continue
+            is_home = True
+        if not is_home:
+            self._add_files(self._loose(place))
 
     def _list(self, name: str, root: Path) -> None:
-        self._listed[name, root] = self._open(name, root)
+        # The same folder may be named in several ways.
+        self._listed.setdefault((name, root.resolve()), self._open(name, root))
+
+    def _add_files(self, refs: Iterable[SessionRef]) -> None:
+        for ref in refs:
+            self._files.setdefault(ref.path.resolve(), ref)
 
     def _open(self, name: str, root: Path) -> Home:
         key = name, root
@@ -82,8 +91,9 @@ class Library:
             folders.sort()
             for name in sorted(names):
                 path = Path(parent, name)
-                if path.suffix in (".jsonl", ".json", ".zst") and (ref := self._recognise(path)) is not None:
-                    found.append(ref)
+                if path.suffix in (".jsonl", ".json", ".zst"):
+                    with suppress(OSError):
+                        found += self._recognise(path)
         return found
 
     def ref_of(self, path: Path) -> SessionRef:
@@ -91,30 +101,34 @@ class Library:
         path = path.absolute()
         if not path.is_file():
             raise NotFoundError(f"{path}: no such file")
-        ref = self._recognise(path)
-        if ref is None:
+        try:
+            refs = self._recognise(path)
+        except OSError as error:
+            raise UnspoolError(f"{path}: {error.strerror}") from error
+        if not refs:
             names = ", ".join(agent.info.title for agent in AGENTS.values())
             raise NotFoundError(f"{path}: not a session file of {names}")
-        return ref
+        return refs[0]
 
-    def _recognise(self, path: Path) -> SessionRef | None:
-        try:
-            with open(path, "rb") as file:
-                head = file.read(_HEAD)
-        except OSError:
-            return None
+    def _recognise(self, path: Path) -> list[SessionRef]:
+        """The session of a file; empty when it holds none."""
+        with open(path, "rb") as file:
+            head = file.read(_HEAD)
         for agent in AGENTS.values():
             if agent.owns(path, head):
-                return self._open(agent.info.name, agent.root_of(path)).ref(path)
-        return None
+                ref = self._open(agent.info.name, agent.root_of(path)).ref(path)
+                return [ref] if ref is not None else []
+        return []
 
     # --- sessions ---
 
     def refs(self) -> Iterator[SessionRef]:
         """All sessions, each once; what holds no conversation is none."""
-        yield from self._files
+        yield from self._files.values()
         for home in self._listed.values():
-            yield from home.refs()
+            for ref in home.refs():
+                if not self._files or ref.path.resolve() not in self._files:
+                    yield ref
 
     def peek(self, ref: SessionRef) -> Peek:
         """What the first lines of a session tell."""
@@ -144,6 +158,7 @@ class Library:
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
             view = View(outline.header([]), outline.branch, branches, orphans)
+            draft.forget()
             shown = (view.message(message) for message in self._replay(home, ref, outline))
             yield from lines_around(view.head(), (message for message in shown if message is not None))
 
@@ -173,19 +188,20 @@ class Library:
     def find(self, name: str) -> SessionRef:
         """A session by path, id, unique beginning of an id, or `latest`."""
         if os.sep in name or name.endswith((".jsonl", ".json", ".zst")):
-            path = Path(name).expanduser()
+            path = expanded(name)
             if path.exists():
                 return self.ref_of(path)
         refs = list(self.refs())
         if name == "latest":
             return self._latest(refs)
         fits = [ref for ref in refs if name in (ref.id, ref.id.rsplit("/", 1)[-1])]
-        fits = fits or [ref for ref in refs if ref.id.startswith(name) or ref.id.rsplit("/", 1)[-1].startswith(name)]
+        fits = fits or [ref for ref in refs if _begins_with(ref, name)]
         if len(fits) == 1:
             return fits[0]
         if not fits:
             raise NotFoundError(f"no session {name!r} among {len(refs)}; `unspool ls` lists them")
-        shown = ", ".join(ref.id for ref in fits[:5])
+        same = len({ref.id for ref in fits}) == 1
+        shown = ", ".join(str(ref.path) if same else ref.id for ref in fits[:5])
         raise AmbiguousError(f"{name!r} fits {len(fits)} sessions: {shown}{', …' if len(fits) > 5 else ''}")
 
     def _latest(self, refs: Iterable[SessionRef]) -> SessionRef:
@@ -193,3 +209,14 @@ class Library:
         if not mains:
             raise NotFoundError("there are no sessions yet")
         return max(mains, key=lambda ref: max(map(changed_at, (ref.path, *ref.more))))
+
+
+def _begins_with(ref: SessionRef, name: str) -> bool:
+    # A sub-agent's id begins with its session's: the beginning of that means the session alone.
+    own = ref.id if "/" in name else ref.id.rsplit("/", 1)[-1]
+    return own.startswith(name)
+
+
+def expanded(name: str | Path) -> Path:
+    """A path as somebody typed it; a `~name` of nobody stays as it is."""
+    return Path(os.path.expanduser(name))

@@ -8,7 +8,7 @@ import msgspec
 
 from .model import SCHEMA
 from .record import Session
-from .stream import StreamLine
+from .streaming import StreamLine
 
 
 def json_schema() -> dict[str, Any]:

@@ -10,10 +10,10 @@ from .. import model as m
 from ..contextview import ReplyContext, each_reply, list_context
 from ..errors import UsageError
 from ..record import Context, Session
-from ..render.plain import one_line
+from ..render.plain import harmless, one_line
 from .failures import Failures
 from .options import add_places, add_sessions, choose
-from .output import console, print_json
+from .output import console, print_json, short_id
 from .progress import watched
 
 EXAMPLES = """examples:
@@ -65,7 +65,7 @@ def _in_a_line(reply: ReplyContext) -> str:
     )
     had = ", ".join(f"{len(items)} {name}" for items, name in counts if items)
     said = one_line(" ".join(reply.reply.texts) or ", ".join(reply.reply.calls), 60)
-    return f"{reply.session[:13]}  #{reply.message_index:<5} {had or 'nothing'}  →  {said}"
+    return f"{harmless(short_id(reply.session))}  #{reply.message_index:<5} {had or 'nothing'}  →  {said}"
 
 
 def _print_at(session: Session, index: int, as_json: bool) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from .. import model as m
 from ..record import Session
-from ..render.plain import one_line
+from ..render.plain import harmless, one_line
 from .failures import Failures
 from .options import add_places, add_sessions, choose
 from .output import print_json
@@ -80,6 +80,7 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
 
 def _report(session: Session, place: int, file: m.LogFile) -> Report:
     problems = [p for p in session.problems if (p.source.file if p.source is not None else 0) == place]
+    problems.sort(key=lambda problem: problem.source.offset if problem.source is not None else 0)
     where = {message.index for message in session.messages if message.source.file == place}
     return Report(
         path=file.path,
@@ -95,7 +96,7 @@ def _report(session: Session, place: int, file: m.LogFile) -> Report:
 
 
 def _print(report: Report) -> None:
-    print(report.path)
+    print(harmless(report.path))
     print(f"  {report.lines:,} lines, {report.damaged} damaged, {report.orphans} calls without a result")
     for problem in report.places:
         at = f"line {problem.source.line}, byte {problem.source.offset:,}" if problem.source is not None else "?"

@@ -14,7 +14,7 @@ from ..render.plain import local, one_line
 from ..render.transcript import clear_label, compaction_label, fork_label, interruption_label
 from .failures import Failures
 from .options import EVENT_KINDS, Filter, add_filters, add_places, add_sessions, choose
-from .output import print_json, print_table
+from .output import print_json, print_table, short_id
 from .progress import watched
 
 EXAMPLES = """examples:
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             print_json(event)
         return failures.exit_code
     rows = (
-        [event.kind, event.agent, event.session[:13], _place(event), local(event.timestamp), event.text]
+        [event.kind, event.agent, short_id(event.session), _place(event), local(event.timestamp), event.text]
         for event in found
     )
     print_table(_HEADERS, rows, wrap=5, styles=_STYLES)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
@@ -18,10 +19,11 @@ from ..errors import UnspoolError, UsageError
 from ..record import Session
 from ..render.html import render_html
 from ..render.markdown import render_markdown
-from ..stream import iter_stream
+from ..streaming import SessionLine, iter_stream
 from ..views import Branches
 from .failures import Failures
 from .options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
+from .output import remark
 from .progress import watched
 
 EXAMPLES = """examples:
@@ -29,6 +31,9 @@ EXAMPLES = """examples:
   unspool export latest --format html -o session.html
   unspool export --project tidepool --format markdown -o notes/
   unspool export huge.jsonl --format stream | head"""
+
+Piece = tuple[str, bytes]
+"""Some bytes, with the id of the session they belong to."""
 
 _encoder = msgspec.json.Encoder()
 _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
@@ -51,19 +56,22 @@ def run(args: argparse.Namespace) -> int:
     """Export."""
     keep = Filter(args)
     chosen = watched(keep.apply(choose(args)), "sessions")
-    folder = Path(args.output) if args.output and _is_folder(args.output) else None
-    if folder is None and args.format == "html":
-        chosen = _only_one(chosen)
     failures = Failures(args.debug)
-    with _output(args.output if folder is None else None) as shared:
+    if args.output and _is_folder(args.output):
+        folder = _Folder(Path(args.output), _SUFFIXES[args.format])
         for item in chosen:
             with failures.skipping(item.ref):
+                folder.write(_pieces(args, item, keep))
+        return failures.exit_code
+    if args.format == "html":
+        chosen = _only_one(chosen)
+    # A name that fits nothing must not cost a file that is there.
+    first = list(islice(chosen, 1))
+    with _output(args.output) as file:
+        for item in chain(first, chosen):
+            with failures.skipping(item.ref):
                 pieces = _pieces(args, item, keep)
-                if folder is None:
-                    for _, piece in pieces:
-                        shared.write(piece)
-                else:
-                    _write_files(folder, _SUFFIXES[args.format], pieces)
+                file.writelines(piece for _, piece in (_first_page(pieces) if args.format == "html" else pieces))
     return failures.exit_code
 
 
@@ -89,12 +97,25 @@ def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
     yield first
 
 
-def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[tuple[str, bytes]]:
+def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
+    """The page of the session itself, without those of the sub-agents in the same file."""
+    for place, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
+        if place:
+            remark("Sub-agents in the same file are left out; -o FOLDER/ gives each a page.")
+            return
+        yield from page
+
+
+def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
     """What to write for a session and the sub-agents in the same file: each piece with the id it belongs to."""
     library, ref = item
     if args.format == "stream" and not keep.events:
+        id, is_wanted = ref.id, True
         for line in library.stream(ref, args.tip, args.branches, args.orphans):
-            yield ref.id, _encoder.encode(line) + b"\n"
+            if isinstance(line, SessionLine):
+                id, is_wanted = line.session.id, keep.takes_kind(line.session.kind)
+            if is_wanted:
+                yield id, _encoder.encode(line) + b"\n"
         return
     is_data = args.format in ("ndjson", "stream")
     for session in library.load_all(ref, args.tip, args.branches if is_data else "all", args.orphans):
@@ -127,12 +148,30 @@ _FORMATS: dict[str, Callable[[Session, Branches], Iterator[bytes]]] = {
 }  # fmt: skip
 
 
-def _write_files(folder: Path, suffix: str, pieces: Iterator[tuple[str, bytes]]) -> None:
+class _Folder:
     """One file a session, named after it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for id, group in groupby(pieces, key=itemgetter(0)):
-        with open(folder / (_safe_name(id) + suffix), "wb") as file:
-            file.writelines(piece for _, piece in group)
+
+    def __init__(self, path: Path, suffix: str) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnspoolError(f"{path}: {error.strerror}") from error
+        self._path = path
+        self._suffix = suffix
+        self._names: Counter[str] = Counter()
+
+    def write(self, pieces: Iterator[Piece]) -> None:
+        """Write the files of a session and the sub-agents in the same file."""
+        for id, group in groupby(pieces, key=itemgetter(0)):
+            with open(self._path / self._name(id), "wb") as file:
+                file.writelines(piece for _, piece in group)
+
+    def _name(self, id: str) -> str:
+        name = _safe_name(id)
+        self._names[name] += 1
+        # A copied home holds the same ids.
+        again = f"-{self._names[name]}" if self._names[name] > 1 else ""
+        return name + again + self._suffix
 
 
 def _safe_name(id: str) -> str:

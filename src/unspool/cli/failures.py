@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ..agents import SessionRef
 from ..errors import UnspoolError, UsageError
+from .output import complain
 
 
 class Failures:
@@ -38,6 +38,6 @@ class Failures:
     def _tell(self, ref: SessionRef, what: str) -> None:
         self.count += 1
         place = "" if str(ref.path) in what else f"{ref.path}: "
-        print(f"unspool: {place}{what}", file=sys.stderr)
+        complain(f"{place}{what}")
         if self._debug:
             traceback.print_exc()

@@ -12,6 +12,7 @@ from .. import model as m
 from ..agents import Peek
 from ..api import samples
 from ..render.plain import local
+from .failures import Failures
 from .options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events, is_terminal
 from .output import print_json, print_table, remark
 from .progress import watched
@@ -60,43 +61,44 @@ def run(args: argparse.Namespace) -> int:
     if args.kind is None:
         args.kind = "main"
     keep = Filter(args)
-    found = sorted(watched(_rows(args, keep), "sessions"), key=_newest, reverse=True)
-    if not found and args.or_samples and not args.sessions:
+    if args.or_samples and not args.sessions and next(choose(args), None) is None:
         remark("No sessions on this computer yet; these are the samples that come with unspool.")
         args.home = [str(samples())]
-        found = sorted(_rows(args, keep), key=_newest, reverse=True)
+    failures = Failures(args.debug)
+    found = sorted(watched(_rows(args, keep, failures), "sessions"), key=_newest, reverse=True)
     rows = found[: args.limit] if args.limit is not None else found
     if args.json:
         for row in rows:
             print_json(row)
-        return 0
+        return failures.exit_code
     headers = ["agent", "session", "last", "project", "title"]
-    if args.events or args.has:
+    if args.events or keep.events:
         headers.append("events")
     if not rows:
         remark(_NONE)
-        return 0
+        return failures.exit_code
     styles = ("cyan", "", "dim", "green", "", "yellow")
     print_table(headers, (_cells(row, len(headers)) for row in rows), wrap=4, styles=styles)
     if is_terminal():
         remark(f"{len(rows):,} of {len(found):,} sessions" if len(rows) < len(found) else f"{len(rows):,} sessions")
-    return 0
+    return failures.exit_code
 
 
-def _rows(args: argparse.Namespace, keep: Filter) -> Iterator[Row]:
+def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Row]:
     for chosen in choose(args):
-        if not keep.takes(chosen.ref):
-            continue
-        peek = chosen.library.peek(chosen.ref)
-        if not keep.takes_peek(peek):
-            continue
-        events: dict[str, int] = {}
-        if args.events or keep.events:
-            session = chosen.library.load(chosen.ref)
-            if not keep.takes_session(session):
+        with failures.skipping(chosen.ref):
+            if not keep.takes(chosen.ref):
                 continue
-            events = {kind: count for kind, count in count_events(session).items() if count}
-        yield _row(chosen, peek, events)
+            peek = chosen.library.peek(chosen.ref)
+            if not keep.takes_peek(peek):
+                continue
+            events: dict[str, int] = {}
+            if args.events or keep.events:
+                session = chosen.library.load(chosen.ref)
+                if not keep.takes_session(session):
+                    continue
+                events = {kind: count for kind, count in count_events(session).items() if count}
+            yield _row(chosen, peek, events)
 
 
 def _row(chosen: Chosen, peek: Peek, events: dict[str, int]) -> Row:

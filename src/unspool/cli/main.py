@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from types import ModuleType
 
 from .._version import __version__
@@ -30,11 +31,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     name = next((word for word in arguments if not word.startswith("-")), None)
     if name not in COMMANDS:
         return _without_command(arguments)
+    _accept_any_text()
     module = import_module(f".{name}", __package__)
     parser = _command_parser(name, module)
     arguments.remove(name)
-    args = parser.parse_args(arguments)
+    # Intermixed: `export a --format stream b` names two sessions.
+    args = parser.parse_intermixed_args(arguments)
     return _run(module, args)
+
+
+def _accept_any_text() -> None:
+    """Logs hold signs that not every terminal can show; a question mark is better than an end."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def _without_command(arguments: list[str]) -> int:
@@ -69,29 +78,39 @@ def _command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
 
 
 def _run(module: ModuleType, args: argparse.Namespace) -> int:
-    from ..errors import UnspoolError, UsageError
+    from ..errors import AmbiguousError, UnspoolError, UsageError
 
     try:
         code: int = module.run(args)
         sys.stdout.flush()
-    except UsageError as error:
-        return _fail(args, error, 2)
+    except (UsageError, AmbiguousError) as error:
+        return _fail(args, str(error), 2)
     except UnspoolError as error:
-        return _fail(args, error, 1)
+        return _fail(args, str(error), 1)
     except BrokenPipeError:
-        # The reader has seen enough. Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
+        _forget_output()
         return 0
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _forget_output()
         return _INTERRUPTED
+    except OSError as error:
+        return _fail(args, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
     return code
 
 
-def _fail(args: argparse.Namespace, error: Exception, code: int) -> int:
+def _forget_output() -> None:
+    """Python writes what is left when it ends: that may fail once more, or wait for a reader who does not read."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(args: argparse.Namespace, what: str, code: int) -> int:
+    from .output import complain
+
     if args.debug:
-        raise error
-    print(f"unspool: {error}", file=sys.stderr)
+        raise
+    complain(what)
     return code
 
 

@@ -7,12 +7,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import NamedTuple
 
 from ..agents import AGENTS, Peek, SessionRef
 from ..errors import UsageError
-from ..library import Library
+from ..library import Library, expanded
+from ..model import Kind
 from ..record import Session
 
 EVENT_KINDS = (
@@ -76,15 +76,20 @@ class Chosen(NamedTuple):
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     """The sessions a command was asked for: those named, or all."""
     library = Library(*args.home)
-    names = [name for name in args.sessions if not name.startswith(_HAS)]
+    takes_events = "has" in args
+    names = [name for name in args.sessions if not (takes_events and name.startswith(_HAS))]
     if not names:
         yield from (Chosen(library, ref) for ref in library.refs())
-    for name in names:
-        if Path(name).expanduser().is_dir():
-            folder = Library(name)
-            yield from (Chosen(folder, ref) for ref in folder.refs())
-        else:
-            yield Chosen(library, library.find(name))
+    # All names are looked up before anything is done: a wrong one should not stop the work in the middle.
+    for group in [_named(library, name) for name in names]:
+        yield from group
+
+
+def _named(library: Library, name: str) -> Iterable[Chosen]:
+    if name and name != "latest" and expanded(name).is_dir():
+        folder = Library(name)
+        return (Chosen(folder, ref) for ref in folder.refs())
+    return [Chosen(library, library.find(name))]
 
 
 class Filter:
@@ -102,7 +107,7 @@ class Filter:
         """Whether a session passes, as far as its name tells."""
         if self._agents and ref.agent not in self._agents:
             return False
-        return self._kind in ("all", ref.kind)
+        return self.takes_kind(ref.kind)
 
     @property
     def needs_peek(self) -> bool:
@@ -122,7 +127,11 @@ class Filter:
 
     def takes_session(self, session: Session) -> bool:
         """Whether a session passes, by what happened in it."""
-        return all(count_events(session)[kind] for kind in self.events)
+        return self.takes_kind(session.info.kind) and all(count_events(session)[kind] for kind in self.events)
+
+    def takes_kind(self, kind: Kind) -> bool:
+        """Whether sessions of a kind pass; a file of one kind may hold some of the other."""
+        return self._kind in ("all", kind)
 
     def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
         """The sessions that pass without being read."""
@@ -162,14 +171,14 @@ def parse_time(text: str | None, now: datetime | None = None) -> datetime | None
     if not text:
         return None
     now = now or datetime.now(UTC)
-    if ago := _AGO.match(text.strip()):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-    midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        return midnight - timedelta(days=text == "yesterday")
     try:
+        if ago := _AGO.match(text.strip()):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        if text in ("today", "yesterday"):
+            midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+            return midnight - timedelta(days=text == "yesterday")
         return datetime.fromisoformat(text).astimezone()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(f"{text!r} is no time; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
 
 

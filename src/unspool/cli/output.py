@@ -8,14 +8,15 @@ from itertools import zip_longest
 from typing import Any
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..render.plain import one_line
+from ..render.plain import harmless, one_line
 from .options import is_terminal
 
 _PIPE_WIDTH = 120
+_SHORT = 13
 _encoder = msgspec.json.Encoder()
 
 
@@ -49,6 +50,29 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int
         # Text, not markup: a title may hold anything.
         table.add_row(*(Text(one_line(cell, 400), style) for cell, style in zip_longest(row, styles, fillvalue="")))
     console().print(table)
+
+
+def print_pieces(pieces: Iterable[RenderableType]) -> None:
+    """Text in colour on a terminal; elsewhere without the blanks that fill up its lines."""
+    out = console()
+    for piece in pieces:
+        if is_terminal():
+            out.print(piece)
+            continue
+        with out.capture() as drawn:
+            out.print(piece)
+        for line in drawn.get().split("\n")[:-1]:
+            print(line.rstrip())
+
+
+def short_id(id: str) -> str:
+    """Enough of an id to find the session by; what names a sub-agent stands at its end."""
+    return id if "/" in id else id[:_SHORT]
+
+
+def complain(text: str) -> None:
+    """Say what went wrong. Paths and ids in it come from others."""
+    print(f"unspool: {harmless(text)}", file=sys.stderr)
 
 
 def remark(text: str) -> None:

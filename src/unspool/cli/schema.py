@@ -10,8 +10,9 @@ import msgspec
 
 from ..errors import NotFoundError
 from ..record import Session
+from ..render.plain import harmless
 from ..schema import json_schema
-from ..stream import StreamLine
+from ..streaming import StreamLine
 
 EXAMPLES = """examples:
   unspool schema > unspool.schema.json
@@ -44,6 +45,6 @@ def run(args: argparse.Namespace) -> int:
                 good += 1
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 bad += 1
-                print(f"{path}:{number}: {error}")
+                print(harmless(f"{path}:{number}: {error}"))
     print(f"{good} good, {bad} bad", file=sys.stderr)
     return 1 if bad else 0

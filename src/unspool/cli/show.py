@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator
+
+from rich.console import RenderableType
 
 from ..agents import AGENTS
 from ..render.terminal import render_terminal
 from .options import add_places, add_view, choose, is_terminal
-from .output import console, print_json
+from .output import console, print_json, print_pieces
 
 EXAMPLES = """examples:
   unspool show latest
@@ -28,15 +31,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the session."""
-    for library, ref in choose(args):
-        if args.json:
-            print_json(next(library.load_all(ref, args.tip, args.branches, args.orphans)))
-            continue
-        # The numbers a reader sees are those of the whole record: `context --at` takes them.
-        session = next(library.load_all(ref, args.tip, "all", args.orphans))
-        pieces = render_terminal(session, AGENTS[session.agent].describe, args.branches, full=args.full)
+    if args.json:
+        for library, ref in choose(args):
+            for session in library.load_all(ref, args.tip, args.branches, args.orphans):
+                print_json(session)
+    elif is_terminal() and not args.no_pager:
+        # As git does: colours pass, and what fits on the screen is just printed.
+        os.environ.setdefault("LESS", "FRX")
         out = console()
-        with out.pager(styles=True) if is_terminal() and not args.no_pager else nullcontext():
-            for piece in pieces:
+        with out.pager(styles=True):
+            for piece in _pieces(args):
                 out.print(piece)
+    else:
+        print_pieces(_pieces(args))
     return 0
+
+
+def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
+    """The session, and after it the sub-agents that stand in the same file."""
+    for library, ref in choose(args):
+        # The numbers a reader sees are those of the whole record: `context --at` takes them.
+        for session in library.load_all(ref, args.tip, "all", args.orphans):
+            describe = AGENTS[session.agent].describe
+            yield from render_terminal(session, describe, args.branches, full=args.full, plain=not is_terminal())

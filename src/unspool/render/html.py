@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import msgspec
 import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markdown_it import MarkdownIt
@@ -26,11 +25,12 @@ from .. import model as m
 from ..record import Session
 from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
-from .plain import harmless, local, one_line
+from .plain import harmless, local, one_line, pretty
 from .transcript import Describe, Transcript
 
 _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
+_SCHEMES = ("http", "https", "mailto")
 _HIGHLIGHT_LIMIT = 200_000
 
 
@@ -49,7 +49,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=_pretty,
+        harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=pretty,
         picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
     )  # fmt: skip
     environment.globals.update(marks=MARKS, pygments_css=_pygments_css())
@@ -58,7 +58,8 @@ def _template() -> Template:
 
 def prose(text: str) -> Markup:
     """Markdown to clean HTML."""
-    return Markup(_clean(_markdown().render(harmless(text))))
+    # Twice: Markdown can name a character by its number.
+    return Markup(harmless(_clean(_markdown().render(harmless(text)))))
 
 
 def code(text: str, language: str) -> Markup:
@@ -85,7 +86,9 @@ def diff_lines(text: str) -> list[tuple[str, str]]:
 
 @cache
 def _markdown() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False, "highlight": _highlight_fence}).enable(["table", "strikethrough"])
+    # A picture from somewhere else becomes a link to it.
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight_fence})
+    return parser.enable(["table", "strikethrough"]).disable("image")
 
 
 def _highlight_fence(text: str, language: str, _: str) -> str:
@@ -96,17 +99,16 @@ def _clean(html: str) -> str:
     return nh3.clean(
         html,
         tags=_TAGS,
-        attributes={"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "td": {"align"}, "th": {"align"}},
-        url_schemes={"http", "https", "mailto"},
+        attributes={"a": {"href", "title"}, "span": {"class"}, "code": {"class"}, "ol": {"start"}},
+        url_schemes=set(_SCHEMES),
+        attribute_filter=_outward,
         link_rel="noopener noreferrer nofollow",
     )
 
 
-def _pretty(raw: msgspec.Raw) -> str:
-    try:
-        return msgspec.json.format(bytes(raw), indent=2).decode("utf-8", "replace")
-    except msgspec.DecodeError:
-        return bytes(raw).decode("utf-8", "replace")
+def _outward(_: str, name: str, value: str) -> str | None:
+    """Links that say where they lead; relative ones would lead somewhere on the reader's own disk."""
+    return value if name != "href" or value.lower().startswith(tuple(f"{scheme}:" for scheme in _SCHEMES)) else None
 
 
 def _picture(image: m.Image | None) -> str | None:

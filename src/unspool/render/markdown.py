@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from ..record import Session
 from ..views import Branches
+from .contained import contained
 from .outcome import MARKS, outcome_of, outcome_text
-from .plain import fence, harmless, local, one_line
+from .plain import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
 
@@ -22,13 +21,13 @@ def render_markdown(session: Session, describe: Describe, branches: Branches = "
 
 def _head(session: Session) -> Iterator[str]:
     info = session.info
-    yield f"# {one_line(info.title or info.id)}"
+    yield f"# {_inline(info.title or info.id)}"
     yield ""
     facts = {
-        "Agent": f"{info.agent} {', '.join(info.versions)}".strip(),
-        "Session": f"`{info.id}`",
-        "Project": f"`{harmless(info.project.path or info.project.name)}`" if info.project else "",
-        "Model": ", ".join(info.models),
+        "Agent": _inline(f"{info.agent} {', '.join(info.versions)}"),
+        "Session": _code(info.id),
+        "Project": _code(info.project.path or info.project.name) if info.project else "",
+        "Model": _inline(", ".join(info.models)),
         "Time": f"{local(info.started_at)} – {local(info.ended_at)}" if info.started_at else "",
         "Began": info.origin.kind if info.origin.kind != "new" else "",
         "Status": info.status,
@@ -43,22 +42,22 @@ def _entry(entry: Entry) -> Iterator[str]:
     mark = f" · branch {entry.branch}" if entry.branch else ""
     when = f" · {local(entry.timestamp)}" if entry.timestamp else ""
     if entry.kind == "prompt":
-        kind = f" ({entry.label})" if entry.label else ""
+        kind = f" ({_inline(entry.label)})" if entry.label else ""
         yield f"## You{kind}{when}{mark}"
         yield ""
-        yield harmless(entry.text)
+        yield from (f"> {line}".rstrip() for line in contained(harmless(entry.text)))
     elif entry.kind == "answer":
-        yield f"### {entry.model or 'Model'}{mark}"
+        yield f"### {_inline(entry.model or 'Model')}{mark}"
         yield ""
-        yield harmless(entry.text)
+        yield from contained(harmless(entry.text))
     elif entry.kind == "thinking":
-        yield from (f"> *{line}*" if line.strip() else ">" for line in harmless(entry.text).splitlines())
+        yield from (f"> *{_inline(line, len(line))}*" if line.strip() else ">" for line in entry.text.splitlines())
     elif entry.kind == "call" and entry.call is not None:
         yield from _call(entry.call)
     elif entry.kind == "note":
-        yield f"*[{harmless(entry.label)}]* {one_line(entry.text, 200)}".rstrip()
+        yield f"*[{_inline(entry.label)}]* {_inline(entry.text, 200)}".rstrip()
     elif entry.kind == "image":
-        yield f"*[image: {harmless(entry.label)}]*"
+        yield f"*[image: {_inline(entry.label)}]*"
     elif entry.kind == "compaction":
         yield from _band(entry.label)
         if entry.text:
@@ -67,28 +66,37 @@ def _entry(entry: Entry) -> Iterator[str]:
     elif entry.kind in ("clear", "interruption", "fork", "resume"):
         yield from _band(entry.label)
     else:
-        yield f"**{harmless(entry.label)}:** {one_line(entry.text, 400)}"
+        yield f"**{_inline(entry.label)}:** {_inline(entry.text, 400)}"
     yield ""
 
 
 def _band(label: str) -> Iterator[str]:
-    yield f"**— {harmless(label)} —**"
+    yield f"**— {_inline(label, 400)} —**"
 
 
 def _call(call: CallView) -> Iterator[str]:
     mark = MARKS[outcome_of(call)]
-    target = f" `{one_line(call.target, 120).replace('`', 'ʼ')}`" if call.target else ""
-    yield f"**{harmless(call.name)}**{target} — {mark} {harmless(outcome_text(call))}"
+    target = f" {_code(call.target, 120)}" if call.target else ""
+    yield f"**{_inline(call.name)}**{target} — {mark} {_inline(outcome_text(call), 4000)}"
     yield ""
     if call.action.diff:
         yield from _fenced(call.action.diff, "diff")
     elif call.action.plan:
         yield from _fenced(call.action.plan, "markdown")
     elif not call.action.command or "\n" in call.action.command:
-        yield from _fenced(msgspec.json.format(bytes(call.action.raw_input), indent=2).decode(), "json")
+        yield from _fenced(pretty(call.action.raw_input), "json")
     if call.result is not None and call.result.content:
         yield ""
         yield from _fenced(call.result.content)
+
+
+def _inline(text: str, width: int = 200) -> str:
+    """Words on one line, without HTML."""
+    return one_line(text, width).replace("<", "\\<")
+
+
+def _code(text: str, width: int = 400) -> str:
+    return f"`{one_line(text, width).replace('`', 'ʼ')}`"
 
 
 def _fenced(text: str, language: str = "") -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
+import msgspec
+
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
@@ -25,6 +27,14 @@ def one_line(text: str, width: int = 100) -> str:
 def local(time: datetime | None) -> str:
     """A time as the reader's clock shows it."""
     return time.astimezone().strftime("%Y-%m-%d %H:%M") if time is not None else ""
+
+
+def pretty(raw: msgspec.Raw) -> str:
+    """JSON over several lines."""
+    try:
+        return msgspec.json.format(bytes(raw), indent=2).decode("utf-8", "replace")
+    except msgspec.DecodeError:
+        return bytes(raw).decode("utf-8", "replace")
 
 
 def fence(text: str) -> str:

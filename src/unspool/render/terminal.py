@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.markdown import Markdown
@@ -21,17 +22,37 @@ _COLOURS = {
     "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
     "unknown": "magenta",
 }  # fmt: skip
-_BANDS = {"clear": ("═", "blue"), "interruption": ("✕", "red"), "fork": ("⑂", "magenta"), "resume": ("↻", "blue")}
+_BANDS = {"clear": ("∅", "blue"), "interruption": ("✕", "red"), "fork": ("⑂", "magenta"), "resume": ("↻", "blue")}
 _OUTPUT_LINES = 12
 
 
+class _Look(NamedTuple):
+    full: bool
+    plain: bool
+
+    def prose(self, text: str) -> RenderableType:
+        """Markdown, set or as it is."""
+        return Text(harmless(text)) if self.plain else _markdown(text)
+
+    def diff(self, text: str) -> RenderableType:
+        """A diff, in colour or as it is."""
+        text = harmless(text) if self.full else _cut(text)
+        return Text(text) if self.plain else Syntax(text, "diff", background_color="default", word_wrap=True)
+
+    def band(self, label: str, style: str, line: str = "─") -> RenderableType:
+        """A line over the whole width that says something."""
+        text = Text(harmless(label))
+        return Text.assemble("— ", text, " —") if self.plain else Rule(text, style=style, characters=line)
+
+
 def render_terminal(
-    session: Session, describe: Describe, branches: Branches = "all", *, full: bool = False
+    session: Session, describe: Describe, branches: Branches = "all", *, full: bool = False, plain: bool = False
 ) -> Iterator[RenderableType]:
-    """What to print, piece by piece. `full` shows all of every output."""
+    """What to print, piece by piece. `full` shows all of every output; `plain` draws no lines and boxes."""
     yield _head(session)
+    look = _Look(full, plain)
     for entry in Transcript(session, describe, branches).entries():
-        piece = _entry(entry, full)
+        piece = _entry(entry, look)
         if piece is None:
             continue
         dim = entry.branch != 0 or entry.context != "live"
@@ -43,36 +64,40 @@ def _head(session: Session) -> RenderableType:
     lines = [Text(one_line(info.title or info.id), style="bold")]
     facts = [info.agent, *info.versions[-1:], info.project.name if info.project else "", *info.models]
     lines.append(Text(harmless(" · ".join(fact for fact in facts if fact)), style="dim"))
-    lines.append(Text(f"{info.id} · {local(info.started_at)} – {local(info.ended_at)} · {info.status}", style="dim"))
-    lines.append(Text(f"tip: {info.tip_rule}", style="dim"))
+    lines.append(
+        Text(f"{harmless(info.id)} · {local(info.started_at)} – {local(info.ended_at)} · {info.status}", style="dim")
+    )
+    lines.append(Text(harmless(f"tip: {info.tip_rule}"), style="dim"))
     return Padding(Group(*lines), (0, 0, 1, 0))
 
 
-def _entry(entry: Entry, full: bool) -> RenderableType | None:
+def _entry(entry: Entry, look: _Look) -> RenderableType | None:
+    full = look.full
     if entry.kind == "prompt":
-        label = f" {entry.label}" if entry.label else ""
+        label = f" {harmless(entry.label)}" if entry.label else ""
         head = Text.assemble(("▌ ", "bold cyan"), (f"you{label}", "bold cyan"), _stamp(entry))
         return Group(head, Padding(Text(harmless(entry.text)), (0, 0, 0, 2)))
     if entry.kind == "answer":
-        return Group(Text.assemble((entry.model or "model", "bold"), _stamp(entry)), Markdown(harmless(entry.text)))
+        head = Text.assemble((harmless(entry.model or "model"), "bold"), _stamp(entry))
+        return Group(head, look.prose(entry.text))
     if entry.kind == "thinking":
         text = harmless(entry.text) if full else one_line(entry.text)
         return Text(f"✻ {text}", style="dim italic")
     if entry.kind == "call" and entry.call is not None:
-        return _call(entry.call, full)
+        return _call(entry.call, look)
     if entry.kind == "note":
         text = harmless(entry.text) if full else one_line(entry.text)
         return Text(f"· {harmless(entry.label)}: {text}", style="dim")
     if entry.kind == "image":
         return Text(f"[image {harmless(entry.label)}]", style="dim")
     if entry.kind == "compaction":
-        parts: list[RenderableType] = [Rule(harmless(entry.label), style="blue")]
+        parts: list[RenderableType] = [look.band(entry.label, "blue")]
         if entry.text:
             parts.append(Text(harmless(entry.text) if full else one_line(entry.text, 300), style="blue"))
         return Group(*parts)
     if entry.kind in _BANDS:
         sign, style = _BANDS[entry.kind]
-        return Rule(f"{sign} {harmless(entry.label)}", style=style, characters="╌")
+        return look.band(f"{sign} {entry.label}", style, "╌")
     style = "red" if entry.kind == "error" else "yellow"
     return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
 
@@ -81,7 +106,8 @@ def _stamp(entry: Entry) -> tuple[str, str]:
     return (f"  #{entry.index} {local(entry.timestamp)}", "dim")
 
 
-def _call(call: CallView, full: bool) -> RenderableType:
+def _call(call: CallView, look: _Look) -> RenderableType:
+    full = look.full
     outcome = outcome_of(call)
     colour = _COLOURS[outcome]
     target = one_line(call.target or "", 90)
@@ -92,16 +118,23 @@ def _call(call: CallView, full: bool) -> RenderableType:
     parts: list[RenderableType] = [head]
     if call.subagent is not None:
         agent = call.subagent
-        parts.append(
-            Text(f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}", "dim")
-        )
+        told = f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}"
+        parts.append(Text(harmless(told), "dim"))
     if call.action.diff and (full or outcome in ("rejected", "ok")):
-        diff = harmless(call.action.diff) if full else _cut(call.action.diff)
-        parts.append(Padding(Syntax(diff, "diff", background_color="default", word_wrap=True), (0, 0, 0, 2)))
+        parts.append(Padding(look.diff(call.action.diff), (0, 0, 0, 2)))
     if call.result is not None and call.result.content and (full or outcome != "rejected"):
         text = harmless(call.result.content) if full else _cut(call.result.content)
         parts.append(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
     return Group(*parts)
+
+
+def _markdown(text: str) -> Markdown:
+    made = Markdown(harmless(text))
+    # Markdown can name a character by its number.
+    for token in made.parsed:
+        for part in (token, *(token.children or ())):
+            part.content = harmless(part.content)
+    return made
 
 
 def _cut(text: str) -> str:

@@ -79,6 +79,9 @@ class Transcript:
             for block in message.blocks
             if isinstance(block, m.ToolResult)
         }
+        self._calls = {
+            block.id for message in session.messages for block in message.blocks if isinstance(block, m.ToolCall)
+        }
         self._rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
         self._orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
         self._subagents = {agent.tool_use_id: agent for agent in session.subagents}
@@ -129,6 +132,8 @@ class Transcript:
             return Entry(kind="thinking", index=index, text=block.text) if block.text else None
         if isinstance(block, m.ToolCall):
             return Entry(kind="call", index=index, call=self._call(block))
+        if isinstance(block, m.ToolResult) and block.call_id not in self._calls:
+            return Entry(kind="note", index=index, text=block.content, label="result of a call that is not in the log")
         if isinstance(block, m.Image):
             return Entry(kind="image", index=index, image=block, label=block.media_type or "image")
         if isinstance(block, m.CompactionMark):
@@ -152,7 +157,10 @@ class Transcript:
         return Entry(kind="note", index=message.index, text=text, label=label)
 
     def _call(self, call: m.ToolCall) -> CallView:
-        action = self._describe(call.name, call.raw_input)
+        rejection = self._rejections.get(call.id)
+        # What was refused may be recorded better than the input tells.
+        recorded = rejection.action if rejection is not None else None
+        action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
         return CallView(
             id=call.id,
@@ -160,7 +168,7 @@ class Transcript:
             target=action.command or action.path or question or _first_string(action),
             action=action,
             result=self._results.get(call.id),
-            rejection=self._rejections.get(call.id),
+            rejection=rejection,
             orphan=self._orphans.get(call.id),
             subagent=self._subagents.get(call.id),
         )

@@ -50,6 +50,8 @@ class Head(NamedTuple):
     """Session the process began with, where it is not this one (2.1.3xx)."""
     lists: bool = False
     """Its first prompt is a list of blocks: 2.0.x copies strings so."""
+    title: str | None = None
+    """Written again with every turn: the last lines may have a newer one."""
 
     @property
     def is_warm_up(self) -> bool:
@@ -269,7 +271,19 @@ def read_head(path: Path) -> Head | None:
             head = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break
-    return head if head.first_uuid is not None else None
+    return head._replace(title=_title_in(block.data)) if head.first_uuid is not None else None
+
+
+def _title_in(data: bytes) -> str | None:
+    """The last title among some lines; one that a person gave comes first."""
+    for kind in (b'"type":"custom-title"', b'"type":"ai-title"'):
+        found = data.rfind(kind)
+        if found >= 0:
+            end = data.find(b"\n", found)
+            line = data[data.rfind(b"\n", 0, found) + 1 : end if end >= 0 else len(data)]
+            for record in LINES.batch(block_of(line)).records:
+                return record.custom_title or record.ai_title
+    return None
 
 
 def _spoken(block: Block) -> Iterator[HeadLine]:

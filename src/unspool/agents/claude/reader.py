@@ -97,7 +97,7 @@ class ClaudeHome:
             return Peek(size=size_of(ref.path))
         tail = read_tail(ref.more[-1] if ref.more else ref.path)
         return Peek(
-            title=tail.title or title_of(head.prompt),
+            title=title_of(tail.title or head.title or head.prompt),
             project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=tail.ended_at,

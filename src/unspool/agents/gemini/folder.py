@@ -226,12 +226,23 @@ def read_head(path: Path) -> Head | None:
     return _log_head(path, block)
 
 
-def read_last_time(path: Path) -> datetime | None:
-    """When an append log was last written to, by its last lines."""
-    block = read_end(path, _TAIL_SIZE)
+class Tail(NamedTuple):
+    """What the last lines of an append log tell."""
+
+    updated_at: datetime | None
+    title: str | None
+
+
+def read_tail(head: Head) -> Tail:
+    """Read the end of a file, unless its beginning told everything: a document does."""
+    if head.updated_at is not None:
+        return Tail(head.updated_at, head.title)
+    block = read_end(head.path, _TAIL_SIZE)
     records = TAIL_LINES.batch(block).records if block is not None else []
     times = [line.timestamp or (line.set.last_updated if line.set is not None else None) for line in records]
-    return max((time for time in times if time is not None), default=None)
+    titles = [line.set.summary for line in records if line.set is not None and line.set.summary]
+    updated_at = max((time for time in times if time is not None), default=None)
+    return Tail(updated_at, titles[-1] if titles else head.title)
 
 
 def _log_head(path: Path, block: Block) -> Head | None:

@@ -12,7 +12,7 @@ from ...draft import Draft
 from ...logs import read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps
 from .._facts import title_of
-from .folder import Folder, Head, SessionFiles, read_head, read_last_time
+from .folder import Folder, Head, SessionFiles, read_head, read_tail
 from .thread import Thread
 from .wire import LINES, MESSAGES, Line
 
@@ -56,14 +56,14 @@ class GeminiHome:
     def peek(self, ref: SessionRef) -> Peek:
         """The beginning of a session."""
         heads = self._heads(ref)
-        title = next((head.title for head in reversed(heads) if head.title), None)
+        tails = [read_tail(head) for head in heads]
+        title = next((tail.title for tail in reversed(tails) if tail.title), None)
         prompt = next((head.prompt for head in heads if head.prompt), None)
-        times = [head.updated_at or read_last_time(head.path) for head in heads]
         return Peek(
-            title=title or title_of(prompt),
+            title=title_of(title) or title_of(prompt),
             project=self._folder.project_of(heads[0]) if heads else None,
             started_at=heads[0].started_at if heads else None,
-            ended_at=max((time for time in times if time is not None), default=None),
+            ended_at=max((tail.updated_at for tail in tails if tail.updated_at is not None), default=None),
             size=sum(size_of(head.path) for head in heads),
         )
 

@@ -120,13 +120,14 @@ class Line(Message, rename="camel", gc=False):
 
 
 class Stamp(msgspec.Struct, rename="camel", gc=False):
-    """The change that follows every message, and says when."""
+    """The change that follows every message, and says when; the last one may sum up the session."""
 
     last_updated: Moment | None = None
+    summary: str | None = None
 
 
 class TailLine(msgspec.Struct, gc=False):
-    """A line of which only the time matters."""
+    """A line of which only the time and the title matter."""
 
     timestamp: Moment | None = None
     set: Stamp | None = msgspec.field(default=None, name="$set")

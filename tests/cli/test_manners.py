@@ -1,0 +1,222 @@
+"""How the command behaves among others: pipes, terminals, signals, help, and text that wants to do harm."""
+
+from __future__ import annotations
+
+import fcntl
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from unspool._version import __version__
+from unspool.cli.main import COMMANDS
+
+from ..builders import ClaudeLog, GeminiLog, call
+from .run import COMMAND, SAMPLES, Run, environment, on_terminal
+
+NASTY = (
+    "\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil\x1b\\click\x1bPq#\x1b\\\x9b31m\x85\x08\x08\x00\x7f\u202egnp.exe "
+    "&#x202e;&#27;[1m"
+)
+FORBIDDEN = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160)) if code != 13] + ["\u202e"]
+OF_RICH = ("\x1b[", "\x1b]8;")
+
+
+def nasty_home(home: Path) -> Path:
+    """Sessions with harmful text wherever text can be."""
+    log = ClaudeLog()
+    log.user(f"prompt {NASTY}", gitBranch=NASTY)
+    log.model(f"answer {NASTY}\n\n```{NASTY}\ncode {NASTY}\n```\n\n[link {NASTY}](http://x/{NASTY})")
+    log.model({"type": "thinking", "thinking": f"thought {NASTY}", "signature": "s"})
+    log.model(
+        call("c1", f"Tool{NASTY}", command=NASTY),
+        call(f"c2{NASTY}", "Edit", file_path=NASTY, old_string=NASTY, new_string="y"),
+    )
+    log.result("c1", f"output {NASTY}", error=True)
+    log.result("gone", f"lost {NASTY}")
+    log.line("attachment", None, attachment={"type": NASTY, "content": NASTY})
+    log.boundary(trigger="manual", preTokens=1)
+    log.user(f"summary {NASTY}", isCompactSummary=True)
+    log.raw(f'{{"type":"{NASTY}"'.encode())
+    log.write(home)
+    other = GeminiLog()
+    other.lines[0] = other.lines[0].replace(other.session.encode(), b"evil[/b]\\u001b[31m\\u009b")
+    other.user("u", NASTY)
+    other.message("gemini", "g", NASTY, model=NASTY)
+    other.write(home)
+    return home
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ls", "--kind", "all"),
+        ("show", "{claude}", "--full", "--branches", "all"),
+        ("show", "{gemini}"),
+        ("export", "--format", "markdown"),
+        ("export", "{claude}", "--format", "html"),
+        ("export", "{gemini}", "--format", "html"),
+        ("context", "{claude}", "--at", "5"),
+        ("context", "--each"),
+        ("events",),
+        ("doctor", "--all"),
+        ("show", "\x1b[31mnosuch\x9b"),
+        ("show", "{gemini}", "--tip", "nosuch"),
+    ],
+)
+def test_harmful_text_never_gets_out(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """No escape sequence, control character or turned direction of a transcript reaches the output."""
+    home = nasty_home(tmp_path)
+    (claude,) = (home / ".claude").rglob("*.jsonl")
+    (gemini,) = (home / ".gemini").rglob("*.jsonl")
+    names = {"{claude}": str(claude), "{gemini}": str(gemini)}
+    done = run(*(names.get(word, word) for word in arguments), "--home", home)
+    assert done.out + done.err != ""
+    assert [sign for sign in FORBIDDEN if sign in done.out + done.err] == []
+
+
+def test_harmful_text_never_gets_to_a_terminal(tmp_path: Path) -> None:
+    """On a terminal there are only the sequences for colours and links that we make ourselves."""
+    home = nasty_home(tmp_path)
+    (claude,) = (home / ".claude").rglob("*.jsonl")
+    (gemini,) = (home / ".gemini").rglob("*.jsonl")
+    for path in (claude, gemini):
+        shown = on_terminal(("show", path, "--full", "--no-pager"), home).out
+        assert "\x1b[2J" not in shown
+        assert "\x1b]0" not in shown
+        assert [sign for sign in FORBIDDEN if sign in shown.replace("\x1b", "")] == []
+        assert shown.count("\x1b") == sum(shown.count(start) for start in OF_RICH) + shown.count("\x1b\\")
+
+
+@pytest.mark.parametrize("arguments", [("ls",), ("events",)])
+def test_tables(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """A table with colours on a terminal, tabs elsewhere."""
+    shown = on_terminal((*arguments, "--home", SAMPLES), tmp_path).out
+    assert "\x1b[" in shown
+    assert "\t" not in shown
+    plain = run(*arguments, "--home", SAMPLES).out
+    assert "\x1b" not in plain
+    assert "\t" in plain
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("export", "--format", "stream"),
+        ("ls", "--json"),
+        ("events",),
+        ("context", "--each"),
+        ("show", "3cba", "--full"),
+    ],
+)
+def test_a_reader_who_has_seen_enough(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """`| head -1` ends the command: no error, nothing said."""
+    process = subprocess.Popen(
+        [*COMMAND, *arguments, "--home", SAMPLES, "--home", str(big_home(tmp_path))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 0
+
+
+def big_home(folder: Path) -> Path:
+    """A session whose export fits into no pipe."""
+    log = ClaudeLog("big")
+    for number in range(3_000):
+        log.user(f"prompt {number} " + "x" * 1_000)
+        log.model(f"answer {number}")
+    log.write(folder / "big")
+    return folder / "big"
+
+
+def test_ctrl_c(tmp_path: Path) -> None:
+    """An export that is stopped ends, even when nobody reads what it wrote: 130, and nothing said."""
+    process = subprocess.Popen(
+        [*COMMAND, "export", "--format", "stream", "--home", str(big_home(tmp_path))],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path),
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    wait_until_full(process.stdout)
+    process.send_signal(signal.SIGINT)
+    try:
+        # Should it wait for a reader, it must not wait for ever.
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+    assert process.stderr.read() == b""
+    process.stdout.close()
+    process.stderr.close()
+
+
+def wait_until_full(pipe: IO[bytes]) -> None:
+    """Until nothing more is written into a pipe that nobody reads."""
+    before, now = 0, 0
+    while now == 0 or now != before:
+        time.sleep(0.1)
+        before, now = now, int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_a_terminal_that_cannot_show_everything(tmp_path: Path) -> None:
+    """Signs it does not know become question marks; that is no reason to end."""
+    for arguments in (("show", "37c2"), ("ls",), ("doctor", "--all"), ("context", "--each")):
+        done = subprocess.run(
+            [*COMMAND, *arguments, "--home", SAMPLES], capture_output=True, check=False,
+            env=environment(tmp_path, PYTHONIOENCODING="ascii"),
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.isascii()
+
+
+def test_help(run: Run) -> None:
+    """Without arguments and with `--help`: all commands; each command has help with examples of its own."""
+    assert run().out == run("--help").out
+    assert run().code == run("--help").code == 0
+    for name, text in COMMANDS.items():
+        assert f"  {name:<10}{text}" in run().lines
+        done = run(name, "--help")
+        assert done.code == 0
+        assert f"unspool {name} " in done.out.split("examples:")[1] + " "
+
+
+def test_the_version(run: Run) -> None:
+    """`--version` says which."""
+    assert run("--version") == (0, f"unspool {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("list",), ("ls", "--nosuch"), ("--nosuch",), ("export", "--format", "pdf"), ("show",)]
+)
+def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
+    """Exit code 2, nothing printed, and the usage beside it."""
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("usage: unspool")
+
+
+def test_options_may_stand_between_names(run: Run) -> None:
+    """Before the command is asked for, after it, or in the middle of its sessions."""
+    expected = run("export", "37c2", "cdc4", "--home", SAMPLES).out
+    assert expected
+    assert run("export", "37c2", "--home", SAMPLES, "cdc4").out == expected
+    assert run("--debug", "export", "--home", SAMPLES, "37c2", "cdc4").out == expected
+
+
+def test_debug_shows_where(tmp_path: Path) -> None:
+    """`--debug` lets an error out as it is."""
+    done = subprocess.run(
+        [*COMMAND, "show", "nosuch", "--debug"], capture_output=True, text=True, check=False, env=environment(tmp_path)
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "NotFoundError" in done.stderr

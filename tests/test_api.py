@@ -1,0 +1,155 @@
+"""What other programs use: every name, every example, every way to say which session."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import unspool
+import unspool.api
+import unspool.schema
+from unspool.api import stream
+from unspool.errors import NotFoundError
+from unspool.streaming import SessionLine
+
+from .builders import ClaudeLog, CodexLog, texts
+
+SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
+FUNCTIONS = [name for name in unspool.__all__ if name.islower() and not name.startswith("_")]
+MODULES = [unspool, unspool.api, unspool.schema]
+
+
+def test_all_names_are_sorted_and_real() -> None:
+    """`__all__` is in order, each name is there, and `dir` shows them."""
+    assert unspool.__all__ == sorted(unspool.__all__)
+    assert len(set(unspool.__all__)) == len(unspool.__all__)
+    for name in unspool.__all__:
+        assert getattr(unspool, name) is not None
+    assert dir(unspool) == unspool.__all__
+    with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
+        unspool.nosuch  # noqa: B018
+
+
+@pytest.mark.parametrize("name", unspool.__all__)
+def test_no_module_takes_the_place_of_a_name(name: str) -> None:
+    """A module of the same name would, as soon as it is loaded on the way."""
+    spec = find_spec(f"unspool.{name}")
+    assert spec is None or spec.origin is None
+
+
+def test_a_star_import_gives_these_names() -> None:
+    """No more and no less."""
+    space: dict[str, object] = {}
+    exec("from unspool import *", space)
+    assert sorted(space.keys() - {"__builtins__"}) == unspool.__all__
+
+
+@pytest.mark.parametrize("name", unspool.__all__)
+def test_every_name_is_documented(name: str) -> None:
+    """Functions and classes say what they are for."""
+    value = getattr(unspool, name)
+    if name != "__version__":
+        assert inspect.getdoc(value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_is_used_in_an_example(name: str) -> None:
+    """Somewhere in the examples it is called, the way a program would."""
+    examples = [
+        example.source
+        for module in MODULES
+        for test in doctest.DocTestFinder().find(module)
+        for example in test.examples
+    ]
+    assert any(f"unspool.{name}(" in source for source in examples)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_examples_run(module: object) -> None:
+    """And give what they say."""
+    assert inspect.ismodule(module)
+    done = doctest.testmod(module)
+    assert done.attempted > 0
+    assert done.failed == 0
+
+
+def test_importing_loads_no_reader() -> None:
+    """The package is light until something of it is used."""
+    program = "import sys, unspool; print(sorted(name for name in sys.modules if name.startswith('unspool')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['unspool']"
+
+
+def test_a_session_in_every_way_it_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what `sessions` found, by path, by text, by id and by its beginning."""
+    log = ClaudeLog()
+    log.user("hello")
+    log.model("hi")
+    path = log.write(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    (ref,) = unspool.sessions()
+    expected = unspool.load(ref)
+    assert texts(expected) == ["hello", "hi"]
+    home_path = f"~/{path.relative_to(tmp_path)}"
+    for session in (path, str(path), home_path, log.session, log.session[:8], "latest"):
+        assert unspool.load(session) == expected
+        assert list(stream(session)) == list(stream(ref))
+    monkeypatch.chdir(path.parent)
+    for session in (Path(path.name), path.name, f"./{path.name}"):
+        assert unspool.load(session) == expected
+
+
+def test_a_session_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clear error, whichever way it was named."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for session in ("nosuch", "latest", tmp_path / "no.jsonl", str(tmp_path / "no.jsonl"), tmp_path):
+        with pytest.raises(NotFoundError):
+            unspool.load(session)
+
+
+def test_the_tip_is_passed_on(tmp_path: Path) -> None:
+    """To `load` and to `stream` alike."""
+    log = ClaudeLog()
+    log.user("start", "start")
+    log.model("left", name="left")
+    log.user("alive", parent="start")
+    path = log.write(tmp_path)
+    session = unspool.load(path, tip=log.id("left"))
+    assert texts(session, session.active_path()) == ["start", "left"]
+    head = next(stream(path, tip=log.id("left")))
+    assert isinstance(head, SessionLine)
+    assert head.session.tip == session.info.tip == 1
+    with pytest.raises(NotFoundError):
+        unspool.load(path, tip="nosuch")
+
+
+def test_sessions_are_read_anew_each_time(tmp_path: Path) -> None:
+    """Loading twice sees what was written in between, though libraries are kept."""
+    log = CodexLog()
+    log.turn("one", "1")
+    path = log.write(tmp_path)
+    (ref,) = unspool.sessions(tmp_path)
+    assert texts(unspool.load(ref)) == ["one", "1"]
+    log.turn("two", "2")
+    log.write(tmp_path)
+    assert texts(unspool.load(ref)) == texts(unspool.load(path)) == ["one", "1", "two", "2"]
+
+
+def test_samples_hold_every_agent() -> None:
+    """A home like any other."""
+    assert {ref.agent for ref in unspool.sessions(unspool.samples())} == {"claude", "codex", "gemini"}
+    assert all(unspool.load(ref).problems == [] for ref in unspool.sessions(unspool.samples()))
+
+
+def test_the_published_schema_is_the_real_one() -> None:
+    """What stands in the documentation is what the code makes."""
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == unspool.json_schema()

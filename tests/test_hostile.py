@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unspool import logs
 from unspool.agents import AGENTS
 from unspool.library import Library
 from unspool.record import Session
@@ -279,17 +279,41 @@ def test_loops_and_dead_links_in_the_folders_end(tmp_path: Path) -> None:
     assert sorted({text for session in found for text in texts(session)}) == ["hello", "hi"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
-    """A file we may not read is a problem of its session, and of no other."""
-    log = ClaudeLog()
-    log.user("hello")
-    path = log.write(tmp_path)
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_an_unreadable_file_is_told(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file we may not read is listed, with the reason why there is nothing of it, and stops no other."""
     other = ClaudeLog("other")
     other.user("still here")
     other.write(tmp_path)
-    path.chmod(0)
-    assert [texts(session) for session in read_all(tmp_path)] == [["still here"]]
+    _close(_greeting(agent, tmp_path), monkeypatch)
+    found = {tuple(texts(session)): session for session in read_all(tmp_path)}
+    assert set(found) == {("still here",), ()}
+    assert [problem.reason for problem in found[()].problems] == ["unreadable"]
+
+
+def _greeting(agent: str, home: Path) -> Path:
+    log: ClaudeLog | CodexLog | GeminiLog
+    if agent == "claude":
+        log = ClaudeLog()
+        log.user("hello")
+    elif agent == "codex":
+        log = CodexLog()
+        log.turn("hello", "hi")
+    else:
+        log = GeminiLog()
+        log.user("first", "hello")
+    return log.write(home)
+
+
+def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the right to read a file; root would have it all the same."""
+
+    def guarded(name: str | Path, *args: Any, **options: Any) -> Any:
+        if Path(name) == path:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open(name, *args, **options)
+
+    monkeypatch.setattr(logs, "open", guarded, raising=False)
 
 
 def test_a_file_that_vanishes_after_it_was_found_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .agents import SessionRef
 from .assemble import TipRule
-from .library import Library
+from .library import Library, expanded
 from .record import Session
 from .streaming import StreamLine
 
@@ -65,7 +65,7 @@ def _find(session: str | Path | SessionRef) -> tuple[Library, SessionRef]:
     if isinstance(session, SessionRef):
         return _library_at(session.root), session
     if isinstance(session, Path) or os.sep in session:
-        path = Path(session).expanduser().absolute()
+        path = expanded(session).absolute()
         library = _library_at(path.parent)
         return library, library.ref_of(path)
     library = Library()

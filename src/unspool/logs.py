@@ -16,6 +16,16 @@ from .lines import BLOCK_SIZE, Block, block_of, iter_blocks
 T = TypeVar("T")
 
 
+def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
+    """The account of a log that is about to be read."""
+    return m.LogFile(path=name_of(path), size=0, role=role)
+
+
+def name_of(path: Path) -> str:
+    """A path as text that every program can read: file names may hold bytes that are no text."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: int | None = None) -> Iterator[Batch[T]]:
     """Decode a log, block by block, as far as it reached when it was opened.
 
@@ -82,6 +92,17 @@ def read_whole(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
+
+
+def is_closed(path: Path) -> bool:
+    """Whether there is a file that we may not read."""
+    try:
+        with open(path, "rb"):
+            return False
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def size_of(path: Path) -> int:

@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..record import Context, Session
 from ..render.plain import harmless, one_line
 from .failures import Failures
-from .options import add_places, add_sessions, choose
+from .options import add_places, add_sessions, choose, is_terminal
 from .output import console, print_json, short_id
 from .progress import watched
 
@@ -97,7 +97,8 @@ def _print_messages(session: Session, index: int, context: Context) -> None:
     for place in context.message_indices:
         message = session.messages[place]
         words = " | ".join(_shown(block, omitted) for block in message.blocks)
-        out.print(Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150)))
+        line = Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150))
+        out.print(line, soft_wrap=not is_terminal())
 
 
 def _shown(block: m.Block, omitted: set[str]) -> str:
@@ -105,10 +106,12 @@ def _shown(block: m.Block, omitted: set[str]) -> str:
         case m.Text(text=text) | m.Thinking(text=text):
             return text
         case m.CompactionMark(summary=summary):
-            return f"[summary] {summary or '(not recorded)'}"
+            return f"[summary] {summary}" if summary else "[compaction]"
         case m.ToolCall(name=name, id=id):
             return f"[{name}]{' (left out)' if id in omitted else ''}"
         case m.ToolResult(content=content):
             return f"[result] {content}"
+        case m.Attachment(kind=kind, text=text):
+            return f"[{kind}] {text or ''}"
         case _:
             return f"[{type(block).__name__.lower()}]"

@@ -11,6 +11,7 @@ import msgspec
 from .. import model as m
 from ..agents import Peek
 from ..api import samples
+from ..logs import name_of
 from ..render.plain import local
 from .failures import Failures
 from .options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events, is_terminal
@@ -105,7 +106,7 @@ def _row(chosen: Chosen, peek: Peek, events: dict[str, int]) -> Row:
     ref = chosen.ref
     return Row(
         agent=ref.agent, id=ref.id, kind=ref.kind, title=peek.title, project=peek.project, version=peek.version,
-        started_at=peek.started_at, ended_at=peek.ended_at, size=peek.size, path=str(ref.path), parent=ref.parent,
+        started_at=peek.started_at, ended_at=peek.ended_at, size=peek.size, path=name_of(ref.path), parent=ref.parent,
         archived=ref.archived, events=events,
     )  # fmt: skip
 
@@ -114,11 +115,15 @@ def _newest(row: Row) -> datetime:
     return row.ended_at or row.started_at or datetime.min.replace(tzinfo=UTC)
 
 
+def _counted(kind: str, count: int) -> str:
+    return f"{count} {kind}" if count == 1 else f"{count} {kind}es" if kind == "branch" else f"{count} {kind}s"
+
+
 def _cells(row: Row, columns: int) -> list[str]:
     # Ids of Codex begin with a time, so that their first digits are shared by sessions of the same minute.
     short = row.id if row.kind == "subagent" else row.id[:13]
     cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
     cells.append(row.title or "")
     if columns > len(cells):
-        cells.append(", ".join(f"{count} {kind}" for kind, count in row.events.items()))
+        cells.append(", ".join(_counted(kind, count) for kind, count in row.events.items()))
     return cells

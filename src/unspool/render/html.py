@@ -26,7 +26,7 @@ from ..record import Session
 from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
 from .plain import harmless, local, one_line, pretty
-from .transcript import Describe, Transcript
+from .transcript import Describe, Transcript, folded
 
 _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
@@ -36,7 +36,7 @@ _HIGHLIGHT_LIMIT = 200_000
 
 def render_html(session: Session, describe: Describe, branches: Branches = "all") -> Iterator[str]:
     """The page, in pieces."""
-    return _template().generate(session=session, entries=Transcript(session, describe, branches).entries())
+    return _template().generate(session=session, entries=folded(Transcript(session, describe, branches).entries()))
 
 
 @cache

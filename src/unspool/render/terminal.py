@@ -16,7 +16,7 @@ from ..record import Session
 from ..views import Branches
 from .outcome import MARKS, outcome_of, outcome_text
 from .plain import harmless, local, one_line
-from .transcript import CallView, Describe, Entry, Transcript
+from .transcript import CallView, Describe, Entry, Transcript, folded
 
 _COLOURS = {
     "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
@@ -51,7 +51,8 @@ def render_terminal(
     """What to print, piece by piece. `full` shows all of every output; `plain` draws no lines and boxes."""
     yield _head(session)
     look = _Look(full, plain)
-    for entry in Transcript(session, describe, branches).entries():
+    entries = Transcript(session, describe, branches).entries()
+    for entry in entries if full else folded(entries):
         piece = _entry(entry, look)
         if piece is None:
             continue
@@ -87,7 +88,9 @@ def _entry(entry: Entry, look: _Look) -> RenderableType | None:
         return _call(entry.call, look)
     if entry.kind == "note":
         text = harmless(entry.text) if full else one_line(entry.text)
-        return Text(f"· {harmless(entry.label)}: {text}", style="dim")
+        return Text(f"· {harmless(entry.label)}" + (f": {text}" if text else ""), style="dim")
+    if entry.kind == "notes":
+        return Text(f"· {one_line(entry.label, 200)}", style="dim")
     if entry.kind == "image":
         return Text(f"[image {harmless(entry.label)}]", style="dim")
     if entry.kind == "compaction":

@@ -5,7 +5,7 @@ The renderers differ only in how they draw these entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar
 
@@ -18,8 +18,8 @@ from ..views import Branches
 E = TypeVar("E")
 
 EntryKind = Literal[
-    "prompt", "answer", "thinking", "call", "note", "image", "compaction", "clear", "interruption", "fork", "resume",
-    "error", "problem",
+    "prompt", "answer", "thinking", "call", "note", "notes", "image", "compaction", "clear", "interruption", "fork",
+    "resume", "error", "problem",
 ]  # fmt: skip
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
@@ -64,6 +64,8 @@ class Entry(msgspec.Struct, kw_only=True):
     model: str | None = None
     call: CallView | None = None
     image: m.Image | None = None
+    notes: list[Entry] = []
+    """Of `notes`: what the harness told the model, one after the other."""
 
 
 class Transcript:
@@ -118,11 +120,20 @@ class Transcript:
 
     def _message(self, message: m.Message) -> Iterator[Entry]:
         for block in message.blocks:
-            entry = self._block(message, block)
-            if entry is not None:
-                entry.branch, entry.context = message.branch, message.context
-                entry.timestamp, entry.model = message.timestamp, message.model
-                yield entry
+            for entry in (self._block(message, block), *self._pictures(message.index, block)):
+                if entry is not None:
+                    entry.branch, entry.context = message.branch, message.context
+                    entry.timestamp, entry.model = message.timestamp, message.model
+                    yield entry
+
+    def _pictures(self, index: int, block: m.Block) -> Iterator[Entry]:
+        """What a call gave back besides text."""
+        result = self._results.get(block.id) if isinstance(block, m.ToolCall) else None
+        for part in result.parts if result is not None else ():
+            if isinstance(part, m.Image):
+                yield Entry(kind="image", index=index, image=part, label=part.media_type or "image")
+            else:
+                yield Entry(kind="note", index=index, label=part.kind)
 
     def _block(self, message: m.Message, block: m.Block) -> Entry | None:
         index = message.index
@@ -222,6 +233,28 @@ class Transcript:
     def _is_in(self, branch: m.Branch, event: Placed) -> bool:
         index = event.message_index
         return index is not None and self._session.messages[index].branch == branch.id
+
+
+def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Notes that follow each other as one entry: machinery takes little room between the words."""
+    run: list[Entry] = []
+    for entry in entries:
+        if entry.kind == "note" and (not run or (run[0].branch, run[0].context) == (entry.branch, entry.context)):
+            run.append(entry)
+            continue
+        yield from _fold(run)
+        run = [entry] if entry.kind == "note" else []
+        if not run:
+            yield entry
+    yield from _fold(run)
+
+
+def _fold(run: list[Entry]) -> list[Entry]:
+    if len(run) < 2:
+        return run
+    first = run[0]
+    label = ", ".join(dict.fromkeys(entry.label for entry in run))
+    return [Entry(kind="notes", index=first.index, label=label, branch=first.branch, context=first.context, notes=run)]
 
 
 def compaction_label(boundary: m.Boundary) -> str:

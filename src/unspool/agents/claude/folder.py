@@ -15,7 +15,7 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import read_batches, read_blocks, read_end, read_start, read_whole, size_of
+from ...logs import is_closed, log_of, read_batches, read_blocks, read_end, read_start, read_whole, size_of
 from ...moments import parse_moment
 from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
@@ -213,7 +213,7 @@ class Surroundings:
         path = self.root / "history.jsonl"
         found: list[Typed] = []
         if path.exists():
-            for batch in read_batches(path, HISTORY, m.LogFile(path=str(path), size=0)):
+            for batch in read_batches(path, HISTORY, log_of(path)):
                 found += [
                     Typed(at, entry.display, entry.project, entry.session_id)
                     for entry in batch.records
@@ -262,12 +262,13 @@ def read_head(path: Path) -> Head | None:
     """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
     block = read_start(path, _HEAD_SIZE)
     if block is None:
-        return None
+        # What we may not read may be a session, and reading it says so.
+        return Head(path, session=path.stem, first_uuid="?") if is_closed(path) else None
     head = _head_of(path, _spoken(block))
     if head.first_uuid is None:
         head = _head_of(path, HEAD_LINES.batch(block).records)
     if head.first_uuid is None and size_of(path) > len(block.data):
-        for batch in read_batches(path, HEAD_LINES, m.LogFile(path=str(path), size=0)):
+        for batch in read_batches(path, HEAD_LINES, log_of(path)):
             head = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break

@@ -10,7 +10,7 @@ from pathlib import Path
 from ... import model as m
 from ...decode import Batch
 from ...draft import Draft
-from ...logs import read_batches, read_whole, size_of
+from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
 from .._facts import project_of, title_of, version_of
 from .ending import end
@@ -129,7 +129,7 @@ class ClaudeHome:
             draft.origin = find_origin(ref.id, folder, self._around)
         reading = _Reading(ref, Thread(draft), make, copied_ids(folder, draft.origin))
         for place, path in enumerate((ref.path, *ref.more)):
-            log = m.LogFile(path=str(path), size=0)
+            log = log_of(path)
             draft.files.append(log)
             counts: Counter[str] = Counter()
             for batch in read_batches(path, LINES, log):
@@ -190,7 +190,7 @@ class ClaudeHome:
         data = read_whole(path)
         if data is None:
             return
-        draft.files.append(m.LogFile(path=str(path), size=len(data), role="memory"))
+        draft.files.append(m.LogFile(path=name_of(path), size=len(data), role="memory"))
         without = [boundary for boundary in draft.boundaries if boundary.summary is None]
         if without:
             without[-1].summary = data.decode("utf-8", "replace")

@@ -15,7 +15,7 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import read_batches, read_end, read_start
+from ...logs import log_of, read_batches, read_end, read_start
 from ...moments import parse_moment
 from .wire import BARE_META, HISTORY, INDEX, LINES, META_LINES, HistoryBase, Line, Meta
 
@@ -106,7 +106,7 @@ class Folder:
         path = self.root / "session_index.jsonl"
         found: dict[str, str] = {}
         if path.exists():
-            for batch in read_batches(path, INDEX, m.LogFile(path=str(path), size=0)):
+            for batch in read_batches(path, INDEX, log_of(path)):
                 found.update((line.id, line.thread_name) for line in batch.records if line.id and line.thread_name)
         return found
 
@@ -116,7 +116,7 @@ class Folder:
         path = self.root / "history.jsonl"
         found: dict[str, list[datetime]] = {}
         if path.exists():
-            for batch in read_batches(path, HISTORY, m.LogFile(path=str(path), size=0)):
+            for batch in read_batches(path, HISTORY, log_of(path)):
                 for line in batch.records:
                     if line.session_id and _CLEAR.match(line.text) and (at := parse_moment(line.ts)):
                         found.setdefault(line.session_id, []).append(at)

@@ -13,7 +13,7 @@ from ... import model as m
 from ...decode import Batch, Damage
 from ...documents import take_apart
 from ...draft import Draft
-from ...logs import read_batches, read_whole, size_of
+from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from ...tree import NONE
 from .._base import MakeDraft, Peek, SessionRef, Steps
 from .._facts import project_of, title_of, version_of
@@ -216,7 +216,7 @@ class _Reading:
     def _read(self, path: Path, head: Head, rollout: str, role: m.FileRole, end: int | None = None) -> Iterator[None]:
         draft = self._thread.draft
         place = len(draft.files)
-        log = m.LogFile(path=str(path), size=0, role=role)
+        log = log_of(path, role)
         draft.files.append(log)
         if path.suffix == ".json":
             self._read_document(path, place, log)
@@ -295,7 +295,7 @@ class _Reading:
         draft = self._thread.draft
         data = read_whole(path)
         if data is None:
-            draft.problems.append(m.Problem(reason="unreadable", detail=str(path)))
+            draft.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
         document = take_apart(data, "items")
         log.size, log.lines = len(data), data.count(b"\n") + 1
@@ -321,7 +321,7 @@ class _Copied:
 
     @staticmethod
     def _originals(path: Path) -> Iterator[Line]:
-        for batch in read_batches(path, LINES, m.LogFile(path=str(path), size=0)):
+        for batch in read_batches(path, LINES, log_of(path)):
             for line in batch.records:
                 if line.type != "session_meta":
                     yield line

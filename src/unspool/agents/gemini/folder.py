@@ -13,7 +13,7 @@ from ... import model as m
 from ...decode import Damage, decode_any
 from ...documents import take_apart
 from ...lines import Block
-from ...logs import read_end, read_start, read_whole
+from ...logs import is_closed, read_end, read_start, read_whole
 from ...moments import parse_moment
 from .._facts import project_of
 from .wire import LINES, MESSAGES, TAIL_LINES, Message
@@ -217,7 +217,12 @@ class Folder:
 
 
 def read_head(path: Path) -> Head | None:
-    """Read the beginning of a session file; None when it is none."""
+    """Read the beginning of a session file; None when it is none.
+
+    What we may not read may be a session, and reading it says so.
+    """
+    if is_closed(path):
+        return Head(path, path.stem, None, None, "main", "", _parent(path))
     if path.suffix == ".json":
         return _document_head(path)
     block = read_start(path, _HEAD_SIZE)

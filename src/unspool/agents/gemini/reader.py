@@ -9,7 +9,7 @@ from ... import model as m
 from ...decode import Damage
 from ...documents import take_apart
 from ...draft import Draft
-from ...logs import read_batches, read_whole, size_of
+from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps
 from .._facts import title_of
 from .folder import Folder, Head, SessionFiles, read_head, read_tail
@@ -144,7 +144,7 @@ class _Reading:
 
     def add(self, path: Path) -> Iterator[None]:
         """Read one file. What another file of the session said already is recognised by its ids."""
-        log = m.LogFile(path=str(path), size=0)
+        log = log_of(path)
         place = len(self._thread.draft.files)
         self._thread.draft.files.append(log)
         if path.suffix == ".json":
@@ -157,7 +157,7 @@ class _Reading:
         draft = self._thread.draft
         data = read_whole(path)
         if data is None:
-            draft.problems.append(m.Problem(reason="unreadable", detail=str(path)))
+            draft.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
         draft.bytes_at = lambda offset, length: data[offset : offset + length]
         document = take_apart(data, "messages")

@@ -1,0 +1,134 @@
+"""The shape of the house: which room may know which, and how large a thing may grow."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import unspool
+
+PACKAGE = Path(unspool.__file__).parent
+FLOORS = (
+    ("errors", "lines", "moments", "_version"),
+    ("model", "decode", "documents", "logs", "tree", "actions"),
+    ("draft", "contexts", "record", "assemble", "streaming", "contextview", "views", "schema"),
+    ("agents",),
+    ("render",),
+    ("library",),
+    ("api",),
+    ("cli",),
+    ("__main__",),
+)
+"""From the ground up: a room knows the rooms below it, and its own."""
+FIELDS_OF_AGENTS = (
+    "parentUuid", "toolUseResult", "isSidechain", "isMeta", "leafUuid", "response_item", "event_msg", "call_id\"",
+    "turn_aborted", "$rewindTo", "$set", "projectHash", "functionResponse",
+)  # fmt: skip
+MOST_LINES_OF_A_FILE = 650
+MOST_LINES_OF_A_FUNCTION = 60
+
+
+def modules() -> list[str]:
+    """All modules by their dotted name below the package."""
+    paths = (path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py") if "samples" not in path.parts)
+    return sorted(
+        ".".join(path.with_suffix("").parts) for path in paths if path.name != "__init__.py" or len(path.parts) > 1
+    )
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    """A module's source."""
+    return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
+
+
+def imports(module: str, *, with_lazy: bool = True) -> set[str]:
+    """The modules of the package that a module imports, in functions too; not those for types alone."""
+    found = set()
+    for node in _nodes(parsed(module), with_lazy):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            found |= _targets(module, node)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unspool"):
+            found.add((node.module or "").partition(".")[2])
+    return {name for name in found if name}
+
+
+def _nodes(tree: ast.AST, with_lazy: bool) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if not with_lazy and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        yield node
+        yield from _nodes(node, with_lazy)
+
+
+def _targets(module: str, node: ast.ImportFrom) -> set[str]:
+    base = [*module.split(".")[: -node.level], *(node.module.split(".") if node.module else [])]
+    found = set()
+    for alias in node.names:
+        as_module = ".".join([*base, alias.name])
+        found.add(as_module if _exists(as_module) else ".".join(base))
+    return {name if _is_file(name) else f"{name}.__init__" for name in found if name}
+
+
+def _is_file(name: str) -> bool:
+    return (PACKAGE / (name.replace(".", "/") + ".py")).exists()
+
+
+def _exists(name: str) -> bool:
+    return _is_file(name) or (PACKAGE / name.replace(".", "/")).is_dir()
+
+
+def floor_of(module: str) -> int:
+    """How high up a module lives."""
+    room = module.split(".")[0]
+    return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_knows_only_what_is_below_it(module: str) -> None:
+    """Imports go one way: down, or aside in the same room."""
+    above = {name for name in imports(module) if floor_of(name) > floor_of(module)}
+    assert above == set()
+
+
+def test_there_are_no_cycles() -> None:
+    """Modules can be loaded one after the other."""
+    graph = {module: imports(module, with_lazy=False) for module in modules()}
+    order = list(TopologicalSorter(graph).static_order())
+    assert len(order) >= len(graph)
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("agents.")])
+def test_agents_know_nothing_of_each_other(module: str) -> None:
+    """One agent's reader can be removed without touching another's."""
+    agents = {"claude", "codex", "gemini"}
+    parts = module.split(".")
+    if parts[1] in agents:
+        others = {
+            name for name in imports(module) if name.split(".")[:1] == ["agents"] and name.split(".")[1] in agents
+        }
+        assert {name.split(".")[1] for name in others} <= {parts[1]}
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if not name.startswith("agents.")])
+def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
+    """What an agent calls its fields is known in one place."""
+    source = (PACKAGE / (module.replace(".", "/") + ".py")).read_text()
+    assert [name for name in FIELDS_OF_AGENTS if name in source] == []
+
+
+@pytest.mark.parametrize("module", modules())
+def test_nothing_grows_too_large(module: str) -> None:
+    """A file can be read in one sitting, a function on one screen."""
+    tree = parsed(module)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION]
+    assert long == []
+    assert len((PACKAGE / (module.replace(".", "/") + ".py")).read_text().splitlines()) <= MOST_LINES_OF_A_FILE

@@ -1,0 +1,78 @@
+"""The package as others get it: built, installed into an environment that has nothing, and used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import unspool
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return folder
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """What a command prints; it has to succeed."""
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
+    """Code, types, templates and samples."""
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"unspool", f"unspool-{unspool.__version__}.dist-info"}
+    for needed in (
+        "unspool/py.typed",
+        "unspool/render/templates/session.html",
+        "unspool/samples/.gemini/projects.json",
+    ):
+        assert needed in names
+    assert not [name for name in names if name.endswith(".pyc")]
+
+
+def test_the_sdist_can_be_built_from(built: Path) -> None:
+    """It holds what the wheel is made of, and the papers."""
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/unspool/__init__.py"} <= names
+    assert not [name for name in names if name.startswith("tests/corpus")]
+
+
+def test_it_works_where_nothing_else_is_installed(built: Path, tmp_path: Path) -> None:
+    """Its requirements are complete: the command and the library read the samples."""
+    (wheel,) = built.glob("*.whl")
+    place = tmp_path / "environment"
+    venv.create(place, with_pip=False)
+    python = place / "bin" / "python"
+    run(
+        sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check",
+        "-r", ROOT / "requirements" / "run.txt", wheel,
+    )  # fmt: skip
+    listed = run(place / "bin" / "unspool", "ls", "--json", "--home", unspool.samples(), cwd=tmp_path)
+    assert {json.loads(line)["agent"] for line in listed.splitlines()} == {"claude", "codex", "gemini"}
+    code = "import unspool; print(unspool.__file__, sum(len(unspool.load(r).messages) for r in unspool.sessions(unspool.samples())))"  # noqa: E501
+    where, count = run(python, "-c", code, cwd=tmp_path).split()
+    assert Path(where).is_relative_to(place)
+    assert int(count) > 100
+    page = run(
+        place / "bin" / "unspool", "export", "--home", unspool.samples(), "--format", "html", "37c23", cwd=tmp_path
+    )
+    assert page.startswith("<!doctype html>")

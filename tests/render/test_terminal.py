@@ -70,7 +70,7 @@ def test_everything_that_happened_is_marked(tmp_path: Path) -> None:
         "— Compacted · auto · 155,000 tokens · 7 messages replaced, 0 kept —",
         "A summary.",
         "— ✕ Interrupted by the user during tool —",
-        "— ⑂ 2 messages rewound here (branch 1) —",
+        "— ↶ 2 messages rewound here (branch 1) —",
         "▸ Bash  make  ○ never finished (killed)",
         "! not-a-record: line 17: ",
     ):

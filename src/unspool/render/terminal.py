@@ -22,7 +22,7 @@ _COLOURS = {
     "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
     "unknown": "magenta",
 }  # fmt: skip
-_BANDS = {"clear": ("∅", "blue"), "interruption": ("✕", "red"), "fork": ("⑂", "magenta"), "resume": ("↻", "blue")}
+_BANDS = {"clear": ("∅", "blue"), "interruption": ("✕", "red"), "fork": ("↶", "magenta"), "resume": ("↻", "blue")}
 _OUTPUT_LINES = 12
 
 

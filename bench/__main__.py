@@ -7,13 +7,13 @@ import tempfile
 from pathlib import Path
 
 from . import memory, reading, start, tree
-from .multiply import multiply
+from .multiply import multiply, recordings
 
 _CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 
-_EVERY = 5
-_LENGTH = 14
-"""Recordings are short, a few turns each; what is written for every session would weigh too much."""
+_NEWEST = 3
+_LENGTH = 8
+"""Recordings have a few turns each; sessions at work are longer."""
 
 
 def main() -> int:
@@ -25,10 +25,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="unspool-bench-") as name:
         folder = Path(name)
         half, whole = folder / "half", folder / "whole"
-        multiply(_CORPUS, half, copies, _LENGTH, _EVERY)
-        size = multiply(_CORPUS, whole, 2 * copies, _LENGTH, _EVERY)
+        homes = recordings(_CORPUS, _NEWEST)
+        multiply(homes, half, copies, _LENGTH)
+        size = multiply(homes, whole, 2 * copies, _LENGTH)
         print(
-            f"{size / 1e6:.0f} MB of recordings, each said {_LENGTH} times over to be as long as sessions at work are"
+            f"{size / 1e6:.0f} MB: recordings of the newest versions, {2 * copies} times, each {_LENGTH} times as long"
         )
         for measures in (
             start.measure(whole),

@@ -80,10 +80,23 @@ def _last_id(lines: list[bytes]) -> bytes | None:
     return None
 
 
-def multiply(corpus: Path, target: Path, copies: int, length: int, every: int = 1) -> int:
-    """Write the large home, out of every n-th recording; returns its size in bytes."""
+def recordings(corpus: Path, newest: int) -> list[Path]:
+    """The homes of the recordings made with the newest versions of each agent: what people have on their disks."""
+    found = []
+    for agent in sorted(path for path in corpus.iterdir() if path.is_dir()):
+        for version in sorted(agent.iterdir(), key=_number)[-newest:]:
+            found += sorted(version.glob("*/home"))
+    return found
+
+
+def _number(version: Path) -> list[int]:
+    return [int(part) for part in version.name.split(".")]
+
+
+def multiply(homes: list[Path], target: Path, copies: int, length: int) -> int:
+    """Write the large home; returns its size in bytes."""
     size = 0
-    for number, home in enumerate(sorted(corpus.glob("*/*/*/home"))[::every]):
+    for number, home in enumerate(homes):
         for copy in range(copies):
             rename = Renamer(f"copy {number} {copy}")
             for path in sorted(home.rglob("*")):
@@ -123,9 +136,10 @@ def main() -> None:
     parser.add_argument("target", type=Path)
     parser.add_argument("--copies", type=int, default=14)
     parser.add_argument("--length", type=int, default=1)
-    parser.add_argument("--every", type=int, default=1, help="take every n-th recording")
+    parser.add_argument("--newest", type=int, default=1000, help="so many versions of each agent (default: all)")
     args = parser.parse_args()
-    print(f"{multiply(args.corpus, args.target, args.copies, args.length, args.every) / 1e6:.0f} MB in {args.target}")
+    size = multiply(recordings(args.corpus, args.newest), args.target, args.copies, args.length)
+    print(f"{size / 1e6:.0f} MB in {args.target}")
 
 
 if __name__ == "__main__":

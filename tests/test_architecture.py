@@ -15,7 +15,7 @@ import unspool
 PACKAGE = Path(unspool.__file__).parent
 FLOORS = (
     ("errors", "lines", "moments", "_version"),
-    ("model", "decode", "documents", "logs", "tree", "actions"),
+    ("model", "decode", "documents", "logs", "tree", "actions", "search"),
     ("draft", "contexts", "record", "assemble", "streaming", "contextview", "views", "schema"),
     ("agents",),
     ("render",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import io
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from .decode import decode_any
 
 _SLOW_AT = 4_000
 """Lines from which a minimal diff takes too long; a plain replacement is shown instead."""
+_LONGEST_PATH = 1_000
 
 
 def input_of(raw: msgspec.Raw) -> dict[str, Any]:
@@ -25,6 +27,24 @@ def input_of(raw: msgspec.Raw) -> dict[str, Any]:
 def text_in(given: dict[str, Any], *keys: str) -> str | None:
     """The first of some fields that holds text."""
     return next((value for key in keys if isinstance(value := given.get(key), str)), None)
+
+
+class PathsIn:
+    """Finds the files that a call is about in its input, without decoding all of it."""
+
+    def __init__(self, *keys: str, patches: bool = False) -> None:
+        names = "|".join(keys)
+        patch = rb"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)" if patches else b""
+        self._pattern = re.compile(rb'"(?:%b)"\s*:\s*("(?:[^"\\]|\\.)*")' % names.encode() + patch)
+
+    def __call__(self, raw: msgspec.Raw) -> list[str]:
+        """The paths, each once."""
+        found: dict[str, None] = {}
+        for match in self._pattern.finditer(bytes(raw)):
+            path = decode_any(match[1]) if match[1] else match[match.lastindex or 0].decode("utf-8", "replace")
+            if isinstance(path, str) and path.strip():
+                found[path.strip()[:_LONGEST_PATH]] = None
+        return list(found)
 
 
 def questions_in(given: dict[str, Any]) -> list[m.Question]:

@@ -43,19 +43,21 @@ class Outline:
         self._dead: dict[int, m.ContextState] = {
             branch.id: "rewound" if branch.reason == "rewind" else "abandoned" for branch in self.branches
         }
-        self._gone = self._find_gone()
+        self.gone = self._find_gone()
         self._close_orphans()
 
     # --- messages ---
 
     def complete(self, message: m.Message) -> None:
         """Give a message its place in the whole."""
-        index = message.index
+        message.branch, message.context = self.place_of(message.index)
+
+    def place_of(self, index: int) -> tuple[int, m.ContextState]:
+        """The branch of a message, and whether the model still has it."""
         if index in self.branch:
-            message.branch = self.branch[index]
-            message.context = self._dead[message.branch]
-        elif self._gone and self._gone[index]:
-            message.context = _STATES[self._gone[index]]
+            branch = self.branch[index]
+            return branch, self._dead[branch]
+        return 0, _STATES[self.gone[index]] if self.gone else "live"
 
     # --- the record ---
 
@@ -64,7 +66,7 @@ class Outline:
         messages = self.draft.messages
         for index in self.branch:
             self.complete(messages[index])
-        for message, state in zip(messages, self._gone, strict=False):
+        for message, state in zip(messages, self.gone, strict=False):
             if state:
                 self.complete(message)
         return self.header(messages)

@@ -73,7 +73,7 @@ class Call(NamedTuple):
     timestamp: datetime | None
 
 
-class _Reply:
+class Reply:
     """A model response, which may be written as several messages."""
 
     __slots__ = ("first", "key", "last", "usage")
@@ -88,7 +88,16 @@ class _Reply:
 class Draft:
     """One session while it is being read."""
 
-    def __init__(self, agent: str, id: str, kind: m.Kind = "main", *, keep: bool = True) -> None:
+    def __init__(
+        self,
+        agent: str,
+        id: str,
+        kind: m.Kind = "main",
+        *,
+        keep: bool = True,
+        hand_on: Callable[[m.Message], None] | None = None,
+    ) -> None:
+        """`keep` the messages, or forget them; `hand_on` gets each message instead, when it is first said."""
         self.agent = agent
         self.id = id
         self.kind: m.Kind = kind
@@ -107,7 +116,7 @@ class Draft:
         self.origin = m.Origin(kind="new")
         # messages, as columns
         self.messages: list[m.Message] = []
-        self._store: Callable[[m.Message], None] = self.messages.append
+        self._store: Callable[[m.Message], None] | None = self.messages.append if keep else hand_on
         self.parents: array[int] = array("i")
         self.flags: array[int] = array("H")
         self._times: array[float] = array("d")
@@ -142,8 +151,8 @@ class Draft:
         """Latest message with each id."""
         self._hashes: array[int] = array("q")
         self._waiting: list[tuple[int, str, m.Source]] = []
-        self._replies: Recent[str, _Reply] = Recent(1 << 12)
-        self._reply = _Reply("", NONE)
+        self._replies: Recent[str, Reply] = Recent(1 << 12)
+        self._reply = Reply("", NONE)
         self._total: list[int | None] = [None] * 5
 
     def __len__(self) -> int:
@@ -161,6 +170,10 @@ class Draft:
         return self._times
 
     # --- messages ---
+
+    def at_hand(self, index: int) -> m.Message | None:
+        """A message that is still here, to be told what later lines say of it."""
+        return self.messages[index] if self.messages else None
 
     def add(
         self,
@@ -191,12 +204,12 @@ class Draft:
             if len(recent.new) >= recent.limit:
                 recent.rotate()
             recent.new[id] = index
-        if self.keep:
+        if self._store is not None:
             message = m.Message(index, role, author, blocks, source, id, parent if parent >= 0 else None, timestamp)
             if inherited or queued:
                 message.inherited, message.queued = inherited, queued
             self._store(message)
-        else:
+        if not self.keep:
             self._times.append(_seconds(timestamp))
             self._hashes.append(hash(id) if id is not None else 0)
         return index
@@ -241,7 +254,7 @@ class Draft:
             if len(recent.new) >= recent.limit:
                 recent.rotate()
             recent.new[id] = index
-        if self.keep:
+        if self._store is not None:
             above = parent if parent >= 0 else None
             message = m.Message(
                 index, "assistant", "model", blocks, source, id, above, timestamp, model, piece_of.first, usage
@@ -249,27 +262,27 @@ class Draft:
             if inherited:
                 message.inherited = True
             self._store(message)
-        else:
+        if not self.keep:
             self._times.append(_seconds(timestamp))
             self._hashes.append(hash(id) if id is not None else 0)
         return index
 
-    def _begin_reply(self, key: str, index: int) -> _Reply:
+    def _begin_reply(self, key: str, index: int) -> Reply:
         """Another response than that of the message before: a new one, or a further piece of an older one."""
         reply = self._replies.get(key)
         if reply is None:
-            reply = _Reply(key, index)
+            reply = Reply(key, index)
             self._replies.put(key, reply)
         self._reply = reply
         return reply
 
-    def _move_usage(self, reply: _Reply, usage: m.Usage | None, inherited: bool) -> None:
+    def _move_usage(self, reply: Reply, usage: m.Usage | None, inherited: bool) -> None:
         """Every piece of a response repeats its usage, and the last one is final: only that keeps it."""
         before = reply.usage
         if before is not None:
             self.flags[reply.last] |= USAGE_MOVED
-            if self.messages:
-                self.messages[reply.last].usage = None
+            if (message := self.at_hand(reply.last)) is not None:
+                message.usage = None
         if before != usage:
             if before is not None:
                 self._count(before, -1, inherited)
@@ -279,28 +292,28 @@ class Draft:
     def replace(self, index: int, blocks: list[m.Block], line: int, usage: m.Usage | None = None) -> None:
         """The log said a message again, with more in it: the last word counts."""
         self.finals[index] = line
-        if self.messages:
-            _say_again(self.messages[index], blocks, usage)
+        if (message := self.at_hand(index)) is not None:
+            say_again(message, blocks, usage)
 
     def set_author(self, index: int, author: m.Author) -> None:
         """A later line told who wrote a message."""
         self.authors[index] = author
         self.flags[index] = self.flags[index] | PROMPT if author == "human" else self.flags[index] & ~PROMPT
-        if self.messages:
-            self.messages[index].author = author
+        if (message := self.at_hand(index)) is not None:
+            message.author = author
 
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
         """A later line told how a call really ended."""
         self.outcomes.setdefault(index, {})[call_id] = outcome
-        if self.messages:
-            _apply_outcome(self.messages[index], call_id, outcome)
+        if (message := self.at_hand(index)) is not None:
+            apply_outcome(message, call_id, outcome)
 
     def set_usage(self, index: int, usage: m.Usage) -> None:
         """A later line told what a response cost."""
         self._count(usage, 1, bool(self.flags[index] & INHERITED))
         self.usages[index] = usage
-        if self.messages:
-            self.messages[index].usage = usage
+        if (message := self.at_hand(index)) is not None:
+            message.usage = usage
 
     def add_usage(self, usage: m.Usage) -> None:
         """Tokens that belong to the session but to none of its messages."""
@@ -426,8 +439,8 @@ class Draft:
         self.parents[index] = index - 1
         self.flags[index] |= STITCHED
         self.problems.append(m.Problem(reason=reason, detail=f"message {index}: {detail}", source=source))
-        if self.messages:
-            self.messages[index].link = "stitched"
+        if (message := self.at_hand(index)) is not None:
+            message.link = "stitched"
 
     def complete(self, message: m.Message) -> None:
         """Bring a message to what the whole log knows of it."""
@@ -443,7 +456,7 @@ class Draft:
         elif index in self.usages:
             message.usage = self.usages[index]
         for call_id, outcome in self.outcomes.get(index, {}).items():
-            _apply_outcome(message, call_id, outcome)
+            apply_outcome(message, call_id, outcome)
 
 
 def _no_bytes(offset: int, length: int) -> bytes:
@@ -454,13 +467,15 @@ def _seconds(timestamp: datetime | None) -> float:
     return timestamp.timestamp() if timestamp is not None else 0.0
 
 
-def _apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:
+def apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:
+    """Correct how a call ended."""
     for block in message.blocks:
         if type(block) is m.ToolResult and block.call_id == call_id:
             block.outcome = outcome
 
 
-def _say_again(message: m.Message, blocks: list[m.Block], usage: m.Usage | None) -> None:
+def say_again(message: m.Message, blocks: list[m.Block], usage: m.Usage | None) -> None:
+    """Give a message its newer words."""
     message.blocks = blocks
     if usage is not None:
         message.usage = usage
@@ -490,7 +505,7 @@ class Replay(Draft):
         """Take the last word, and let go of what waited for it."""
         self.finals[index] = line
         if self._held and self._held[0].index <= index:
-            _say_again(self._held[index - self._held[0].index], blocks, usage)
+            say_again(self._held[index - self._held[0].index], blocks, usage)
             self._release()
 
     def _release(self) -> None:

@@ -120,6 +120,10 @@ class Library:
                 return [ref] if ref is not None else []
         return []
 
+    def homes(self) -> list[tuple[str, Path]]:
+        """The agents' folders whose sessions are all meant."""
+        return [(agent, home.root) for (agent, _), home in self._listed.items()]
+
     # --- sessions ---
 
     def refs(self) -> Iterator[SessionRef]:

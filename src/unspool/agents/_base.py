@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -24,6 +24,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variable that names the folder."""
     variable_is_home: bool = False
     """The variable names the home directory, not the folder in it."""
+    places: tuple[str, ...]
+    """Files, and folders with files, that matter in its folder."""
     resume: tuple[str, ...]
     """Command that goes on with a session; `{id}` stands for it."""
 
@@ -97,6 +99,10 @@ class Home(Protocol):
         """Read a session, and the sub-agents that stand in the same file."""
         ...
 
+    def around(self, ref: SessionRef) -> str:
+        """What else than its own files shapes a session: when this changes, it has to be read again."""
+        ...
+
 
 class Agent(Protocol):
     """A coding agent whose sessions can be read."""
@@ -121,4 +127,16 @@ class Agent(Protocol):
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""
+        ...
+
+    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:
+        """The files that a call of one of its tools is about."""
+        ...
+
+    def retention(self, root: Path) -> timedelta | None:
+        """How long it keeps sessions, by the settings in its folder; None when it deletes none."""
+        ...
+
+    def is_log(self, path: Path) -> bool:
+        """Whether a change of a file in the agent's folder matters."""
         ...

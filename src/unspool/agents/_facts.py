@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from .. import model as m
@@ -17,6 +18,11 @@ def version_of(text: str | None) -> tuple[int, ...]:
 def title_of(prompt: str | None) -> str | None:
     """A title from a prompt: its first line that says something."""
     return next((line.strip()[:_TITLE_LENGTH] for line in (prompt or "").splitlines() if line.strip()), None)
+
+
+def digest(facts: object) -> str:
+    """A short text that differs when the facts do."""
+    return hashlib.blake2b(repr(facts).encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def project_of(folder: str | None) -> m.Project | None:

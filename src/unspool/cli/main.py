@@ -21,6 +21,17 @@ COMMANDS = {
     "events": "list compactions, clears, interruptions, rejections, … across sessions",
     "schema": "print the JSON Schema of the export, or check a file against it",
     "doctor": "tell what is damaged, salvaged, unknown or unfinished, file by file",
+    "sync": "take everything new into the store, where it stays and can be searched",
+    "watch": "keep the store up to date while agents work, and tell what happens",
+    "search": "find what was said, done or printed, in all sessions",
+    "rejections": "list what was refused, why, and the change or command that was refused",
+    "interruptions": "list what was stopped, by whom, and in the middle of what",
+    "compactions": "list where context was compacted, and to how much",
+    "clears": "list where context was cleared",
+    "stats": "count sessions, turns, tools, refusals and tokens over time",
+    "archive": "tell what the agents will delete, and what is already only here",
+    "restore": "write the files of a session back as they were",
+    "forget": "remove a session from the store for good",
 }
 _INTERRUPTED = 130
 
@@ -53,7 +64,7 @@ def _without_command(arguments: list[str]) -> int:
         description="Read the sessions of Claude Code, Codex CLI and Gemini CLI, and see what really happened.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
-        + "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+        + "\n".join(f"  {name:<15}{text}" for name, text in COMMANDS.items())
         + "\n\n`unspool COMMAND --help` tells more.",
     )
     parser.add_argument("--version", action="version", version=f"unspool {__version__}")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from ..agents import AGENTS, Peek, SessionRef
 from ..errors import UsageError
 from ..library import Library, expanded
 from ..model import Kind
+from ..moments import parse_time
 from ..record import Session
 
 EVENT_KINDS = (
@@ -20,8 +19,6 @@ EVENT_KINDS = (
     "problem",
 )  # fmt: skip
 _HAS = "has:"
-_AGO = re.compile(r"(\d+)\s*([mhdw])$")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
@@ -164,22 +161,6 @@ def count_events(session: Session) -> dict[str, int]:
         "branch": len(session.branches),
         "problem": len(session.problems),
     }
-
-
-def parse_time(text: str | None, now: datetime | None = None) -> datetime | None:
-    """A date, a time, `today`, `yesterday`, or how long ago: 7d, 12h, 30m, 2w."""
-    if not text:
-        return None
-    now = now or datetime.now(UTC)
-    try:
-        if ago := _AGO.match(text.strip()):
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        if text in ("today", "yesterday"):
-            midnight = now.astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-            return midnight - timedelta(days=text == "yesterday")
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is no time; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
 
 
 def is_terminal() -> bool:

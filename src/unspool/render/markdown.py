@@ -62,7 +62,7 @@ def _entry(entry: Entry) -> Iterator[str]:
         yield from _band(entry.label)
         if entry.text:
             yield ""
-            yield from _fenced(entry.text)
+            yield from fenced(entry.text)
     elif entry.kind in ("clear", "interruption", "fork", "resume"):
         yield from _band(entry.label)
     else:
@@ -80,14 +80,14 @@ def _call(call: CallView) -> Iterator[str]:
     yield f"**{_inline(call.name)}**{target} — {mark} {_inline(outcome_text(call), 4000)}"
     yield ""
     if call.action.diff:
-        yield from _fenced(call.action.diff, "diff")
+        yield from fenced(call.action.diff, "diff")
     elif call.action.plan:
-        yield from _fenced(call.action.plan, "markdown")
+        yield from fenced(call.action.plan, "markdown")
     elif not call.action.command or "\n" in call.action.command:
-        yield from _fenced(pretty(call.action.raw_input), "json")
+        yield from fenced(pretty(call.action.raw_input), "json")
     if call.result is not None and call.result.content:
         yield ""
-        yield from _fenced(call.result.content)
+        yield from fenced(call.result.content)
 
 
 def _inline(text: str, width: int = 200) -> str:
@@ -99,7 +99,8 @@ def _code(text: str, width: int = 400) -> str:
     return f"`{one_line(text, width).replace('`', 'ʼ')}`"
 
 
-def _fenced(text: str, language: str = "") -> Iterator[str]:
+def fenced(text: str, language: str = "") -> Iterator[str]:
+    """Text as it is, between fences that are longer than those in it."""
     text = harmless(text).rstrip("\n")
     mark = fence(text)
     yield mark + language

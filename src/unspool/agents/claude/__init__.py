@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from ... import model as m
+from ...decode import decode_any
+from ...logs import read_whole
 from .._base import AgentInfo
 from .reader import ClaudeHome
-from .tools import action_of
+from .tools import action_of, paths_in
 
 
 class Claude:
@@ -20,6 +23,7 @@ class Claude:
         title="Claude Code",
         folder=".claude",
         variable="CLAUDE_CONFIG_DIR",
+        places=("projects", "history.jsonl", "sessions", "jobs"),
         resume=("claude", "--resume", "{id}"),
     )
 
@@ -45,3 +49,17 @@ class Claude:
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call does."""
         return action_of(name, raw_input)[1]
+
+    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
+        """The files a call is about."""
+        return paths_in(raw_input)
+
+    def is_log(self, path: Path) -> bool:
+        """Logs, and the notes beside them."""
+        return path.suffix in (".jsonl", ".json") or path.name == "summary.md"
+
+    def retention(self, root: Path) -> timedelta | None:
+        """Thirty days, or what `cleanupPeriodDays` says."""
+        settings = decode_any(read_whole(root / "settings.json") or b"")
+        days = settings.get("cleanupPeriodDays") if isinstance(settings, dict) else None
+        return timedelta(days=days if isinstance(days, int) and 0 < days < 100_000 else 30)

@@ -12,7 +12,7 @@ from ...decode import Batch
 from ...draft import Draft
 from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
-from .._facts import project_of, title_of, version_of
+from .._facts import digest, project_of, title_of, version_of
 from .ending import end
 from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of
 from .lineage import (
@@ -105,6 +105,29 @@ class ClaudeHome:
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
 
+    def around(self, ref: SessionRef) -> str:
+        """Its family's files, its clears and its origin, its title from elsewhere, and whether it is open."""
+        folder = self._around.folder_of(ref.path)
+        owner = ref.parent or ref.id
+        files = folder.sessions.get(owner)
+        family = [file.path for file in folder.agents.get(owner, ())]
+        if ref.kind == "subagent" and files is not None:
+            family.append(files.head.path)
+        memory = folder.path / ref.id / "session-memory" / "summary.md"
+        facts = (
+            [(path.name, size_of(path)) for path in (*family, memory)],
+            [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
+            find_origin(ref.id, folder, self._around) if ref.kind == "main" else None,
+            len(folder.summaries),
+            self._around.live.get(ref.id),
+        )
+        return digest(facts)
+
+    def _clears_in(self, folder: Folder) -> list[Clear]:
+        if folder.path not in self._clears:
+            self._clears[folder.path] = find_clears(folder, self._around)
+        return self._clears[folder.path]
+
     # --- reading ---
 
     def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
@@ -144,9 +167,7 @@ class ClaudeHome:
 
     def _complete_main(self, ref: SessionRef, folder: Folder, main: Thread, inline: list[Thread]) -> None:
         draft = main.draft
-        if folder.path not in self._clears:
-            self._clears[folder.path] = find_clears(folder, self._around)
-        add_clears(draft, [clear for clear in self._clears[folder.path] if clear.session == ref.id])
+        add_clears(draft, [clear for clear in self._clears_in(folder) if clear.session == ref.id])
         link_inline(main, inline)
         link_agents(main, [agent for agent in folder.agents.get(ref.id, ()) if agent.is_top], ref.id)
         if main.calls.stopped_agents:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ... import model as m
-from ...actions import creation_diff, input_of, questions_in, replacement_diff, text_in
+from ...actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
@@ -44,3 +44,6 @@ def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:
     edits = [edit for edit in several if isinstance(edit, dict)] if isinstance(several, list) else [given]
     pairs = [(text_in(edit, "old_string") or "", text_in(edit, "new_string") or "") for edit in edits]
     return replacement_diff(path, pairs)
+
+
+paths_in = PathsIn("file_path", "notebook_path", "path")

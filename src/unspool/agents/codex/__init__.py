@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from ... import model as m
 from .._base import AgentInfo
 from .folder import rollout_file
 from .reader import CodexHome
-from .tools import action_of
+from .tools import action_of, paths_in
 
 
 class Codex:
@@ -21,6 +22,7 @@ class Codex:
         title="Codex CLI",
         folder=".codex",
         variable="CODEX_HOME",
+        places=("sessions", "archived_sessions", "history.jsonl", "session_index.jsonl"),
         resume=("codex", "resume", "{id}"),
     )
 
@@ -46,3 +48,15 @@ class Codex:
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call does."""
         return action_of(name, raw_input)[1]
+
+    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
+        """The files a call is about."""
+        return paths_in(raw_input)
+
+    def is_log(self, path: Path) -> bool:
+        """Rollouts, and the two indexes."""
+        return path.name.endswith((".jsonl", ".jsonl.zst", ".json"))
+
+    def retention(self, root: Path) -> timedelta | None:  # noqa: ARG002 - it has no such setting
+        """It compresses old threads, and deletes none."""
+        return None

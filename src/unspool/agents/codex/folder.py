@@ -129,6 +129,15 @@ class Folder:
         return sorted((head.started_at, thread) for thread, head in heads if head.started_at is not None)
 
     @cached_property
+    def children(self) -> dict[str, list[str]]:
+        """The threads that each thread started, where they say so."""
+        found: dict[str, list[str]] = {}
+        for thread, files in self.threads.items():
+            if (parent := self.head(files[0].path).parent) is not None:
+                found.setdefault(parent, []).append(thread)
+        return found
+
+    @cached_property
     def reviews(self) -> list[tuple[str, Head]]:
         """Threads of reviewers."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())

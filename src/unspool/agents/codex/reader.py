@@ -16,7 +16,7 @@ from ...draft import Draft
 from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from ...tree import NONE
 from .._base import MakeDraft, Peek, SessionRef, Steps
-from .._facts import project_of, title_of, version_of
+from .._facts import digest, project_of, title_of, version_of
 from .folder import Folder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
 from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
 from .wire import BARE_LINES, ITEMS, LINES, Line
@@ -90,6 +90,15 @@ class CodexHome:
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
             version=head.version,
             size=sum(map(size_of, (ref.path, *ref.more))),
+        )
+
+    def around(self, ref: SessionRef) -> str:
+        """Its name, its clears, and the threads it started."""
+        folder = self._folder
+        children = folder.children.get(ref.id)
+        reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
+        return digest(
+            (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
         )
 
     # --- reading ---

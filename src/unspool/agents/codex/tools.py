@@ -8,6 +8,7 @@ import shlex
 import msgspec
 
 from ... import model as m
+from ...actions import PathsIn
 from ...decode import decode_any
 
 SPAWN_TOOLS = frozenset(("spawn_agent",))
@@ -90,3 +91,6 @@ def unified(patch: str) -> tuple[str, str | None]:
         elif not line.startswith("***"):
             lines.append(line)
     return "\n".join(lines) + "\n", first
+
+
+paths_in = PathsIn("path", "file_path", patches=True)

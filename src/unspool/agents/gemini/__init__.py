@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
 from ... import model as m
+from ...decode import decode_any
+from ...logs import read_whole
 from .._base import AgentInfo
 from .reader import GeminiHome
-from .tools import action_of
+from .tools import action_of, paths_in
+
+_AGE = re.compile(r"(\d{1,5})([hdwm])")
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
 
 class Gemini:
@@ -21,6 +28,7 @@ class Gemini:
         folder=".gemini",
         variable="GEMINI_CLI_HOME",
         variable_is_home=True,
+        places=("tmp", "projects.json"),
         resume=("gemini", "--resume", "{id}"),
     )
 
@@ -46,3 +54,25 @@ class Gemini:
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call does."""
         return action_of(name, raw_input, None)[1]
+
+    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
+        """The files a call is about."""
+        return paths_in(raw_input)
+
+    def is_log(self, path: Path) -> bool:
+        """Chats and the prompt log; its folder for passing files holds much else."""
+        return path.name in ("logs.json", "projects.json", ".project_root") or (
+            path.suffix in (".json", ".jsonl") and "chats" in path.parts
+        )
+
+    def retention(self, root: Path) -> timedelta | None:
+        """Thirty days, or what the settings say of `general.sessionRetention`."""
+        settings = decode_any(read_whole(root / "settings.json") or b"")
+        general = settings.get("general") if isinstance(settings, dict) else None
+        given = general.get("sessionRetention") if isinstance(general, dict) else None
+        if not isinstance(given, dict):
+            return timedelta(days=30)
+        if given.get("enabled") is False:
+            return None
+        age = _AGE.fullmatch(str(given.get("maxAge", "30d")))
+        return timedelta(days=int(age[1]) * _DAYS[age[2]]) if age else timedelta(days=30)

@@ -158,6 +158,13 @@ class Folder:
         texts = self._typed.get(id)
         return frozenset(texts) if texts else None
 
+    def typed_by(self, id: str, until: datetime | None) -> list[str] | None:
+        """What the prompt log held by a time; None when the session did not run in a terminal."""
+        if id not in self._typed:
+            return None
+        entries = (entry for project in self.projects for entry in project.log)
+        return sorted({entry.text for entry in entries if until is None or entry.at is None or entry.at <= until})
+
     @cached_property
     def _typed(self) -> dict[str, set[str]]:
         """What was typed in the project of each session that ran in a terminal.

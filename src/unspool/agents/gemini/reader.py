@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 from ... import model as m
@@ -11,10 +12,12 @@ from ...documents import take_apart
 from ...draft import Draft
 from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps
-from .._facts import title_of
+from .._facts import digest, title_of
 from .folder import Folder, Head, SessionFiles, read_head, read_tail
 from .thread import Thread
 from .wire import LINES, MESSAGES, Line
+
+_AFTERWARDS = timedelta(minutes=1)
 
 
 class GeminiHome:
@@ -72,6 +75,14 @@ class GeminiHome:
         if files is not None and files.first.path == ref.path:
             return files.heads
         return [head for path in (ref.path, *ref.more) if (head := read_head(path)) is not None]
+
+    def around(self, ref: SessionRef) -> str:
+        """What was typed while it ran, its clears, where it came from, and its sub-agents."""
+        folder = self._folder
+        ended = self.peek(ref).ended_at
+        typed = folder.typed_by(ref.id, ended + _AFTERWARDS if ended is not None else None)
+        children = [id for id, files in folder.sessions.items() if files.first.parent == ref.id]
+        return digest((typed, folder.clears.get(ref.id), self._origin(ref), children))
 
     # --- reading ---
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ... import model as m
-from ...actions import creation_diff, input_of, questions_in, replacement_diff, text_in
+from ...actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
 
 AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
@@ -39,3 +39,6 @@ def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:
     if name == "write_file":
         return creation_diff(path, text_in(given, "content") or "")
     return replacement_diff(path, [(text_in(given, "old_string") or "", text_in(given, "new_string") or "")])
+
+
+paths_in = PathsIn("file_path", "path", "absolute_path", "dir_path")

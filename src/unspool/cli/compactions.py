@@ -1,0 +1,15 @@
+"""`unspool compactions`: where context was compacted, in all sessions."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import ledger
+from .ledger import configure
+
+__all__ = ["configure", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the ledger."""
+    return ledger.run("compaction", args)

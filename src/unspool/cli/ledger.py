@@ -1,0 +1,124 @@
+"""The ledgers: what was refused, interrupted, compacted and cleared, across all sessions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from .. import model as m
+from ..moments import parse_time
+from ..render.markdown import fenced
+from ..render.plain import harmless, local, one_line
+from ..render.transcript import clear_label, compaction_label, interruption_label
+from ..store.rows import EventRow
+from .kept import add_store, opened
+from .output import print_json, print_table, short_id
+
+_TYPES: dict[str, type[Any]] = {
+    "rejection": m.Rejection, "interruption": m.Interruption, "compaction": m.Boundary, "clear": m.ContextClear,
+}  # fmt: skip
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """A line of a ledger."""
+
+    agent: str
+    session: str
+    project: str | None
+    title: str | None
+    message_index: int | None
+    timestamp: datetime | None
+    text: str
+    event: Any
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--agent", choices=("claude", "codex", "gemini"))
+    parser.add_argument("--project", metavar="TEXT", help="part of the project's path")
+    parser.add_argument("--tool", metavar="NAME")
+    parser.add_argument("--since", metavar="TIME", help="2026-11-01, 7d, 12h, today")
+    parser.add_argument("--until", metavar="TIME")
+    parser.add_argument("--format", choices=("table", "markdown", "json"), default="table")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="one JSON object a line")
+    add_store(parser)
+
+
+def run(kind: str, args: argparse.Namespace) -> int:
+    """Print the ledger of one kind of event."""
+    with opened(args) as store:
+        where, values = _where(args)
+        entries = [_entry(row) for row in store.events([kind], where, *values)]
+    if args.format == "json":
+        for entry in entries:
+            print_json(entry)
+    elif args.format == "markdown":
+        print("\n".join(line for entry in entries for line in _markdown(entry)))
+    else:
+        rows = (
+            [local(entry.timestamp), entry.agent, _project(entry), short_id(entry.session), _place(entry), entry.text]
+            for entry in entries
+        )
+        print_table(("time", "agent", "project", "session", "at", "what"), rows, wrap=5, styles=("dim", "cyan"))
+    return 0
+
+
+def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
+    since, until = parse_time(args.since), parse_time(args.until)
+    chosen: list[tuple[str, object]] = [
+        ("session.agent = ?", args.agent),
+        ("lower(session.project) LIKE ?", f"%{args.project.lower()}%" if args.project else None),
+        ("lower(event.tool) = ?", args.tool.lower() if args.tool else None),
+        ("event.at >= ?", since.timestamp() if since else None),
+        ("event.at < ?", until.timestamp() if until else None),
+    ]
+    given = [(sql, value) for sql, value in chosen if value is not None]
+    return " AND ".join(sql for sql, _ in given) or "TRUE", [value for _, value in given]
+
+
+def _entry(row: EventRow) -> Entry:
+    event = msgspec.json.decode(row.event, type=_TYPES[row.kind])
+    session = row.session
+    return Entry(
+        agent=session.agent, session=session.name, project=session.project, title=session.title,
+        message_index=row.message_index, timestamp=row.timestamp, text=_told(event), event=event,
+    )  # fmt: skip
+
+
+def _told(event: Any) -> str:
+    match event:
+        case m.Rejection():
+            action = event.action
+            what = (action.command or action.path or "") if action is not None else ""
+            why = f" “{event.reason}”" if event.reason else ""
+            return f"{event.tool_name or '?'} {one_line(what, 80)} refused by {event.by}{why}"
+        case m.Interruption():
+            return interruption_label(event)
+        case m.Boundary():
+            return compaction_label(event)
+        case _:
+            return clear_label(event)
+
+
+def _markdown(entry: Entry) -> Iterator[str]:
+    yield f"## {harmless(one_line(entry.text, 200))}"
+    yield ""
+    yield f"{local(entry.timestamp)} · {entry.agent} · `{harmless(entry.session)}` {_place(entry)}"
+    yield ""
+    action = entry.event.action if isinstance(entry.event, m.Rejection) else None
+    text = (action.diff or action.command or action.plan) if action is not None else None
+    if text:
+        yield from fenced(harmless(text), "diff" if action is not None and action.diff else "")
+        yield ""
+
+
+def _project(entry: Entry) -> str:
+    return (entry.project or "").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _place(entry: Entry) -> str:
+    return "" if entry.message_index is None else f"#{entry.message_index}"

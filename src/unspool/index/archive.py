@@ -1,0 +1,96 @@
+"""Keeping the bytes of the agents' files, and giving them back exactly as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..agents import AGENTS
+from ..errors import UnspoolError
+from ..logs import name_of
+from ..store.base import Store
+from ..store.rows import FileRow
+from .scan import Changed, Seen, mark_of
+
+CHUNK = 1 << 20
+"""Bytes that are compressed together."""
+
+
+def keep(store: Store, change: Changed) -> FileRow:
+    """Bring the archive of a file up to date."""
+    seen, before = change.seen, change.before
+    if before is None or (change.how == "rewritten" and seen.size < before.size):
+        if before is not None:
+            # What was cut off is in the archive alone.
+            store.replace_file(before.id)
+        row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], 0, b"", None)
+        row = row._replace(id=store.put_file(row))
+    else:
+        row = before._replace(path=name_of(seen.path))
+        if change.how == "rewritten":
+            store.drop_chunks(row.id)
+            row = row._replace(kept=0)
+    kept = _append(store, row, seen)
+    row = row._replace(
+        agent=seen.agent, device=seen.device, inode=seen.inode, size=seen.size, changed=seen.changed,
+        kept=kept, mark=mark_of(seen.path, kept), gone_at=None,
+    )  # fmt: skip
+    store.put_file(row)
+    return row
+
+
+def _append(store: Store, row: FileRow, seen: Seen) -> int:
+    """Add what is new; small pieces at the end go into one with it, so that they compress well."""
+    start = row.kept - row.kept % CHUNK
+    rest = b"".join(store.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
+    if rest and seen.size <= row.kept:
+        return row.kept
+    if rest:
+        store.drop_chunks(row.id, start)
+    for data in _pieces(seen, start, rest):
+        store.put_chunk(row.id, start, data)
+        start += len(data)
+    return start
+
+
+def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
+    try:
+        with open(seen.path, "rb", buffering=0) as file:
+            file.seek(start + len(rest))
+            left = seen.size - start - len(rest)
+            data = rest
+            while left > 0 and (more := file.read(min(CHUNK - len(data), left))):
+                left -= len(more)
+                data += more
+                if len(data) == CHUNK:
+                    yield data
+                    data = b""
+    except OSError as error:
+        if not rest:
+            raise UnspoolError(f"{seen.path} cannot be read: {error.strerror}") from error
+        data = rest
+    if data:
+        yield data
+
+
+def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:
+    """Write the files of a session below a folder, as the agent lays them out; returns each with its length."""
+    written = []
+    for file, agent, path in store.files_of(session):
+        place = target / _layout(agent, path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        length = 0
+        with open(place, "xb") as out:
+            for data in store.chunks(file):
+                length += out.write(data)
+        written.append((place, length))
+    return written
+
+
+def _layout(agent: str, path: str) -> Path:
+    """A file's place in a home directory: from the agent's folder on, wherever that was."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
+    folder = AGENTS[agent].info.folder
+    places = {place.split("/")[0] for place in AGENTS[agent].info.places}
+    start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
+    return Path(folder, *parts[start:])

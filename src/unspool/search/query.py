@@ -1,0 +1,595 @@
+"""The language of queries: what a user types becomes a tree of words and a set of filters.
+
+    disk full                 both words
+    "disk full"  src/main.py  the words one after the other
+    read*  "no such fi"*      the last word only has to begin so
+    red OR (green -dark)      either; without
+    tool:bash is:error        filters, for the whole query
+
+The tree has one meaning and three translations: for SQLite, for PostgreSQL, and `matches`, which says what is right.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import msgspec
+
+from ..errors import UsageError
+from ..moments import parse_time
+from .words import lexeme, words_in
+
+T = TypeVar("T")
+
+DEEPEST = 8
+"""Parentheses in parentheses. Each, and the whole, may become three in the translation; SQLite overflows at 33."""
+MOST_WORDS = 1000
+_SHOWN = 60
+
+
+class QueryError(UsageError):
+    """A query that cannot be understood. `position` is the place in it, counted from 0; the message counts from 1."""
+
+    def __init__(self, reason: str, query: str, position: int, advice: str = "") -> None:
+        self.position = position
+        what = f"{reason} at character {position + 1}" + (f"; {advice}" if advice else "")
+        super().__init__(f"{what}\n{_pointed_at(query, position)}")
+
+
+def _pointed_at(query: str, position: int) -> str:
+    """The query, or what is around the place, and a caret under it."""
+    start = max(0, min(position - _SHOWN // 2, len(query) - _SHOWN))
+    shown = "".join(char if char.isprintable() else " " for char in query[start : start + _SHOWN])
+    before, after = "…" * (start > 0), "…" * (start + _SHOWN < len(query))
+    indent = sum(map(_columns, before + shown[: position - start]))
+    return f"  {before}{shown}{after}\n  {' ' * indent}^"
+
+
+def _columns(char: str) -> int:
+    """How wide a character is on a terminal."""
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+# --- what a query becomes ---
+
+
+class Words(msgspec.Struct, frozen=True, tag="words"):
+    """Words that follow each other; of the last one, the beginning may be enough."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+
+class All(msgspec.Struct, frozen=True, tag="all"):
+    """All of the parts."""
+
+    parts: tuple[Node, ...]
+
+
+class AnyOf(msgspec.Struct, frozen=True, tag="any"):
+    """At least one of the parts."""
+
+    parts: tuple[Node, ...]
+
+
+class Not(msgspec.Struct, frozen=True, tag="not"):
+    """Not this."""
+
+    part: Node
+
+
+Node: TypeAlias = Words | All | AnyOf | Not
+
+
+class Values(msgspec.Struct, Generic[T], frozen=True):
+    """What a filter asks for: one of these, if there are any, and none of those."""
+
+    wanted: tuple[T, ...] = ()
+    unwanted: tuple[T, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.wanted or self.unwanted)
+
+
+class Name(msgspec.Struct, frozen=True):
+    """A name, or with `prefix` the beginning of one."""
+
+    text: str
+    prefix: bool = False
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a hit has to be, whatever words are in it. All filters have to agree."""
+
+    agent: Values[str] = Values()
+    """`claude`, `codex`, `gemini`."""
+    project: Values[str] = Values()
+    """Part of the project's path; capitals do not matter."""
+    tool: Values[Name] = Values()
+    """A tool's name; capitals do not matter."""
+    role: Values[str] = Values()
+    """`human`, `model`, `harness`, `subagent`, `hook`."""
+    model: Values[str] = Values()
+    """Part of a model's name."""
+    file: Values[str] = Values()
+    """Part of a file's path."""
+    session: Values[str] = Values()
+    """A session's id, or its beginning."""
+    branch: Values[str | int] = Values()
+    """`active`, `dead`, or a branch's number."""
+    before: Values[datetime] = Values()
+    after: Values[datetime] = Values()
+    is_: Values[str] = msgspec.field(default=Values(), name="is")
+    """`rejected`, `interrupted`, `error`, `orphan`, `compacted`, `subagent`, `branch`."""
+    in_: Values[str] = msgspec.field(default=Values(), name="in")
+    """The fields to search: `user`, `answer`, `thinking`, `input`, `output`, `note`."""
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field) for field in self.__struct_fields__)
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A query that has been understood. Without words (`match`) everything that passes the filters is meant."""
+
+    match: Node | None
+    filters: Filters
+
+
+# --- filters ---
+
+_Read: TypeAlias = Callable[[str, datetime | None], object]
+
+
+def _choice(what: str, *values: str, **others: str) -> _Read:
+    """A value from a list, or another name for one."""
+    known = {**{value: value for value in values}, **others}
+
+    def read(value: str, _now: datetime | None) -> str:
+        if value.lower() in known:
+            return known[value.lower()]
+        raise ValueError(f"{value!r} is no {what}", f"choose from {', '.join(known)}")
+
+    return read
+
+
+def _text(value: str, _now: datetime | None) -> str:
+    return value
+
+
+def _name(value: str, _now: datetime | None) -> Name:
+    name = Name(value.removesuffix("*"), value.endswith("*"))
+    if not name.text:
+        raise ValueError("* needs a beginning before it", "tool:read*")
+    return name
+
+
+def _branch(value: str, _now: datetime | None) -> str | int:
+    if value.lower() in ("active", "dead"):
+        return value.lower()
+    if re.fullmatch("[0-9]{1,9}", value):
+        return int(value)
+    raise ValueError(f"{value!r} is no branch", "choose active, dead, or a number")
+
+
+def _time(value: str, now: datetime | None) -> datetime | None:
+    try:
+        return parse_time(value, now)
+    except UsageError:
+        raise ValueError(f"{value!r} is no time", "try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
+
+
+_FILTERS: dict[str, _Read] = {
+    "agent": _choice("agent", "claude", "codex", "gemini"),
+    "project": _text,
+    "tool": _name,
+    "role": _choice("role", "human", "model", "harness", "subagent", "hook", user="human", assistant="model"),
+    "model": _text,
+    "file": _text,
+    "session": _text,
+    "branch": _branch,
+    "before": _time,
+    "after": _time,
+    "is": _choice("state", "rejected", "interrupted", "error", "orphan", "compacted", "subagent", "branch"),
+    "in": _choice("field", "user", "answer", "thinking", "input", "output", "note"),
+}
+_OTHER_NAMES = {"since": "after", "until": "before", "has": "is"}
+"""What the same things are called elsewhere."""
+
+
+def _meant(name: str) -> str | None:
+    """The filter that a word before a colon was probably meant to be. Short words are too easily like another."""
+    if name in _OTHER_NAMES:
+        return _OTHER_NAMES[name]
+    near = get_close_matches(name, [known for known in _FILTERS if len(known) > 2], n=1, cutoff=0.8)
+    return near[0] if near else None
+
+
+# --- from text to tokens ---
+
+_SPACE = re.compile(r"\s*")
+_PLAIN = re.compile(r'[^\s"()]*')
+_FILTER = re.compile(r"([A-Za-z]+):(?!:|//)")
+
+
+class _Token(NamedTuple):
+    kind: str
+    """`(`, `)`, `OR`, `filter` or `words`."""
+    start: int
+    """Where it begins, with the `-` before it."""
+    negated: bool = False
+    node: Words | None = None
+    """Words, if there are any: of `&&` nothing is left."""
+    name: str = ""
+    value: object = None
+
+
+class _Lexer:
+    """Cuts a query into tokens."""
+
+    def __init__(self, text: str, now: datetime | None) -> None:
+        self._text = text
+        self._now = now
+        self._at = 0
+        self._count = 0
+
+    def tokens(self) -> Iterator[_Token]:
+        """One token after the other, and the filters among them."""
+        while self._skip_space():
+            yield self._token()
+
+    def _skip_space(self) -> bool:
+        self._at = _end(_SPACE, self._text, self._at)
+        return self._at < len(self._text)
+
+    def _token(self) -> _Token:
+        start = self._at
+        negated = self._takes_minus()
+        char = self._text[self._at]
+        if char in "()":
+            self._at += 1
+            return _Token(char, start, negated)
+        if char == '"':
+            return _Token("words", start, negated, self._phrase())
+        if (found := _FILTER.match(self._text, self._at)) and (token := self._filter(found, start, negated)):
+            return token
+        return self._word(start, negated)
+
+    def _takes_minus(self) -> bool:
+        """Whether there is a `-` that negates. Two are none: `--force` is a word."""
+        if self._text[self._at] != "-" or self._text.startswith("--", self._at):
+            return False
+        following = self._text[self._at + 1 : self._at + 2]
+        if not following or following.isspace() or following == ")":
+            self._fail("nothing after -", self._at)
+        self._at += 1
+        return True
+
+    def _phrase(self) -> Words | None:
+        start = self._at
+        end = self._closing_quote()
+        self._at = end + 1
+        prefix = self._text.startswith("*", self._at)
+        self._at += prefix
+        node = self._words(self._text[start + 1 : end], prefix, start)
+        if prefix and node is None:
+            self._fail("* needs a beginning before it", end + 1)
+        return node
+
+    def _word(self, start: int, negated: bool) -> _Token:
+        begin = self._at
+        word = self._plain()
+        if word == "OR" and not negated:
+            return _Token("OR", start)
+        if not word.strip("*"):
+            self._fail("* needs a beginning before it", begin)
+        stem = word.removesuffix("*")
+        # A star after anything but a letter or digit is no more than a sign: `foo.*`, `**bold**`.
+        prefix = stem != word and words_in(stem + "x")[-1] != "x"
+        return _Token("words", start, negated, self._words(stem, prefix, begin))
+
+    def _plain(self) -> str:
+        """What goes on to the next space or quote. Parentheses in it belong to it, if they are pairs: `main()`."""
+        start, depth = self._at, 0
+        while True:
+            self._at = _end(_PLAIN, self._text, self._at)
+            char = self._text[self._at : self._at + 1]
+            if char == "(":
+                depth += 1
+            elif char == ")" and depth:
+                depth -= 1
+            else:
+                return self._text[start : self._at]
+            self._at += 1
+
+    def _words(self, text: str, prefix: bool, position: int) -> Words | None:
+        words = tuple(words_in(text))
+        self._count += len(words)
+        if self._count > MOST_WORDS:
+            self._fail(f"more than {MOST_WORDS} words", position)
+        return Words(words, prefix) if words else None
+
+    def _filter(self, found: re.Match[str], start: int, negated: bool) -> _Token | None:
+        """A filter; None when the word before the colon is just a word."""
+        name = found[1].lower()
+        if name not in _FILTERS:
+            follows = self._text[found.end() : found.end() + 1]
+            if follows.strip() and (meant := _meant(name)):
+                advice = f'did you mean {meant}: (or the word, in quotes: "{name}:…")'
+                self._fail(f"there is no filter {name}:", found.start(), advice)
+            return None
+        self._at = position = found.end()
+        value = self._value()
+        if not value.strip():
+            self._fail(f"nothing after {name}:", position)
+        try:
+            return _Token("filter", start, negated, name=name, value=_FILTERS[name](value, self._now))
+        except ValueError as error:
+            reason, advice = error.args
+            self._fail(reason, position, advice)
+
+    def _value(self) -> str:
+        """What a filter asks for, in quotes or up to the next space."""
+        if not self._text.startswith('"', self._at):
+            return self._plain()
+        start, self._at = self._at, self._closing_quote() + 1
+        star = self._text.startswith("*", self._at)
+        self._at += star
+        return self._text[start + 1 : self._at - 1 - star] + "*" * star
+
+    def _closing_quote(self) -> int:
+        end = self._text.find('"', self._at + 1)
+        if end < 0:
+            self._fail('unclosed "', self._at)
+        return end
+
+    def _fail(self, reason: str, position: int, advice: str = "") -> NoReturn:
+        raise QueryError(reason, self._text, position, advice)
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where a pattern that matches nothing, too, comes to its end."""
+    found = pattern.match(text, position)
+    return found.end() if found else position
+
+
+# --- from tokens to a tree ---
+
+
+class _Side(NamedTuple):
+    """What stands on one side of an OR."""
+
+    node: Node | None
+    terms: int
+    """How many words, phrases and groups there are, also such as nothing is left of."""
+    filters: int
+
+
+class _Parser:
+    """Builds the tree, and gathers the filters."""
+
+    def __init__(self, text: str, now: datetime | None) -> None:
+        self._text = text
+        self._tokens = list(_Lexer(text, now).tokens())
+        self._next = 0
+        self._depth = 0
+        self._filters: dict[str, Values[object]] = {}
+
+    def query(self) -> Query:
+        """The whole query."""
+        match = self._any_of().node
+        if (token := self._peek()) is not None:
+            self._fail("there is no ( for this )", token.start)
+        self._check(match)
+        fields = {{"is": "is_", "in": "in_"}.get(name, name): values for name, values in self._filters.items()}
+        return Query(match, Filters(**fields))  # type: ignore[arg-type]  # each reader gives what its field holds
+
+    def _peek(self) -> _Token | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _any_of(self) -> _Side:
+        """Sides with OR between them, up to a `)` or the end."""
+        sides, signs = [self._all_of()], []
+        while (token := self._peek()) is not None and token.kind == "OR":
+            signs.append(token)
+            self._next += 1
+            sides.append(self._all_of())
+        for sign, before, after in zip(signs, sides, sides[1:], strict=False):
+            self._check_side(sign, "before", before)
+            self._check_side(sign, "after", after)
+        node = _joined(AnyOf, [side.node for side in sides if side.node is not None])
+        return _Side(node, sum(side.terms for side in sides), sum(side.filters for side in sides))
+
+    def _check_side(self, sign: _Token, where: str, side: _Side) -> None:
+        """A filter is nothing beside an OR: it holds for the whole query."""
+        if side.terms:
+            return
+        if side.filters:
+            advice = "filters hold for the whole query, and several of one name mean any of them"
+            self._fail(f"nothing but a filter {where} OR", sign.start, advice)
+        self._fail(f"nothing {where} OR", sign.start)
+
+    def _all_of(self) -> _Side:
+        """Terms beside each other, up to an OR, a `)` or the end."""
+        nodes: list[Node] = []
+        terms = filters = 0
+        while (token := self._peek()) is not None and token.kind not in ("OR", ")"):
+            self._next += 1
+            if token.kind == "filter":
+                self._keep(token)
+                filters += 1
+                continue
+            node = self._group(token) if token.kind == "(" else token.node
+            terms += 1
+            if node is not None:
+                nodes.append(Not(node) if token.negated else node)
+        return _Side(_joined(All, nodes), terms, filters)
+
+    def _group(self, opening: _Token) -> Node | None:
+        position = opening.start + opening.negated
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._fail(f"more than {DEEPEST} parentheses in each other", position)
+        side = self._any_of()
+        if self._peek() is None:
+            self._fail("unclosed (", position)
+        if not side.terms:
+            self._fail("nothing between ( and )", position)
+        self._next += 1
+        self._depth -= 1
+        return side.node
+
+    def _keep(self, token: _Token) -> None:
+        if self._depth:
+            self._fail("a filter in parentheses", token.start, "filters hold for the whole query and stand outside")
+        known = self._filters.get(token.name, Values())
+        if token.negated:
+            self._filters[token.name] = Values(known.wanted, (*known.unwanted, token.value))
+        else:
+            self._filters[token.name] = Values((*known.wanted, token.value), known.unwanted)
+
+    def _check(self, match: Node | None) -> None:
+        """There has to be something to look for."""
+        if match is None:
+            words = next((token for token in self._tokens if token.kind == "words"), None)
+            if words is not None:
+                self._fail("nothing to look for: no letters or digits", words.start)
+            if not self._filters:
+                self._fail("nothing to look for: the query is empty", 0)
+        elif not _is_positive(match):
+            position = next(token.start for token in self._tokens if token.negated and token.kind != "filter")
+            if next(sought(match), None) is None:
+                self._fail("nothing to look for: only what must not occur", position)
+            self._fail("nothing to look for beside OR", position, "without this, nearly everything would be found")
+
+    def _fail(self, reason: str, position: int, advice: str = "") -> NoReturn:
+        raise QueryError(reason, self._text, position, advice)
+
+
+def _joined(kind: type[All | AnyOf], nodes: list[Node]) -> Node | None:
+    """Several nodes as one; those of the same kind are taken apart."""
+    if len(nodes) < 2:
+        return nodes[0] if nodes else None
+    parts: list[Node] = []
+    for node in nodes:
+        parts.extend(node.parts if isinstance(node, kind) else (node,))
+    return kind(tuple(parts))
+
+
+def parse(text: str, now: datetime | None = None) -> Query:
+    """Understand a query, or raise a `QueryError` that says where it makes no sense.
+
+    `now` is what times like `7d` and `today` count from.
+    """
+    return _Parser(text, now).query()
+
+
+# --- what a tree means ---
+
+
+def sought(node: Node) -> Iterator[Words]:
+    """The words that may be found in a hit: all but those that must not occur."""
+    yield from _leaves(node, True)
+
+
+def _leaves(node: Node, wanted: bool) -> Iterator[Words]:
+    if isinstance(node, Words):
+        if wanted:
+            yield node
+    elif isinstance(node, Not):
+        yield from _leaves(node.part, not wanted)
+    else:
+        for part in node.parts:
+            yield from _leaves(part, wanted)
+
+
+def matches(node: Node, words: Sequence[str]) -> bool:
+    """Whether a text with these words (see `words_in`) is meant."""
+    if isinstance(node, Words):
+        return _occurs(node, words)
+    if isinstance(node, Not):
+        return not matches(node.part, words)
+    found = (matches(part, words) for part in node.parts)
+    return all(found) if isinstance(node, All) else any(found)
+
+
+def _occurs(node: Words, words: Sequence[str]) -> bool:
+    *before, last = node.words
+    for place in range(len(before), len(words)):
+        word = words[place]
+        fits = word.startswith(last) if node.prefix else word == last
+        if fits and list(words[place - len(before) : place]) == before:
+            return True
+    return False
+
+
+# --- translations ---
+
+
+def to_fts5(node: Node) -> str:
+    """The tree as SQLite's FTS5 takes it after MATCH.
+
+    There, NOT stands between what is looked for and what must not be in it, and nothing can be asked for that is just
+    not there. So every part is turned into something to look for, or into the opposite of it, and in the end the whole
+    has to be the first. Of the second, a parsed query has none.
+    """
+    is_positive, text = _signed(node)
+    if not is_positive:
+        raise ValueError("a query that only says what must not occur")
+    return text
+
+
+def _is_positive(node: Node) -> bool:
+    return _signed(node)[0]
+
+
+def _signed(node: Node) -> tuple[bool, str]:
+    """An expression, and whether it or its opposite is meant."""
+    if isinstance(node, Words):
+        return True, _quoted(" ".join(node.words)) + "*" * node.prefix
+    if isinstance(node, Not):
+        is_positive, text = _signed(node.part)
+        return not is_positive, text
+    signed = [_signed(part) for part in node.parts]
+    found = [text for is_positive, text in signed if is_positive]
+    absent = [text for is_positive, text in signed if not is_positive]
+    if isinstance(node, All):
+        # All of these, and none of those; or the opposite of any of those.
+        return (True, _without(found, absent)) if found else (False, _grouped("OR", absent))
+    # Any of these; or, by turning it round, the opposite of: all of those, and none of these.
+    return (False, _without(absent, found)) if absent else (True, _grouped("OR", found))
+
+
+def _without(found: list[str], absent: list[str]) -> str:
+    """All of the first, none of the second."""
+    both = [_grouped("AND", found), *([_grouped("OR", absent)] if absent else [])]
+    return _grouped("NOT", both)
+
+
+def _grouped(operator: str, parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"({f' {operator} '.join(parts)})"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def to_tsquery(node: Node) -> str:
+    """The tree as PostgreSQL reads a `tsquery`."""
+    if isinstance(node, Words):
+        lexemes = [_lexeme(word) for word in node.words]
+        lexemes[-1] += ":*" * node.prefix
+        return _grouped("<->", lexemes)
+    if isinstance(node, Not):
+        return f"!({to_tsquery(node.part)})"
+    return _grouped("&" if isinstance(node, All) else "|", [to_tsquery(part) for part in node.parts])
+
+
+def _lexeme(word: str) -> str:
+    return "'" + lexeme(word).replace("\\", "\\\\").replace("'", "''") + "'"

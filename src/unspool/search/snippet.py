@@ -1,0 +1,242 @@
+"""What to show of a hit: one line of its text, where most of what was looked for stands together."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from .query import Node, Words, sought
+from .words import WORD, divide, fold_ascii
+
+NARROWEST = 20
+_PIECE = 1 << 20
+"""A text is searched piece by piece, as far as needed."""
+_OVERLAP = 1 << 12
+"""What stands together for longer than this may be missed between two pieces."""
+_MOST_MATCHES = 200
+_MOST_TRIES = 300_000
+"""For each of the words. `a` is found in nearly every word, and is seldom one."""
+_AROUND = 8
+"""How many times the width is looked at, before and after, for there may be more spaces than text."""
+_ALSO_ASCII = "\u017f\u212a"
+"""An old s and the sign for Kelvin: when folded, no other characters become letters of ASCII."""
+_NOISE = re.compile(
+    r"(?P<nothing>\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
+    r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069])"
+    r"|(?P<unknown>[\ud800-\udfff])"
+    r"|[\s\x00-\x1f\x7f-\x9f]+"
+)
+"""Escape sequences, marks that turn the direction of reading, halves of characters, spaces, control characters."""
+
+
+class Snippet(msgspec.Struct, frozen=True):
+    """Part of a text on one line, and where in it the words stand that were looked for."""
+
+    text: str
+    marks: list[tuple[int, int]] = []
+
+
+class _Match(NamedTuple):
+    """A place where words were found."""
+
+    start: int
+    end: int
+    which: Words
+    words: tuple[tuple[int, int], ...]
+    """From where to where each of them goes."""
+
+
+def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
+    """The place in a text that shows best why it was found, in no more than `width` characters (at least 20).
+
+    Where nothing is found, or nothing was looked for, it is the beginning.
+    """
+    width = max(width, NARROWEST)
+    matches = _find(text, sought(node)) if node is not None else []
+    cluster = _densest(matches, width)
+    start, end = (cluster[0].start, cluster[-1].end) if cluster else (0, 0)
+    first, last = max(0, start - _AROUND * width), min(len(text), start + _AROUND * width)
+    line = _Line(text[first:last])
+    marks = [line.places(max(a, first) - first, b - first) for match in matches for a, b in match.words if b > first]
+    middle = line.places(start - first, end - first)
+    return _cut(line.text, _merged(marks), middle, width, (first > 0, last < len(text)))
+
+
+# --- finding ---
+
+
+class _Search:
+    """Looks for some words, from one piece of a text to the next."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self.found: list[_Match] = []
+        self._tries = _MOST_TRIES
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is enough, or it has taken enough."""
+        return len(self.found) >= _MOST_MATCHES or self._tries <= 0
+
+    def search(self, divided: str, start: int, end: int, offset: int) -> None:
+        """Find what begins between two places. `offset` is where the piece begins in the text."""
+        first = self.words.words[0]
+        at = divided.find(first, start, end + len(first) - 1)
+        while at >= 0 and not self.is_done:
+            self._tries -= 1
+            if spans := self._at(divided, at):
+                moved = tuple((a + offset, b + offset) for a, b in spans)
+                self.found.append(_Match(moved[0][0], moved[-1][1], self.words, moved))
+            at = divided.find(first, at + 1, end + len(first) - 1)
+
+    def _at(self, divided: str, at: int) -> list[tuple[int, int]]:
+        """The places of all words, if they stand here."""
+        if at and WORD.fullmatch("x" + divided[at - 1]):
+            return []
+        spans: list[tuple[int, int]] = []
+        found = WORD.match(divided, at)
+        last = len(self.words.words) - 1
+        for number, word in enumerate(self.words.words):
+            if found is None or not (
+                found[0].startswith(word) if self.words.prefix and number == last else found[0] == word
+            ):
+                return []
+            spans.append(found.span())
+            found = WORD.search(divided, found.end()) if number < last else None
+        return spans
+
+
+def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
+    """Where the words stand: the first places of each."""
+    searches = [_Search(words) for words in dict.fromkeys(sought_for)]
+    for base in range(0, len(text), _PIECE):
+        open_ones = [search for search in searches if not search.is_done]
+        if not open_ones:
+            break
+        before = 1 if base else 0  # the character before tells whether a word begins
+        piece = text[base - before : base + _PIECE + _OVERLAP]
+        if promising := _sieve(piece, open_ones):
+            divided = divide(piece)
+            for search in promising:
+                search.search(divided, before, before + _PIECE, base - before)
+    return sorted((match for search in searches for match in search.found), key=lambda match: match[:2])
+
+
+def _sieve(piece: str, searches: list[_Search]) -> list[_Search]:
+    """Those that may find something, by a first look that spares the folding of most of a long text."""
+    if piece.isascii() or any(sign in piece for sign in _ALSO_ASCII):
+        return searches
+    rough = fold_ascii(piece)
+    firsts = ((search, search.words.words[0]) for search in searches)
+    return [search for search, first in firsts if first in rough or not first.isascii()]
+
+
+def _densest(matches: list[_Match], width: int) -> list[_Match]:
+    """The matches within the width that show most of the words, and most often; the first such."""
+    best: tuple[int, int] = (0, 0)
+    chosen = (0, 0)
+    inside: Counter[Words] = Counter()
+    first = 0
+    for last, match in enumerate(matches):
+        inside[match.which] += 1
+        while first < last and match.end - matches[first].start > width - 2:
+            inside[matches[first].which] -= 1
+            first += 1
+        score = (sum(count > 0 for count in inside.values()), last - first)
+        if score > best:
+            best, chosen = score, (first, last + 1)
+    return matches[chosen[0] : chosen[1]] if best > (0, 0) else []
+
+
+# --- showing ---
+
+
+class _Line:
+    """A text on one line, without what a terminal obeys, and where its places have gone."""
+
+    def __init__(self, raw: str) -> None:
+        self._starts: list[int] = []
+        self._ends: list[tuple[int, int]] = []
+        pieces: list[str] = []
+        length = at = 0
+        has_space = True
+        for noise in _NOISE.finditer(raw):
+            if noise.start() > at:
+                pieces.append(raw[at : noise.start()])
+                length += noise.start() - at
+                has_space = False
+            at = noise.end()
+            stands_for = _stands_for(noise, has_space)
+            pieces.append(stands_for)
+            length += len(stands_for)
+            has_space = stands_for == " " or (has_space and not stands_for)
+            self._starts.append(noise.start())
+            self._ends.append((at, length))
+        pieces.append(raw[at:])
+        self.text = "".join(pieces).rstrip()
+
+    def places(self, start: int, end: int) -> tuple[int, int]:
+        """Where a stretch of the text stands now."""
+        return self._place(start), self._place(end)
+
+    def _place(self, place: int) -> int:
+        number = bisect_right(self._starts, place - 1) - 1
+        if number >= 0:
+            end, moved = self._ends[number]
+            place = moved + max(0, place - end)
+        return min(place, len(self.text))
+
+
+def _stands_for(noise: re.Match[str], has_space: bool) -> str:
+    if noise["unknown"]:
+        return "\ufffd"
+    return "" if noise["nothing"] or has_space else " "
+
+
+def _merged(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Marks in their order, none of them empty or in another."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(marks):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        elif start < end:
+            merged.append((start, end))
+    return merged
+
+
+def _cut(
+    text: str, marks: list[tuple[int, int]], middle: tuple[int, int], width: int, goes_on: tuple[bool, bool]
+) -> Snippet:
+    """What fits the width around the middle, from word to word, with signs where something is left out."""
+    start, end = 0, len(text)
+    if end + sum(goes_on) > width:
+        room = width - 2
+        lead = max(0, room - (middle[1] - middle[0])) // 2
+        start = max(0, min(middle[0] - lead, end - room))
+        end = min(end, start + room)
+    is_cut = start > 0 or goes_on[0], end < len(text) or goes_on[1]
+    if is_cut[0]:
+        start = _word_start(text, start, middle[0])
+    if is_cut[1]:
+        end = _word_end(text, end, max(middle[1], start + (end - start) // 2))
+    before = "…" * is_cut[0]
+    shift = len(before) - start
+    kept = [(max(a, start) + shift, min(b, end) + shift) for a, b in marks if a < end and b > start]
+    return Snippet(before + text[start:end] + "…" * is_cut[1], kept)
+
+
+def _word_start(text: str, start: int, limit: int) -> int:
+    """The first beginning of a word from here, if there is one before the limit."""
+    space = text.find(" ", max(0, start - 1), limit)
+    return space + 1 if space >= 0 else start
+
+
+def _word_end(text: str, end: int, limit: int) -> int:
+    """The last end of a word up to here, if there is one after the limit."""
+    space = text.rfind(" ", limit, end + 1)
+    return space if space >= 0 else end

@@ -1,0 +1,509 @@
+"""The store: what it holds and how it is asked, the same for every database behind it.
+
+The SQL here runs on all of them. What differs (how rows are poured in, how words are indexed and searched, how the
+tables came to be) is left to the two that build on it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import zstandard
+
+from .. import model as m
+from ..errors import NotFoundError
+from ..record import Session
+from ..search.query import Filters, Node, Query, matches
+from ..search.snippet import snippet
+from ..search.words import words_in
+from .facts import Facts, Span
+from .parts import AUTHORS, FIELDS, Part, parts_of
+from .rows import Act, EventRow, FileRow, JournalEntry, SessionRow, StoredSession
+from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
+
+Row = Sequence[Any]
+
+_LEVEL = 3
+_QUICK_LEVEL = 1
+"""For what can be made again from the bytes of the files."""
+_MESSAGES = msgspec.json.Decoder(list[m.Message])
+_HEAD = msgspec.json.Decoder(Session)
+_FACTS = msgspec.json.Decoder(Facts)
+_FIELD_NUMBER = {field: number for number, field in enumerate(FIELDS)}
+_AUTHOR_NUMBER = {author: number for number, author in enumerate(AUTHORS)}
+_SESSION_COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
+    session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
+    session.counts, session.gone_at"""
+_CLOSELY = 1 << 20
+"""Of a long text so much is looked at to find out which of several was meant."""
+_OF_SESSION = ("block", "event", "place", "span", "touch", "act")
+"""Tables whose rows belong to one session and to nothing else."""
+
+
+class Store(ABC):
+    """All sessions of one machine, or of a team."""
+
+    machine: int
+    """This machine, among those whose sessions are here."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._pack = zstandard.ZstdCompressor(level=_LEVEL).compress
+        self._pack_quickly = zstandard.ZstdCompressor(level=_QUICK_LEVEL).compress
+        self._unpack = zstandard.ZstdDecompressor().decompress
+
+    # --- what each database does its own way ---
+
+    @abstractmethod
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """Run a statement; `?` stands for a value."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: str, rows: Iterable[Row]) -> None:
+        """Add many rows."""
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """All or nothing; one writer at a time."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the database."""
+
+    @abstractmethod
+    def _take_ids(self, count: int) -> int:
+        """The first of so many new ids of parts."""
+
+    @abstractmethod
+    def _add_words(self, rows: list[tuple[int, str]]) -> None:
+        """Index texts."""
+
+    @abstractmethod
+    def _drop_words(self, rows: list[tuple[int, str]]) -> None:
+        """Take texts out of the index."""
+
+    @abstractmethod
+    def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
+        """What to select from, so that only parts with some words are left: tables, a condition, its values."""
+
+    # --- files ---
+
+    def files(self) -> dict[str, FileRow]:
+        """This machine's files by their path; those that are gone too."""
+        sql = """SELECT id, agent, path, device, inode, size, changed, kept, mark, gone_at FROM file
+            WHERE machine = ? AND replaced_at IS NULL"""
+        return {row[2]: FileRow(*row) for row in self.rows(sql, self.machine)}
+
+    def file_at(self, path: str) -> FileRow | None:
+        """One of this machine's files."""
+        sql = """SELECT id, agent, path, device, inode, size, changed, kept, mark, gone_at FROM file
+            WHERE machine = ? AND path = ? AND replaced_at IS NULL"""
+        found = self.rows(sql, self.machine, path)
+        return FileRow(*found[0]) if found else None
+
+    def put_file(self, row: FileRow) -> int:
+        """Note how a file was seen; an id of 0 makes a new one."""
+        facts = (row.agent, row.path, row.device, row.inode, row.size, row.changed, row.kept, row.mark, row.gone_at)
+        if row.id:
+            columns = (
+                "agent = ?, path = ?, device = ?, inode = ?, size = ?, changed = ?, kept = ?, mark = ?, gone_at = ?"
+            )
+            self.rows(f"UPDATE file SET {columns} WHERE id = ?", *facts, row.id)
+            return row.id
+        columns = "machine, agent, path, device, inode, size, changed, kept, mark, gone_at"
+        sql = f"INSERT INTO file ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        return int(self.rows(sql, self.machine, *facts)[0][0])
+
+    def replace_file(self, id: int) -> None:
+        """Leave the bytes of a file as they are; what is at its path now is another one."""
+        self.rows("UPDATE file SET replaced_at = ? WHERE id = ?", time.time(), id)
+
+    def put_chunk(self, file: int, start: int, data: bytes, packed: bytes | None = None) -> None:
+        """Keep some bytes of a file."""
+        self.insert("chunk", "file, start, length, data", [(file, start, len(data), packed or self._pack(data))])
+
+    def chunks(self, file: int, start: int = 0) -> Iterator[bytes]:
+        """The kept bytes of a file, from the chunk on in which they begin."""
+        sql = "SELECT start FROM chunk WHERE file = ? AND start + length > ? ORDER BY start"
+        for (begin,) in self.rows(sql, file, start):
+            ((data,),) = self.rows("SELECT data FROM chunk WHERE file = ? AND start = ?", file, begin)
+            yield self._unpack(data)
+
+    def drop_chunks(self, file: int, start: int = 0) -> None:
+        """Forget bytes of a file: it was written anew, or they go into a larger chunk."""
+        self.rows("DELETE FROM chunk WHERE file = ? AND start >= ?", file, start)
+
+    # --- writing sessions ---
+
+    def stored(self, agent: str, ref: str) -> dict[str, StoredSession]:
+        """The sessions that were read from one place, by name: most often one."""
+        sql = "SELECT id, name, messages, sealed, around FROM session WHERE machine = ? AND agent = ? AND ref = ?"
+        return {row[1]: StoredSession(*row) for row in self.rows(sql, self.machine, agent, ref)}
+
+    def around(self, agent: str) -> dict[str, str]:
+        """What the surroundings of each session of an agent were when it was read."""
+        sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ?"
+        return {row[0]: row[1] for row in self.rows(sql, self.machine, agent)}
+
+    def new_session(self, agent: str, name: str, ref: str) -> int:
+        """Make room for a session."""
+        columns = "machine, agent, name, ref, kind, status, messages, sealed, counts, head, facts, around"
+        sql = f"""INSERT INTO session ({columns})
+            VALUES (?, ?, ?, ?, 'main', 'empty', 0, 0, '{{}}', ?, ?, '') RETURNING id"""
+        return int(self.rows(sql, self.machine, agent, name, ref, b"", b"")[0][0])
+
+    def empty_session(self, id: int) -> None:
+        """Take out everything a session holds; it is about to be written anew."""
+        self.drop_parts(id, self.messages(id))
+        for table in _OF_SESSION:
+            self.rows(f"DELETE FROM {table} WHERE session = ?", id)
+        self.rows("UPDATE session SET messages = 0, sealed = 0 WHERE id = ?", id)
+
+    def put_block(self, session: int, first: int, count: int, data: bytes) -> None:
+        """Keep messages: JSON of a list of them."""
+        self.insert("block", "session, first, count, data", [(session, first, count, self._pack_quickly(data))])
+
+    def drop_blocks(self, session: int, first: int) -> None:
+        """Forget the blocks from a message on."""
+        self.rows("DELETE FROM block WHERE session = ? AND first >= ?", session, first)
+
+    def put_parts(self, session: int, parts: list[Part]) -> None:
+        """Make texts searchable."""
+        if not parts:
+            return
+        first = self._take_ids(len(parts))
+        names = self._name_ids({name for part in parts for name in (part.tool, part.model) if name})
+        rows = [
+            (
+                id, session, part.message, _FIELD_NUMBER[part.field], _AUTHOR_NUMBER[part.author],
+                names.get(part.tool or ""), names.get(part.model or ""), None if part.at is None else int(part.at),
+            )
+            for id, part in enumerate(parts, first)
+        ]  # fmt: skip
+        self.insert("part", "id, session, message, field, author, tool, model, at", rows)
+        self._add_words([(id, part.text) for id, part in enumerate(parts, first)])
+
+    def drop_parts(self, session: int, messages: Iterable[m.Message]) -> None:
+        """Take messages out of the index; their texts are needed to find their words."""
+        for message in messages:
+            sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id"
+            ids = sorted(int(row[0]) for row in self.rows(sql, session, message.index))
+            texts = [part.text for part in parts_of(message, _no_name)]
+            self._drop_words(list(zip(ids, texts, strict=True)))
+
+    def set_author(self, session: int, message: int, author: m.Author) -> None:
+        """A later line told who wrote a message."""
+        number = _AUTHOR_NUMBER[author]
+        field = _FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
+        spoken = [_FIELD_NUMBER[name] for name in ("user", "answer", "note")]
+        sql = "UPDATE part SET author = ? WHERE session = ? AND message = ?"
+        self.rows(sql, number, session, message)
+        sql = "UPDATE part SET field = ? WHERE session = ? AND message = ? AND field IN (?, ?, ?)"
+        self.rows(sql, field, session, message, *spoken)
+
+    def put_acts(self, session: int, acts: list[Act]) -> None:
+        """Add what can be counted."""
+        names = self._name_ids({act.name for act in acts if act.name})
+        columns = "session, message, place, kind, name, outcome, at, input, output, cache_read, cache_write, reasoning"
+        self.insert("act", columns, [_act_row(session, act, names) for act in acts])
+
+    def drop_acts(self, session: int, first: int, last: int | None = None) -> None:
+        """Forget what was counted from a message on, or up to another."""
+        sql = "DELETE FROM act WHERE session = ? AND message >= ? AND message <= ?"
+        self.rows(sql, session, first, 2**53 if last is None else last)
+
+    def put_touches(self, session: int, touches: Iterable[tuple[int, str]]) -> None:
+        """Note which messages are about which files."""
+        found = dict.fromkeys(touches)
+        names = self._name_ids({path for _, path in found})
+        rows = {(names[path], session, message) for message, path in found}
+        self.insert("touch", "path, session, message", sorted(rows))
+
+    def drop_touches(self, session: int, message: int) -> None:
+        """Forget which files messages are about, from one on."""
+        self.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, message)
+
+    def put_events(self, session: int, events: list[tuple[str, int | None, float | None, str | None, bytes]]) -> None:
+        """Replace the events of a session."""
+        self.rows("DELETE FROM event WHERE session = ?", session)
+        columns = "session, place, kind, message, at, tool, data"
+        self.insert("event", columns, [(session, place, *event) for place, event in enumerate(events)])
+
+    def put_places(self, session: int, places: Iterable[tuple[int, str]]) -> None:
+        """Replace the marks of messages to which something happened."""
+        self.rows("DELETE FROM place WHERE session = ?", session)
+        self.insert("place", "session, message, kind", [(session, *place) for place in sorted(set(places))])
+
+    def put_spans(self, session: int, spans: list[Span]) -> None:
+        """Replace the runs of messages that are not simply alive."""
+        self.rows("DELETE FROM span WHERE session = ?", session)
+        rows = [(session, span.first, span.last, span.branch, span.context) for span in spans]
+        self.insert("span", "session, first, last, branch, context", rows)
+
+    def put_head(
+        self, session: int, head: Session, facts: Facts, counts: dict[str, int], sealed: int, around: str
+    ) -> None:
+        """Write what is known of a session as a whole."""
+        info = head.info
+        project = (info.project.path or info.project.name) if info.project is not None else None
+        values = {
+            "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
+            "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
+            "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
+            "head": self._pack_quickly(msgspec.json.encode(head)),
+            "facts": self._pack_quickly(msgspec.json.encode(facts)), "around": around, "gone_at": None,
+        }  # fmt: skip
+        columns = ", ".join(f"{name} = ?" for name in values)
+        self.rows(f"UPDATE session SET {columns} WHERE id = ?", *values.values(), session)
+
+    def put_session_files(self, session: int, files: Iterable[int]) -> None:
+        """Replace the list of files a session was read from."""
+        self.rows("DELETE FROM session_file WHERE session = ?", session)
+        self.insert("session_file", "session, place, file", [(session, place, id) for place, id in enumerate(files)])
+
+    def without_files(self) -> list[int]:
+        """Sessions of this machine that are not marked, though none of their files is there any more."""
+        sql = """SELECT id FROM session WHERE machine = ? AND gone_at IS NULL AND NOT EXISTS (
+            SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
+            WHERE session_file.session = session.id AND file.gone_at IS NULL)"""
+        return [row[0] for row in self.rows(sql, self.machine)]
+
+    def files_of(self, session: int) -> list[tuple[int, str, str]]:
+        """The files a session was read from: number, agent and path."""
+        sql = """SELECT file.id, file.agent, file.path FROM session_file JOIN file ON file.id = session_file.file
+            WHERE session_file.session = ? ORDER BY session_file.place"""
+        return [(row[0], row[1], row[2]) for row in self.rows(sql, session)]
+
+    def set_gone(self, session: int, at: float | None) -> None:
+        """Mark a session whose files are no longer there, or are back."""
+        self.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, session)
+
+    def forget(self, session: int) -> None:
+        """Remove a session for good, with its bytes where no other session needs them."""
+        self.empty_session(session)
+        sql = """SELECT file FROM session_file WHERE session = ?
+            AND file NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
+        files = [row[0] for row in self.rows(sql, session, session)]
+        self.rows("DELETE FROM session_file WHERE session = ?", session)
+        self.rows("DELETE FROM session WHERE id = ?", session)
+        for file in files:
+            self.drop_chunks(file)
+            self.rows("DELETE FROM file WHERE id = ?", file)
+
+    def note(self, kind: str, session: int | None, **data: object) -> None:
+        """Write a change into the journal."""
+        self.insert("journal", "at, kind, session, data", [(time.time(), kind, session, json.dumps(data))])
+
+    # --- reading ---
+
+    def sessions(self, where: str = "TRUE", *values: object) -> list[SessionRow]:
+        """Sessions, the newest first."""
+        sql = f"""SELECT {_SESSION_COLUMNS} FROM session JOIN machine ON machine.id = session.machine
+            WHERE {where} ORDER BY session.ended DESC, session.id DESC"""
+        return [session_row(row) for row in self.rows(sql, *values)]
+
+    def find(self, name: str) -> SessionRow:
+        """A session by its id, or the beginning of it; the main session where its sub-agents fit too."""
+        fits = self.sessions("session.name = ?", name) or self.sessions("session.name LIKE ?", f"{_literal(name)}%")
+        mains = [row for row in fits if row.kind == "main"] or fits
+        if len(mains) != 1:
+            what = "no session" if not mains else f"{len(mains)} sessions"
+            shown = ": " + ", ".join(row.name for row in mains[:5]) if mains else "; `unspool ls` shows what there is"
+            raise NotFoundError(f"{what} in the store whose id begins with {name!r}{shown}")
+        return mains[0]
+
+    def load(self, id: int) -> Session:
+        """The whole record of a session."""
+        head, facts = self._head(id)
+        head.messages = list(self._complete(self._blocks(id, 0, None), facts))
+        return head
+
+    def head(self, id: int) -> Session:
+        """The record of a session without its messages."""
+        return self._head(id)[0]
+
+    def messages(self, id: int, first: int = 0, last: int | None = None) -> list[m.Message]:
+        """Messages of a session, the last one not included."""
+        return list(self._complete(self._blocks(id, first, last), self.facts(id)))
+
+    def facts(self, id: int) -> Facts:
+        """What is known of a session's messages beside what their blocks hold."""
+        found = self.rows("SELECT facts FROM session WHERE id = ?", id)
+        return _FACTS.decode(self._unpack(found[0][0])) if found and found[0][0] else Facts()
+
+    def _head(self, id: int) -> tuple[Session, Facts]:
+        found = self.rows("SELECT head, facts FROM session WHERE id = ?", id)
+        if not found or not found[0][0]:
+            return _NO_SESSION, Facts()
+        head, facts = found[0]
+        return _HEAD.decode(self._unpack(head)), _FACTS.decode(self._unpack(facts))
+
+    def _blocks(self, id: int, first: int, last: int | None) -> Iterator[m.Message]:
+        sql = "SELECT first, data FROM block WHERE session = ? AND first + count > ? AND first < ? ORDER BY first"
+        for _, data in self.rows(sql, id, first, 2**53 if last is None else last):
+            for message in _MESSAGES.decode(self._unpack(data)):
+                if message.index >= first and (last is None or message.index < last):
+                    yield message
+
+    @staticmethod
+    def _complete(messages: Iterable[m.Message], facts: Facts) -> Iterator[m.Message]:
+        for message in messages:
+            facts.apply(message)
+            facts.place(message)
+            yield message
+
+    def events(self, kinds: Sequence[str], where: str = "TRUE", *values: object) -> list[EventRow]:
+        """Events across sessions, the newest first."""
+        marks = ", ".join("?" * len(kinds))
+        sql = f"""SELECT {_SESSION_COLUMNS}, event.kind, event.message, event.at, event.tool, event.data
+            FROM event JOIN session ON session.id = event.session JOIN machine ON machine.id = session.machine
+            WHERE event.kind IN ({marks}) AND {where} ORDER BY event.at DESC, session.id, event.place"""
+        return [_event_row(row) for row in self.rows(sql, *kinds, *values)]
+
+    # --- searching ---
+
+    def search(self, query: Query, limit: int = 20, hits: int = 3, now: datetime | None = None) -> list[Found]:
+        """The best sessions, each with its best hits."""
+        ranked = rank(self.matches(query, CANDIDATES), now)[:limit]
+        if not ranked:
+            return []
+        marks = ", ".join("?" * len(ranked))
+        rows = {row.id: row for row in self.sessions(f"session.id IN ({marks})", *(entry.session for entry in ranked))}
+        return [
+            Found(
+                session=rows[entry.session], score=round(entry.score, 4), more=max(0, len(entry.matches) - hits),
+                hits=[self._hit(match, query.match) for match in entry.matches[:hits]],
+            )
+            for entry in ranked
+        ]  # fmt: skip
+
+    def matches(self, query: Query, limit: int) -> list[Match]:
+        """Everything that fits, the newest first."""
+        tables, condition, values = "part", "TRUE", list[object]()
+        if query.match is not None:
+            tables, condition, values = self._with_words(query.match)
+        filters = Conditions(query.filters)
+        sql = f"""SELECT part.session, part.message, part.field, part.author, part.at
+            FROM {tables} JOIN session ON session.id = part.session
+            WHERE {condition} AND {filters.text} ORDER BY part.id DESC LIMIT ?"""
+        return [Match(*row) for row in self.rows(sql, *values, *filters.values, limit)]
+
+    def _hit(self, match: Match, node: Node | None) -> Hit:
+        field = FIELDS[match.field]
+        texts = [
+            part.text
+            for message in self.messages(match.session, match.message, match.message + 1)
+            for part in parts_of(message, _no_name)
+            if part.field == field
+        ]
+        fits = (text for text in texts if node is not None and matches(node, words_in(text[:_CLOSELY])))
+        text = next(fits, texts[0] if texts else "")
+        return Hit(
+            message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=_moment(match.at),
+            snippet=snippet(text, node),
+        )  # fmt: skip
+
+    def search_exactly(self, pattern: str, filters: Filters, limit: int = 1000) -> Iterator[tuple[int, Part, int, int]]:
+        """Every place that a regular expression finds: the session, the text, and where in it."""
+        compiled, literal = re.compile(pattern), literal_in(pattern)
+        chosen = Conditions(filters)
+        sql = f"""SELECT DISTINCT part.session FROM part JOIN session ON session.id = part.session
+            WHERE {chosen.text} ORDER BY part.session DESC"""
+        found = 0
+        for (session,) in (
+            self.rows(sql, *chosen.values) if filters else self.rows("SELECT id FROM session ORDER BY id DESC")
+        ):
+            for part, place in self._exact_in(session, compiled, literal):
+                yield session, part, *place
+                found += 1
+                if found >= limit:
+                    return
+
+    def _exact_in(
+        self, session: int, pattern: re.Pattern[str], literal: bytes
+    ) -> Iterator[tuple[Part, tuple[int, int]]]:
+        for (first,) in self.rows("SELECT first FROM block WHERE session = ? ORDER BY first", session):
+            ((data,),) = self.rows("SELECT data FROM block WHERE session = ? AND first = ?", session, first)
+            data = self._unpack(data)
+            if literal not in data:
+                continue
+            for message in _MESSAGES.decode(data):
+                for part in parts_of(message, _no_name):
+                    for match in pattern.finditer(part.text):
+                        yield part, match.span()
+
+    def journal(self, since: int = 0, limit: int = 1000) -> list[JournalEntry]:
+        """Changes after a number."""
+        sql = "SELECT seq, at, kind, session, data FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
+        return [
+            JournalEntry(seq=seq, at=_moment(at), kind=kind, session=session, data=msgspec.Raw(data.encode()))  # type: ignore[arg-type]
+            for seq, at, kind, session, data in self.rows(sql, since, limit)
+        ]
+
+    # --- names ---
+
+    def _name_ids(self, names: set[str]) -> dict[str, int]:
+        """Numbers that stand for names: of tools, models and paths."""
+        for name in sorted(names - self._names.keys()):
+            self.rows("INSERT INTO name (text) VALUES (?) ON CONFLICT (text) DO NOTHING", name)
+            ((id,),) = self.rows("SELECT id FROM name WHERE text = ?", name)
+            self._names[name] = int(id)
+        return {name: self._names[name] for name in names}
+
+    def forget_names(self) -> None:
+        """A transaction that failed may have taken back names that were remembered."""
+        self._names.clear()
+
+
+def session_row(row: Row) -> SessionRow:
+    """A row of the session columns."""
+    return SessionRow(
+        id=row[0], machine=row[1], agent=row[2], name=row[3], ref=row[4], kind=row[5], parent=row[6], origin=row[7],
+        project=row[8], title=row[9], started_at=_moment(row[10]), ended_at=_moment(row[11]), status=row[12],
+        messages=row[13], counts=json.loads(row[14]), gone_at=_moment(row[15]),
+    )  # fmt: skip
+
+
+def _event_row(row: Row) -> EventRow:
+    kind, message, at, tool, data = row[16:]
+    return EventRow(
+        session=session_row(row), kind=kind, message_index=message, timestamp=_moment(at), tool=tool,
+        event=msgspec.Raw(bytes(data)),
+    )  # fmt: skip
+
+
+def _act_row(session: int, act: Act, names: dict[str, int]) -> Row:
+    usage = act.usage or m.Usage()
+    return (
+        session, act.message, act.place, act.kind, names.get(act.name or ""), act.outcome,
+        None if act.at is None else int(act.at), usage.input, usage.output, usage.cache_read, usage.cache_write,
+        usage.reasoning,
+    )  # fmt: skip
+
+
+def _no_name(_: str) -> None:
+    return None
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return None if moment is None else moment.timestamp()
+
+
+def _literal(text: str) -> str:
+    """Text in which LIKE sees no pattern; ids hold neither of its signs."""
+    return text.replace("%", "").replace("_", "")
+
+
+_NO_SESSION: Any = None

@@ -1,0 +1,35 @@
+"""How the tables came to be: numbered steps, each run once, never taken back."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.resources import files
+
+from ...errors import UnspoolError
+
+
+class Migrations:
+    """The steps for one kind of database."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    @cached_property
+    def _all(self) -> list[tuple[int, str]]:
+        folder = files(__package__ or "") / self._kind
+        scripts = sorted((entry.name, entry.read_text()) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+        return [(int(name.split("_")[0]), script) for name, script in scripts]
+
+    @property
+    def newest(self) -> int:
+        """The number of the last step."""
+        return self._all[-1][0]
+
+    def after(self, version: int, place: str) -> list[tuple[int, str]]:
+        """The steps that a store of a version lacks."""
+        if version > self.newest:
+            raise UnspoolError(
+                f"{place} was written by a newer unspool (store version {version}, this one knows {self.newest}); "
+                "update unspool to read it"
+            )
+        return [(number, script) for number, script in self._all if number > version]

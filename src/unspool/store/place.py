@@ -1,0 +1,73 @@
+"""Where the store is: in the user's data directory, or where somebody says."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import NotFoundError, UnspoolError
+from .base import Store
+
+
+def data_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The only folder unspool writes to."""
+    environ = os.environ if environ is None else environ
+    if named := environ.get("UNSPOOL_DATA"):
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "unspool"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "unspool"
+    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unspool"
+
+
+def machine_identity(folder: Path) -> tuple[str, str]:
+    """A key that stays the same for this machine and user, and a name for people."""
+    path = folder / "machine"
+    try:
+        key = path.read_text().strip()
+    except OSError:
+        key = ""
+    if not key:
+        key = uuid.uuid4().hex
+        _make_folder(folder)
+        try:
+            # Of two programs that start at once, the first one's key counts.
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(key + "\n")
+        except FileExistsError:
+            key = path.read_text().strip() or key
+        except OSError as error:
+            raise UnspoolError(
+                f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA"
+            ) from error
+    return key, platform.node() or "this machine"
+
+
+def open_store(place: str | None = None, *, read_only: bool = False, environ: Mapping[str, str] | None = None) -> Store:
+    """Open the store at a path or an address, or the user's own."""
+    environ = os.environ if environ is None else environ
+    place = place or environ.get("UNSPOOL_STORE")
+    folder = data_folder(environ)
+    if place is not None and place.startswith(("postgresql://", "postgres://")):
+        from .postgres import PostgresStore
+
+        return PostgresStore(place, machine=machine_identity(folder))
+    from .sqlite import SqliteStore
+
+    path = Path(place).expanduser() if place else folder / "sessions.db"
+    if read_only and not path.exists():
+        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` makes one")
+    _make_folder(path.parent)
+    return SqliteStore(path, machine=machine_identity(folder), read_only=read_only)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UnspoolError(f"{folder} cannot be made: {error.strerror}; choose a place with UNSPOOL_DATA") from error

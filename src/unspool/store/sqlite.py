@@ -1,0 +1,137 @@
+"""The store in one file, for one person: nothing to install, nothing to start."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import UnspoolError
+from ..search.query import Node, to_fts5
+from .base import Row, Store
+from .migrations import Migrations
+
+_WAIT_SECONDS = 30
+_WORDS_AT_ONCE = 16 << 20
+_MIGRATIONS = Migrations("sqlite")
+
+
+class SqliteStore(Store):
+    """SQLite with FTS5. Many may read while one writes."""
+
+    def __init__(self, path: Path, *, machine: tuple[str, str], read_only: bool = False) -> None:
+        """`machine` is this machine's key and name."""
+        super().__init__()
+        self.path = path
+        self.read_only = read_only
+        self._words: list[tuple[int, str]] = []
+        self._words_size = 0
+        try:
+            self._database = self._connect()
+            self._prepare(machine)
+        except sqlite3.Error as error:
+            raise _explained(error, path) from error
+
+    def _connect(self) -> sqlite3.Connection:
+        place = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
+        database = sqlite3.connect(
+            place, uri=self.read_only, isolation_level=None, timeout=_WAIT_SECONDS, check_same_thread=False,
+            cached_statements=256,
+        )  # fmt: skip
+        # Without a sync at each commit a power cut may take back the last sessions; the next run reads them again.
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -65536"):
+            if not self.read_only or not pragma.startswith("journal"):
+                database.execute(f"PRAGMA {pragma}")
+        return database
+
+    def _prepare(self, machine: tuple[str, str]) -> None:
+        ((version,),) = self.rows("PRAGMA user_version")
+        steps = _MIGRATIONS.after(version, str(self.path))
+        if steps and self.read_only:
+            raise UnspoolError(
+                f"{self.path} was written by an older unspool; run `unspool sync` once to bring it up to date"
+            )
+        for number, script in steps:
+            self._database.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
+        key, name = machine
+        if not self.rows("SELECT id FROM machine WHERE key = ?", key) and not self.read_only:
+            self.rows("INSERT INTO machine (key, name) VALUES (?, ?) ON CONFLICT DO NOTHING", key, name)
+        found = self.rows("SELECT id FROM machine WHERE key = ?", key)
+        self.machine = int(found[0][0]) if found else 0
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """Run a statement."""
+        try:
+            return self._database.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+
+    def insert(self, table: str, columns: str, rows: Iterable[Row]) -> None:
+        """Add many rows."""
+        marks = ", ".join("?" * (columns.count(",") + 1))
+        try:
+            self._database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; a second writer waits."""
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._flush_words()
+            self.rows("COMMIT")
+        except BaseException:
+            self.forget_names()
+            self._words, self._words_size = [], 0
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def tidy(self) -> None:
+        """Let SQLite look after itself: statistics for its planner, and the log back into the file."""
+        self.rows("PRAGMA optimize")
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _take_ids(self, count: int) -> int:  # noqa: ARG002 - others have to reserve them
+        # Only one writes at a time, so that the next free id is known.
+        return int(self.rows("SELECT coalesce(max(id), 0) + 1 FROM part")[0][0])
+
+    def _add_words(self, rows: list[tuple[int, str]]) -> None:
+        # They wait: other statements in between would make FTS5 write what it has gathered, again and again.
+        self._words += rows
+        self._words_size += sum(len(text) for _, text in rows)
+        if self._words_size > _WORDS_AT_ONCE:
+            self._flush_words()
+
+    def _flush_words(self) -> None:
+        rows, self._words, self._words_size = self._words, [], 0
+        if rows:
+            self.insert("words", "rowid, text", rows)
+
+    def _drop_words(self, rows: list[tuple[int, str]]) -> None:
+        self._flush_words()
+        self.insert("words", "words, rowid, text", [("delete", id, text) for id, text in rows])
+
+    def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
+        return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
+
+
+def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
+    """What went wrong, and what to try."""
+    text = str(error)
+    if "locked" in text or "busy" in text:
+        return UnspoolError(f"{path} is being written by another program for over {_WAIT_SECONDS} s; try again")
+    if "disk is full" in text or "disk I/O" in text:
+        return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
+    if "readonly" in text or "unable to open" in text:
+        return UnspoolError(f"{path} cannot be written: {text}; choose another place with UNSPOOL_DATA or --store")
+    if "malformed" in text or "not a database" in text:
+        return UnspoolError(f"{path} is damaged or no store of unspool: {text}; move it away and run `unspool sync`")
+    return UnspoolError(f"{path}: {text}")

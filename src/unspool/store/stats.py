@@ -1,0 +1,181 @@
+"""Numbers over sessions: what was done, how it ended, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import msgspec
+
+from .base import Store
+
+
+class Tokens(msgspec.Struct, kw_only=True):
+    """Tokens of one model on one day; what came from and went into caches is told apart."""
+
+    day: str
+    model: str
+    replies: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    reasoning: int
+
+
+class Tool(msgspec.Struct, kw_only=True):
+    """How the calls of one tool ended."""
+
+    name: str
+    calls: int
+    failed: int
+    rejected: int
+    interrupted: int
+
+
+class Day(msgspec.Struct, kw_only=True):
+    """What happened on a day."""
+
+    day: str
+    sessions: int
+    turns: int
+    calls: int
+    rejections: int
+    interruptions: int
+
+
+class Project(msgspec.Struct, kw_only=True):
+    """What happened in a project."""
+
+    path: str
+    sessions: int
+    turns: int
+    rejections: int
+    interruptions: int
+
+
+class Stats(msgspec.Struct, kw_only=True):
+    """All numbers."""
+
+    sessions: dict[str, int]
+    """By agent; sub-agents are not counted among them."""
+    subagents: int
+    messages: int
+    events: dict[str, int]
+    days: list[Day]
+    tools: list[Tool]
+    projects: list[Project]
+    tokens: list[Tokens]
+
+
+def stats(store: Store, where: str, values: Sequence[object], zone_seconds: int = 0) -> Stats:
+    """Count; `zone_seconds` is how far the days of the reader are from UTC."""
+    return _Counting(store, where, values, zone_seconds).all()
+
+
+class _Counting:
+    def __init__(self, store: Store, where: str, values: Sequence[object], zone: int) -> None:
+        self._store = store
+        self._where = where
+        self._values = values
+        self._zone = zone
+
+    def all(self) -> Stats:
+        """Everything."""
+        agents = self._rows("session.agent, count(*)", "session", "session.kind = 'main'", "session.agent")
+        ((subagents,),) = self._rows("count(*)", "session", "session.kind = 'subagent'")
+        ((messages,),) = self._rows("coalesce(sum(session.messages), 0)", "session")
+        events = self._rows("event.kind, count(*)", _EVENTS, group="event.kind")
+        return Stats(
+            sessions=dict(agents), subagents=subagents, messages=int(messages), events=dict(events),
+            days=self._days(), tools=self._tools(), projects=self._projects(), tokens=self._tokens(),
+        )  # fmt: skip
+
+    def _rows(self, columns: str, tables: str, condition: str = "TRUE", group: str = "") -> list[Any]:
+        sql = f"SELECT {columns} FROM {tables} WHERE {condition} AND {self._where}"
+        return list(self._store.rows(sql + (f" GROUP BY {group} ORDER BY {group}" if group else ""), *self._values))
+
+    def _day(self, column: str) -> str:
+        """The number of a day."""
+        return f"CAST(floor(({column} + {self._zone}) / 86400.0) AS INTEGER)"
+
+    def _days(self) -> list[Day]:
+        day = self._day("act.at")
+        acts = self._rows(
+            f"{day}, count(DISTINCT act.session), {_count('prompt')}, {_count('call')}",
+            _ACTS,
+            "act.at IS NOT NULL",
+            day,
+        )
+        day = self._day("event.at")
+        kinds = f"{_events('rejection')}, {_events('interruption')}"
+        events = {row[0]: row[1:] for row in self._rows(f"{day}, {kinds}", _EVENTS, "event.at IS NOT NULL", day)}
+        return [
+            Day(
+                day=_date(number), sessions=sessions, turns=int(turns), calls=int(calls),
+                rejections=int(events.get(number, (0, 0))[0]), interruptions=int(events.get(number, (0, 0))[1]),
+            )
+            for number, sessions, turns, calls in acts
+        ]  # fmt: skip
+
+    def _tools(self) -> list[Tool]:
+        columns = (
+            f"name.text, count(*), {_ended('error', 'tool_use_error')}, {_ended('rejected')}, {_ended('interrupted')}"
+        )
+        rows = self._rows(columns, f"{_ACTS} JOIN name ON name.id = act.name", "act.kind = 'call'", "name.text")
+        tools = [
+            Tool(name=name, calls=int(calls), failed=int(failed), rejected=int(rejected), interrupted=int(interrupted))
+            for name, calls, failed, rejected, interrupted in rows
+        ]
+        return sorted(tools, key=lambda tool: (-tool.calls, tool.name))
+
+    def _projects(self) -> list[Project]:
+        sessions = dict(self._rows("session.project, count(*)", "session", "session.kind = 'main'", "session.project"))
+        turns = dict(self._rows(f"session.project, {_count('prompt')}", _ACTS, group="session.project"))
+        kinds = f"{_events('rejection')}, {_events('interruption')}"
+        events = {row[0]: row[1:] for row in self._rows(f"session.project, {kinds}", _EVENTS, group="session.project")}
+        projects = [
+            Project(
+                path=path or "?", sessions=count, turns=int(turns.get(path, 0)),
+                rejections=int(events.get(path, (0, 0))[0]), interruptions=int(events.get(path, (0, 0))[1]),
+            )
+            for path, count in sessions.items()
+        ]  # fmt: skip
+        return sorted(projects, key=lambda project: (-project.turns, project.path))
+
+    def _tokens(self) -> list[Tokens]:
+        day = self._day("act.at")
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        sums = ", ".join(f"coalesce(sum(act.{name}), 0)" for name in names)
+        rows = self._rows(
+            f"{day}, name.text, count(*), {sums}", f"{_ACTS} JOIN name ON name.id = act.name",
+            "act.kind = 'reply' AND act.at IS NOT NULL", f"{day}, name.text",
+        )  # fmt: skip
+        return [
+            Tokens(
+                day=_date(row[0]), model=row[1], replies=int(row[2]), **dict(zip(names, map(int, row[3:]), strict=True))
+            )
+            for row in rows
+        ]
+
+
+_ACTS = "act JOIN session ON session.id = act.session"
+_EVENTS = "event JOIN session ON session.id = event.session"
+
+
+def _count(kind: str) -> str:
+    return f"sum(CASE WHEN act.kind = '{kind}' THEN 1 ELSE 0 END)"
+
+
+def _events(kind: str) -> str:
+    return f"sum(CASE WHEN event.kind = '{kind}' THEN 1 ELSE 0 END)"
+
+
+def _ended(*outcomes: str) -> str:
+    listed = ", ".join(f"'{outcome}'" for outcome in outcomes)
+    return f"sum(CASE WHEN act.outcome IN ({listed}) THEN 1 ELSE 0 END)"
+
+
+def _date(number: int) -> str:
+    return (date(1970, 1, 1) + timedelta(days=int(number))).isoformat()

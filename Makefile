@@ -7,15 +7,15 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test check bench regen clean
+.PHONY: run test check bench regen postgres clean
 
 run: .venv/.run
 	@$(BIN)/unspool ls --or-samples
 
-test: .venv/.dev
+test: .venv/.dev postgres
 	$(BIN)/python -m pytest -n auto
 
-check: .venv/.dev
+check: .venv/.dev postgres
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -26,6 +26,9 @@ bench: .venv/.dev
 
 regen: .venv/.dev
 	$(BIN)/python -m tests.regen
+
+postgres:
+	@sh tests/get-postgres.sh
 
 .venv/.run: requirements/run.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,9 +13,43 @@ import zstandard
 
 from . import model as m
 from .decode import Batch, Damage, Place, RecordDecoder
-from .lines import BLOCK_SIZE, Block, block_of, iter_blocks
+from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
 
 T = TypeVar("T")
+
+
+class Patience:
+    """Lets a reading wait at the end of a file that grows, instead of ending there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.caught_up = False
+        """All that was there has been read."""
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Whatever reads the file meanwhile is patient."""
+        token = _patience.set(self)
+        try:
+            yield
+        finally:
+            _patience.reset(token)
+
+    def batches(self, read: Callable[[int], bytes], decoder: RecordDecoder[T], log: m.LogFile) -> Iterator[Batch[T]]:
+        """What is there, then nothing until somebody asks again: then what has come since."""
+        splitter = LineSplitter()
+        while True:
+            while chunk := read(BLOCK_SIZE):
+                if block := splitter.feed(chunk):
+                    batch = decoder.batch(block)
+                    log.size = block.offset + len(block.data)
+                    log.lines += batch.lines
+                    yield batch
+            self.caught_up = True
+            yield Batch([], None, block_of(b""), [], 0)
+
+
+_patience: ContextVar[Patience | None] = ContextVar("patience", default=None)
 
 
 def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
@@ -33,6 +69,10 @@ def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: i
     """
     try:
         with open(path, "rb", buffering=0) as file:
+            patience = _patience.get()
+            if patience is not None and patience.path == path:
+                yield from patience.batches(file.read, decoder, log)
+                return
             size = os.fstat(file.fileno()).st_size
             read = _unpacked(file.read) if path.suffix == ".zst" else _bounded(file.read, size)
             if limit is not None:

@@ -53,6 +53,10 @@ class Recorder(Draft):
         """How many messages have left, and can change no more."""
         return max(self.known, len(self) - len(self._held))
 
+    def held(self) -> Iterator[m.Message]:
+        """The last messages, which may still change."""
+        return iter(self._held)
+
     def rest(self) -> Iterator[list[m.Message]]:
         """The last messages, block by block, after the last line."""
         messages = iter(self._held)

@@ -62,15 +62,19 @@ class Sync:
         """Look at everything once."""
         began = time.perf_counter()
         report = Report()
+        with self._store.alone():
+            self._run(report, tell)
+        report.seconds = time.perf_counter() - began
+        return report
+
+    def _run(self, report: Report, tell: Callable[[Progress], None] | None) -> None:
         known = self._store.files()
         for agent, root in Library(*self._places).homes():
             inside = {path: row for path, row in known.items() if _is_inside(path, root)}
             changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
-            if changes or missing:
+            if changes or missing or self._store.has_unsettled(agent):
                 _HomeSync(self._store, agent, root, report, tell).run(changes, missing)
-        report.seconds = time.perf_counter() - began
-        return report
 
 
 class _HomeSync:

@@ -14,7 +14,7 @@ from ..store.base import Store
 from ..store.facts import Facts
 from ..store.parts import Part, parts_of
 from ..store.rows import Act, StoredSession
-from .recorder import Recorder, conclude
+from .recorder import BLOCK, Recorder, conclude
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 """The files that a call of some tool is about."""
@@ -23,6 +23,7 @@ Later = Callable[[Callable[[], None], int], None]
 """Takes some work for the store, and about how many bytes it holds."""
 
 _encode = msgspec.json.Encoder().encode
+_MESSAGES = msgspec.json.Decoder(list[m.Message])
 
 
 class Target:
@@ -59,9 +60,7 @@ class SessionWriter:
     def go_on_from(self, stored: StoredSession) -> None:
         """Keep what is settled; the last messages may have changed."""
         store, sealed = self._store, stored.sealed
-        self._known = sealed
-        self._before = store.facts(stored.id)
-        self._tail = {message.index: message for message in store.messages(stored.id, sealed)}
+        self.resume(stored)
 
         def drop() -> None:
             store.drop_blocks(stored.id, sealed)
@@ -69,6 +68,12 @@ class SessionWriter:
             store.drop_touches(stored.id, sealed)
 
         self._later(drop, 0)
+
+    def resume(self, stored: StoredSession) -> None:
+        """Know what is there."""
+        self._known = stored.sealed
+        self._before = self._store.facts(stored.id)
+        self._tail = {message.index: message for message in self._store.messages(stored.id, stored.sealed)}
 
     def draft(self, agent: str, name: str, kind: m.Kind) -> Recorder:
         """What the reader fills."""
@@ -101,6 +106,31 @@ class SessionWriter:
 
         self._later(write, weight)
         return head
+
+    def write_so_far(self, waiting: list[Callable[[], None]]) -> int:
+        """Write the messages that are there, though more may come; returns how many there are.
+
+        `waiting` is where `later` has put what became settled.
+
+        What is only known at the end has to wait for `finish`, in another reading.
+        """
+        recorder, store = self._recorder, self._store
+        assert recorder is not None
+        store.drop_blocks(self.id, self._known)
+        store.drop_acts(self.id, self._known)
+        store.drop_touches(self.id, self._known)
+        first = self._known = recorder.sealed
+        messages = list(recorder.held())
+        for start in range(0, len(messages), BLOCK):
+            self._take(messages[start : start + BLOCK])
+        for work in waiting:
+            work()
+        waiting.clear()
+        # They may change until they are settled, so that what was written of them is remembered as it was.
+        self._tail = {message.index: message for message in copied(messages)}
+        times = [message.timestamp.timestamp() for message in messages if message.timestamp is not None]
+        store.put_progress(self.id, len(recorder), first, max(times, default=None))
+        return len(recorder)
 
     # --- messages ---
 
@@ -164,6 +194,11 @@ class SessionWriter:
             facts.apply(message)
             store.drop_acts(self.id, index, index)
             store.put_acts(self.id, list(_acts_of(message, self._tool_of)))
+
+
+def copied(messages: list[m.Message]) -> list[m.Message]:
+    """The same messages, whatever happens to the originals."""
+    return _MESSAGES.decode(_encode(messages))
 
 
 def _differing(now: Mapping[int, object], before: Mapping[int, object]) -> Iterator[int]:

@@ -75,6 +75,10 @@ class Store(ABC):
         """All or nothing; one writer at a time."""
 
     @abstractmethod
+    def alone(self) -> AbstractContextManager[None]:
+        """Be the only one that brings this machine's sessions up to date; a second one waits."""
+
+    @abstractmethod
     def close(self) -> None:
         """Let go of the database."""
 
@@ -152,6 +156,11 @@ class Store(ABC):
         """What the surroundings of each session of an agent were when it was read."""
         sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ?"
         return {row[0]: row[1] for row in self.rows(sql, self.machine, agent)}
+
+    def has_unsettled(self, agent: str) -> bool:
+        """Whether sessions have grown since they were last read as a whole."""
+        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND around = '' LIMIT 1"
+        return bool(self.rows(sql, self.machine, agent))
 
     def new_session(self, agent: str, name: str, ref: str) -> int:
         """Make room for a session."""
@@ -263,6 +272,12 @@ class Store(ABC):
         }  # fmt: skip
         columns = ", ".join(f"{name} = ?" for name in values)
         self.rows(f"UPDATE session SET {columns} WHERE id = ?", *values.values(), session)
+
+    def put_progress(self, session: int, messages: int, sealed: int, ended: float | None) -> None:
+        """A session has grown; what it is as a whole has to be found by reading it again."""
+        sql = """UPDATE session SET messages = ?, sealed = ?, ended = coalesce(?, ended), gone_at = NULL, around = ''
+            WHERE id = ?"""
+        self.rows(sql, messages, sealed, ended, session)
 
     def put_session_files(self, session: int, files: Iterable[int]) -> None:
         """Replace the list of files a session was read from."""
@@ -439,6 +454,10 @@ class Store(ABC):
                 for part in parts_of(message, _no_name):
                     for match in pattern.finditer(part.text):
                         yield part, match.span()
+
+    def last_entry(self) -> int:
+        """The number of the newest change."""
+        return int(self.rows("SELECT coalesce(max(seq), 0) FROM journal")[0][0])
 
     def journal(self, since: int = 0, limit: int = 1000) -> list[JournalEntry]:
         """Changes after a number."""

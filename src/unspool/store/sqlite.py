@@ -90,6 +90,23 @@ class SqliteStore(Store):
                 self._database.execute("ROLLBACK")
             raise
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Be the only one that brings the sessions up to date; a second one waits.
+
+        Transactions are too short for that: what has changed is found out before they begin. An empty database beside
+        the store is locked instead, which every system lets go of when a program dies.
+        """
+        guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_WAIT_SECONDS)
+        try:
+            try:
+                guard.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                raise _explained(error, self.path) from error
+            yield
+        finally:
+            guard.close()
+
     def close(self) -> None:
         """Close the file."""
         self._database.close()

@@ -1,0 +1,59 @@
+"""`unspool watch`: keep the store up to date, and tell what happens while it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import msgspec
+
+from ..index.follow import Follower
+from ..render.plain import local, one_line
+from ..store import Store, open_store
+from ..store.rows import JournalEntry
+from .kept import add_store
+from .output import print_json, remark, short_id
+
+EXAMPLES = """examples:
+  unspool watch
+  unspool watch --json | jq .kind
+  unspool watch --poll        on a network drive"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_store(parser, syncs=False)
+    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    parser.add_argument("--json", action="store_true", help="one JSON object a change")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Follow until Ctrl-C."""
+    store = open_store(args.store)
+    try:
+        remark("watching; Ctrl-C ends it")
+        for entries in Follower(store, *args.home, polling=args.poll or None).follow():
+            for entry in entries:
+                if args.json:
+                    print_json(entry)
+                else:
+                    for line in _told(store, entry):
+                        print(line, flush=True)
+    finally:
+        store.close()
+    return 0
+
+
+def _told(store: Store, entry: JournalEntry) -> Iterator[str]:
+    data = msgspec.json.decode(entry.data)
+    rows = store.sessions("session.id = ?", entry.session) if entry.session is not None else []
+    name = f"{rows[0].agent} {short_id(rows[0].name)}" if rows else str(data.get("name", ""))
+    head = f"{local(entry.at)}  {name}"
+    if entry.kind == "messages" and rows:
+        for message in store.messages(rows[0].id, data["first"], data["messages"]):
+            texts = [text for block in message.blocks if isinstance(text := getattr(block, "text", None), str)]
+            yield f"{head}  #{message.index} {message.author}: {one_line(' '.join(texts), 100)}"
+    elif entry.kind == "session":
+        yield f"{head}  {'new' if data['new'] else data['status']}, {data['messages']} messages"
+    else:
+        yield f"{head}  {entry.kind}"

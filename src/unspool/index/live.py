@@ -1,0 +1,79 @@
+"""A session that is being written: each line it gets is taken in at once, however long it is already.
+
+The reading waits at the end of the file with everything it knows. What only the whole tells (branches, contexts, calls
+that never finished) is found by a reading of its own, when the session has been quiet for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import model as m
+from ..agents import AGENTS, Home, SessionRef, Steps
+from ..draft import Draft
+from ..logs import Patience, name_of
+from ..store.base import Store
+from ..store.rows import StoredSession
+from .archive import keep
+from .scan import Changed, look
+from .writer import SessionWriter, Target
+
+
+class LiveSession:
+    """One growing session. It serves sessions in a single log to which lines are appended."""
+
+    def __init__(self, store: Store, home: Home, ref: SessionRef, stored: StoredSession) -> None:
+        self.ref = ref
+        self.path: Path = ref.more[-1] if ref.more else ref.path
+        self._store = store
+        self._patience = Patience(self.path)
+        self._written = stored.messages
+        target = Target()
+        target.id = stored.id
+        self._waiting: list[Callable[[], None]] = []
+        """What has become settled while reading."""
+        later = self._waiting.append
+        self._writer = SessionWriter(store, target, AGENTS[ref.agent].touched, lambda work, _: later(work))
+        self._writer.resume(stored)
+        self._recorder = self._writer.draft(ref.agent, stored.name, ref.kind)
+        self._steps: Steps = home.read(ref, self._draft)
+        self._read()
+
+    def _draft(self, id: str, _: m.Kind) -> Draft | None:
+        return self._recorder if id == self._recorder.id else None
+
+    @staticmethod
+    def can_follow(ref: SessionRef) -> bool:
+        """Whether a session is written by appending lines."""
+        path = ref.more[-1] if ref.more else ref.path
+        return path.suffix == ".jsonl"
+
+    def take_in(self) -> int:
+        """Take in what has come, inside a transaction; returns how many messages are new."""
+        before = self._written
+        self._read()
+        if len(self._recorder) == before:
+            return 0
+        self._written = self._writer.write_so_far(self._waiting)
+        self._keep()
+        self._store.note("messages", self._writer.id, first=before, messages=self._written)
+        return self._written - before
+
+    def settled(self, stored: StoredSession) -> bool:
+        """Another reading has found the rest: go on from what it wrote. False when it is not what was read here."""
+        if (stored.messages, stored.sealed) != (len(self._recorder), self._recorder.sealed):
+            return False
+        self._writer.resume(stored)
+        return True
+
+    def _keep(self) -> None:
+        row, seen = self._store.file_at(name_of(self.path)), look(self.ref.agent, self.path)
+        if row is not None and seen is not None:
+            keep(self._store, Changed(seen, "grown", row))
+
+    def _read(self) -> None:
+        self._patience.caught_up = False
+        with self._patience.active():
+            while not self._patience.caught_up:
+                next(self._steps)

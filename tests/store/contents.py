@@ -1,0 +1,119 @@
+"""Everything a store holds, told so that two stores can be compared: without numbers that only have to fit together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unspool.index.sync import Report, Sync
+from unspool.store.base import Store
+from unspool.store.sqlite import SqliteStore
+
+MACHINE = ("key of the machine", "machine")
+Contents = dict[str, Any]
+
+
+def synced(store: Store, *places: Path) -> Report:
+    """Bring a store up to date; everything has to be readable."""
+    report = Sync(store, *places).run()
+    assert report.failures == {}
+    return report
+
+
+def fresh(folder: Path, home: Path) -> Contents:
+    """What a new store holds of a home."""
+    for path in folder.glob("fresh.db*"):
+        path.unlink()
+    store = SqliteStore(folder / "fresh.db", machine=MACHINE)
+    try:
+        synced(store, home)
+        return contents(store)
+    finally:
+        store.close()
+
+
+def contents(store: Store, *, gone: bool = False) -> Contents:
+    """Sessions by agent and name, and files by path; `gone`: also what is no longer on the disk."""
+    sessions = store.sessions("session.machine = ? AND (session.gone_at IS NULL OR ?)", store.machine, gone)
+    _assert_no_strays(store)
+    words = _words(store)
+    return {
+        "sessions": {f"{row.agent} {row.name}": _session(store, row.id, words) for row in sessions},
+        "files": {
+            path: (row.agent, row.size, row.kept, b"".join(store.chunks(row.id)))
+            for path, row in sorted(store.files().items())
+            if gone or row.gone_at is None
+        },
+    }
+
+
+def _session(store: Store, id: int, words: dict[int, list[tuple[int, str]]]) -> Contents:
+    columns = "kind, parent, origin, project, title, started, ended, status, messages, counts, around, ref"
+    ordered = {
+        "facts": f"SELECT {columns} FROM session WHERE id = ?",
+        "events": "SELECT place, kind, message, at, tool, data FROM event WHERE session = ? ORDER BY place",
+        "places": "SELECT message, kind FROM place WHERE session = ? ORDER BY message, kind",
+        "spans": "SELECT first, last, branch, context FROM span WHERE session = ? ORDER BY first",
+        "acts": """SELECT message, place, kind, name.text, outcome, at, input, output, cache_read, cache_write,
+            reasoning FROM act LEFT JOIN name ON name.id = act.name WHERE session = ? ORDER BY message, place""",
+        "files": """SELECT path FROM session_file JOIN file ON file.id = session_file.file
+            WHERE session = ? ORDER BY place""",
+    }
+    touches = store.rows("SELECT message, text FROM touch JOIN name ON name.id = touch.path WHERE session = ?", id)
+    return {
+        "record": msgspec.json.encode(store.load(id)),
+        **{name: [tuple(row) for row in store.rows(sql, id)] for name, sql in ordered.items()},
+        "touches": sorted(tuple(row) for row in touches),
+        "parts": _parts(store, id, words),
+    }
+
+
+def _parts(store: Store, session: int, words: dict[int, list[tuple[int, str]]]) -> list[tuple[Any, ...]]:
+    """The texts of each message in their order, with their words."""
+    sql = """SELECT part.id, message, field, author, tool.text, model.text, at FROM part
+        LEFT JOIN name AS tool ON tool.id = part.tool LEFT JOIN name AS model ON model.id = part.model
+        WHERE session = ? ORDER BY message, part.id"""
+    return [(*row[1:], words.get(row[0], [])) for row in store.rows(sql, session)]
+
+
+def _words(store: Store) -> dict[int, list[tuple[int, str]]]:
+    """The words of each part, with their places, as the index has them."""
+    if isinstance(store, SqliteStore):
+        store.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, instance)")
+        rows = store.rows('SELECT doc, "offset", term FROM temp.vocabulary')
+    else:
+        sql = "SELECT part, unnest(positions) - 1, lexeme FROM words, unnest(words.words)"
+        rows = store.rows(sql)
+    found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    for part, place, word in rows:
+        found[part].append((place, word))
+    return {part: sorted(words) for part, words in found.items()}
+
+
+def _assert_no_strays(store: Store) -> None:
+    """Nothing stays behind of what was taken out."""
+    parts = {row[0] for row in store.rows("SELECT id FROM part")}
+    assert _words(store).keys() <= parts
+    for table in ("block", "part", "event", "place", "span", "touch", "act", "session_file"):
+        sql = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"
+        assert store.rows(sql)[0][0] == 0, table
+    assert store.rows("SELECT count(*) FROM chunk WHERE file NOT IN (SELECT id FROM file)")[0][0] == 0
+
+
+def difference(left: Contents, right: Contents) -> str:
+    """Where two differ, in a line that can be read; empty when they do not."""
+    for kind in ("sessions", "files"):
+        if left[kind].keys() != right[kind].keys():
+            return f"{kind}: {sorted(left[kind])} != {sorted(right[kind])}"
+        for name, entry in left[kind].items():
+            other = right[kind][name]
+            if entry == other:
+                continue
+            if kind == "files":
+                return f"file {name}: {entry[:3]} != {other[:3]}"
+            what = next(key for key in entry if entry[key] != other[key])
+            return f"{name}, {what}:\n{str(entry[what])[:3000]}\n!=\n{str(other[what])[:3000]}"
+    return ""

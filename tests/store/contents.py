@@ -115,5 +115,12 @@ def difference(left: Contents, right: Contents) -> str:
             if kind == "files":
                 return f"file {name}: {entry[:3]} != {other[:3]}"
             what = next(key for key in entry if entry[key] != other[key])
-            return f"{name}, {what}:\n{str(entry[what])[:3000]}\n!=\n{str(other[what])[:3000]}"
+            return f"{name}, {what}: {_first_difference(entry[what], other[what])}"
     return ""
+
+
+def _first_difference(left: Any, right: Any) -> str:
+    place = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+    if isinstance(left, bytes):
+        return f"{left[max(0, place - 300) : place + 300]!r}\n!=\n{right[max(0, place - 300) : place + 300]!r}"
+    return f"[{place}] of {len(left)} and {len(right)}:\n{str(left[place : place + 2])[:1500]}\n!=\n{str(right[place : place + 2])[:1500]}"

@@ -49,7 +49,7 @@ def sync(store: Store, homes: list[str]) -> Report:
     """Bring a store up to date, and tell how far it is when it takes long."""
     show = _Bar() if sys.stderr.isatty() else None
     try:
-        return Sync(store, *homes).run(show)
+        return Sync(store, *homes, may_share=True).run(show)
     finally:
         if show is not None:
             show.end()

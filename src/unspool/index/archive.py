@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import zstandard
 
 from ..agents import AGENTS
-from ..errors import UnspoolError
 from ..logs import name_of
 from ..store.base import Store
 from ..store.rows import FileRow
@@ -14,6 +16,37 @@ from .scan import Changed, Seen, mark_of
 
 CHUNK = 1 << 20
 """Bytes that are compressed together."""
+_pack = zstandard.ZstdCompressor(level=3).compress
+
+
+class Packed(NamedTuple):
+    """All bytes of a file, made ready for the archive."""
+
+    chunks: list[tuple[int, bytes]]
+    """The length of each before it was packed, and what it became."""
+    mark: bytes
+
+    @property
+    def kept(self) -> int:
+        """How many bytes there are."""
+        return sum(length for length, _ in self.chunks)
+
+
+def packed(seen: Seen) -> Packed:
+    """Pack a file that is to be kept as a new one."""
+    chunks = [(len(data), _pack(data)) for data in _pieces(seen, 0, b"")]
+    return Packed(chunks, mark_of(seen.path, sum(length for length, _ in chunks)))
+
+
+def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
+    """Put a packed file into the archive."""
+    row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], ready.kept, ready.mark, None)
+    row = row._replace(id=store.put_file(row))
+    start = 0
+    for length, data in ready.chunks:
+        store.put_chunk(row.id, start, length, data)
+        start += length
+    return row
 
 
 def keep(store: Store, change: Changed) -> FileRow:
@@ -48,27 +81,26 @@ def _append(store: Store, row: FileRow, seen: Seen) -> int:
     if rest:
         store.drop_chunks(row.id, start)
     for data in _pieces(seen, start, rest):
-        store.put_chunk(row.id, start, data)
+        store.put_chunk(row.id, start, len(data), _pack(data))
         start += len(data)
     return start
 
 
 def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
+    data = rest
     try:
         with open(seen.path, "rb", buffering=0) as file:
             file.seek(start + len(rest))
             left = seen.size - start - len(rest)
-            data = rest
             while left > 0 and (more := file.read(min(CHUNK - len(data), left))):
                 left -= len(more)
                 data += more
                 if len(data) == CHUNK:
                     yield data
                     data = b""
-    except OSError as error:
-        if not rest:
-            raise UnspoolError(f"{seen.path} cannot be read: {error.strerror}") from error
-        data = rest
+    except OSError:
+        # It went away, or may not be read: what was kept of it before stays.
+        pass
     if data:
         yield data
 

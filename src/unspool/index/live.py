@@ -6,7 +6,6 @@ that never finished) is found by a reading of its own, when the session has been
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from .. import model as m
@@ -17,7 +16,7 @@ from ..store.base import Store
 from ..store.rows import StoredSession
 from .archive import keep
 from .scan import Changed, look
-from .writer import SessionWriter, Target
+from .writer import Messages, SessionWriter
 
 
 class LiveSession:
@@ -29,13 +28,11 @@ class LiveSession:
         self._store = store
         self._patience = Patience(self.path)
         self._written = stored.messages
-        target = Target()
-        target.id = stored.id
-        self._waiting: list[Callable[[], None]] = []
+        self._id = stored.id
+        self._waiting: list[Messages] = []
         """What has become settled while reading."""
-        later = self._waiting.append
-        self._writer = SessionWriter(store, target, AGENTS[ref.agent].touched, lambda work, _: later(work))
-        self._writer.resume(stored)
+        self._writer = SessionWriter(AGENTS[ref.agent].touched, self._waiting.append)
+        self._writer.go_on_from(store, stored)
         self._recorder = self._writer.draft(ref.agent, stored.name, ref.kind)
         self._steps: Steps = home.read(ref, self._draft)
         self._read()
@@ -55,16 +52,16 @@ class LiveSession:
         self._read()
         if len(self._recorder) == before:
             return 0
-        self._written = self._writer.write_so_far(self._waiting)
+        self._written = self._writer.write_so_far(self._store, self._id, self._waiting)
         self._keep()
-        self._store.note("messages", self._writer.id, first=before, messages=self._written)
+        self._store.note("messages", self._id, first=before, messages=self._written)
         return self._written - before
 
     def settled(self, stored: StoredSession) -> bool:
         """Another reading has found the rest: go on from what it wrote. False when it is not what was read here."""
         if (stored.messages, stored.sealed) != (len(self._recorder), self._recorder.sealed):
             return False
-        self._writer.resume(stored)
+        self._writer.go_on_from(self._store, stored)
         return True
 
     def _keep(self) -> None:

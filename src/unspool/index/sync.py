@@ -15,13 +15,13 @@ from ..draft import Draft
 from ..errors import UnspoolError
 from ..library import Library
 from ..logs import name_of
-from ..record import Session
 from ..store.base import Store
 from ..store.rows import FileRow, StoredSession
-from .archive import keep
+from .archive import keep, keep_new
 from .pipeline import Pipeline
 from .scan import Changed, compare, walk
-from .writer import SessionWriter, Target
+from .workers import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, read_all
+from .writer import Ending, Messages, SessionWriter
 
 _HELD = 16 << 20
 """Bytes of one session that wait until it is read to its end."""
@@ -53,8 +53,9 @@ class Report(msgspec.Struct):
 class Sync:
     """Brings a store up to date: only what has changed is read, and each session is written at once or not at all."""
 
-    def __init__(self, store: Store, *places: str | Path) -> None:
-        """`places` as for a `Library`: homes, agents' folders; without any, the user's own."""
+    def __init__(self, store: Store, *places: str | Path, may_share: bool = False) -> None:
+        """`places` as for a `Library`; `may_share` lets other processes help with a lot of work."""
+        self._may_share = may_share
         self._store = store
         self._places = places
 
@@ -74,15 +75,22 @@ class Sync:
             changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
             if changes or missing or self._store.has_unsettled(agent):
-                _HomeSync(self._store, agent, root, report, tell).run(changes, missing)
+                _HomeSync(self._store, agent, root, report, tell, self._may_share).run(changes, missing)
 
 
 class _HomeSync:
     """One agent's folder in which something has changed."""
 
     def __init__(
-        self, store: Store, agent: str, root: Path, report: Report, tell: Callable[[Progress], None] | None
+        self,
+        store: Store,
+        agent: str,
+        root: Path,
+        report: Report,
+        tell: Callable[[Progress], None] | None,
+        may_share: bool,
     ) -> None:
+        self._may_share = may_share
         self._store = store
         self._agent = agent
         self._report = report
@@ -119,18 +127,52 @@ class _HomeSync:
         return found
 
     def _read(self, work: list[_Stale], changed: dict[Path, Changed], pipeline: Pipeline) -> None:
-        sizes = [sum(changed[path].seen.size for path in _paths(stale.ref) if path in changed) for stale in work]
-        total, done = sum(sizes), 0
-        for number, (stale, size) in enumerate(zip(work, sizes, strict=True)):
-            if self._tell is not None:
-                self._tell(Progress(number, len(work), done, total, stale.ref.id))
-            try:
-                self._take_in(stale, changed, pipeline)
-            except OSError as error:
-                self._report.failures[stale.ref.id] = str(error)
+        tasks = [
+            Task(place, stale.ref, [changed[path] for path in _paths(stale.ref) if path in changed])
+            for place, stale in enumerate(work)
+        ]
+        self._total, self._done, self._count = sum(task.size for task in tasks), 0, 0
+        shared = [task for task in tasks if not work[task.place].is_known and task.size < TOO_LARGE]
+        if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
+            shared = []
+        for read in read_all(self._home, self._agent, shared) if shared else ():
+            self._tell_of(tasks[read.place], len(tasks))
+            self._take_in_ready(work[read.place], read, changed, pipeline)
             pipeline.end()
-            done += size
-            self._report.bytes += size
+        alone = tasks if not shared else [task for task in tasks if task not in shared]
+        for task in alone:
+            self._tell_of(task, len(tasks))
+            try:
+                self._take_in(work[task.place], changed, pipeline)
+            except OSError as error:
+                self._report.failures[task.ref.id] = str(error)
+            pipeline.end()
+
+    def _tell_of(self, task: Task, total: int) -> None:
+        if self._tell is not None:
+            self._tell(Progress(self._count, total, self._done, self._total, task.ref.id))
+        self._count += 1
+        self._done += task.size
+        self._report.bytes += task.size
+
+    def _take_in_ready(self, stale: _Stale, read: ReadRef, changed: dict[Path, Changed], pipeline: Pipeline) -> None:
+        """Write a new session that somebody else has read."""
+        if read.failure is not None:
+            self._report.failures[stale.ref.id] = read.failure
+            return
+        store = self._store
+
+        def write() -> None:
+            files = [keep_new(store, changed[path].seen, ready).id for path, ready in read.files.items()]
+            for name, pieces, ending in read.sessions:
+                id = store.new_session(self._agent, name, stale.ref.id)
+                for piece in pieces:
+                    piece.write(store, id)
+                ending.write(store, id, stale.around, files)
+                store.note("session", id, **_facts(self._agent, name, None, ending))
+
+        pipeline.do(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
+        self._report.new += len(read.sessions)
 
     def _take_in(self, stale: _Stale, changed: dict[Path, Changed], pipeline: Pipeline) -> None:
         """Read one session and have all of it written."""
@@ -139,54 +181,25 @@ class _HomeSync:
         grew = all(change.how in ("grown", "moved") for change in changes)
         stored = store.stored(self._agent, ref.id) if stale.is_known else {}
         # What is read waits, so that nothing is written of a session that cannot be read to its end.
-        work: list[tuple[Callable[[], None], int]] = []
-        line = _Line(pipeline, work)
+        line = _Line(pipeline)
         files: list[int] = []
         line.add(
             lambda: files.extend(self._kept(_paths(ref), changed)), sum(change.seen.size for change in changes) // 8
         )
-        writers: dict[str, SessionWriter] = {}
+        targets: dict[str, _Target] = {}
 
         def make(id: str, kind: m.Kind) -> Draft:
-            writers[id] = writer = self._writer(ref, id, stored.get(id), grew, line)
-            return writer.draft(self._agent, id, kind)
+            targets[id] = target = _Target(store, self._agent, id, ref.id, stored.get(id), grew, line)
+            return target.writer.draft(self._agent, id, kind)
 
-        drafts = finish(self._home.read(ref, make))
-        for draft in drafts:
-            head = writers[draft.id].finish(stale.around, lambda: files)
-            self._tell_of(writers[draft.id], draft, head, stored.pop(draft.id, None), line)
+        for draft in finish(self._home.read(ref, make)):
+            targets[draft.id].finish(stale.around, files)
+            before = stored.pop(draft.id, None)
+            self._report.new += before is None
+            self._report.changed += before is not None
         for left in stored.values():
             line.add(lambda left=left: store.forget(left.id), 0)  # type: ignore[misc]
         line.go()
-
-    def _writer(self, ref: SessionRef, id: str, before: StoredSession | None, grew: bool, line: _Line) -> SessionWriter:
-        store, target = self._store, Target()
-        writer = SessionWriter(store, target, AGENTS[self._agent].touched, line.add)
-        if before is not None:
-            target.id = before.id
-            if grew:
-                writer.go_on_from(before)
-            else:
-                line.add(lambda: store.empty_session(before.id), 0)
-            return writer
-
-        def make_room() -> None:
-            target.id = store.new_session(self._agent, id, ref.id)
-
-        line.add(make_room, 0)
-        return writer
-
-    def _tell_of(
-        self, writer: SessionWriter, draft: Draft, head: Session, before: StoredSession | None, line: _Line
-    ) -> None:
-        first = before.messages if before is not None else 0
-        facts = {
-            "agent": self._agent, "name": draft.id, "new": before is None, "first": first, "messages": len(draft),
-            "status": head.info.status,
-        }  # fmt: skip
-        line.add(lambda: self._store.note("session", writer.id, **facts), 0)
-        self._report.new += before is None
-        self._report.changed += before is not None
 
     def _kept(self, paths: list[Path], changed: dict[Path, Changed]) -> Iterator[int]:
         """Bring the bytes of a session's files into the archive; the numbers of the files."""
@@ -223,12 +236,51 @@ class _Stale(NamedTuple):
     is_known: bool
 
 
+class _Target:
+    """A session on its way into the store: a new one, one that goes on, or one that is written anew."""
+
+    def __init__(
+        self, store: Store, agent: str, name: str, ref: str, before: StoredSession | None, grew: bool, line: _Line
+    ) -> None:
+        self._store = store
+        self._agent = agent
+        self._name = name
+        self._before = before
+        self._line = line
+        self._id = before.id if before is not None else 0
+        self.writer = SessionWriter(AGENTS[agent].touched, self._give)
+        if before is None:
+            line.add(lambda: self._make_room(ref), 0)
+        elif grew:
+            self.writer.go_on_from(store, before)
+            line.add(lambda: store.drop_tail(before.id, before.sealed), 0)
+        else:
+            line.add(lambda: store.empty_session(before.id), 0)
+
+    def _make_room(self, ref: str) -> None:
+        self._id = self._store.new_session(self._agent, self._name, ref)
+
+    def _give(self, piece: Messages) -> None:
+        self._line.add(lambda: piece.write(self._store, self._id), piece.weight)
+
+    def finish(self, around: str, files: list[int]) -> None:
+        """Write the rest, and tell of it."""
+        ending = self.writer.finish()
+        before = self._before
+
+        def write() -> None:
+            ending.write(self._store, self._id, around, files)
+            self._store.note("session", self._id, **_facts(self._agent, self._name, before, ending))
+
+        self._line.add(write, ending.weight)
+
+
 class _Line:
     """Work of one session: held back while it is small, so that a session that fails leaves nothing behind."""
 
-    def __init__(self, pipeline: Pipeline, held: list[tuple[Callable[[], None], int]]) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._held: list[tuple[Callable[[], None], int]] | None = held
+        self._held: list[tuple[Callable[[], None], int]] | None = []
         self._weight = 0
 
     def add(self, work: Callable[[], None], weight: int) -> None:
@@ -247,6 +299,14 @@ class _Line:
         held, self._held = self._held or [], None
         for work, weight in held:
             self._pipeline.do(work, weight)
+
+
+def _facts(agent: str, name: str, before: StoredSession | None, ending: Ending) -> dict[str, object]:
+    """What the journal tells of a session."""
+    return {
+        "agent": agent, "name": name, "new": before is None, "first": before.messages if before is not None else 0,
+        "messages": ending.counts["messages"], "status": ending.head.info.status,
+    }  # fmt: skip
 
 
 def _paths(ref: SessionRef) -> list[Path]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
+import zstandard
 
 from .. import model as m
 from ..draft import Draft, Recent
@@ -19,151 +21,182 @@ from .recorder import BLOCK, Recorder, conclude
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 """The files that a call of some tool is about."""
 
-Later = Callable[[Callable[[], None], int], None]
-"""Takes some work for the store, and about how many bytes it holds."""
-
 _encode = msgspec.json.Encoder().encode
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
+_pack = zstandard.ZstdCompressor(level=1).compress
+"""Quickly: it can be made again from the bytes of the files."""
 
 
-class Target:
-    """Where a session goes; its number is known once there is a row for it."""
+class Messages(NamedTuple):
+    """Some messages of a session, made ready for the store."""
 
-    def __init__(self) -> None:
-        self.id = 0
+    first: int
+    length: int
+    data: bytes
+    """The messages themselves, packed."""
+    parts: list[Part]
+    acts: list[Act]
+    touches: list[tuple[int, str]]
+    changed: list[m.Message]
+    """What stands in the index of them, where it is different now."""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it holds."""
+        return len(self.data) + sum(len(part.text) for part in self.parts)
+
+    def write(self, store: Store, id: int) -> None:
+        """Put them in."""
+        store.put_block(id, self.first, self.length, self.data)
+        store.drop_parts(id, self.changed)
+        store.put_parts(id, self.parts)
+        store.put_acts(id, self.acts)
+        store.put_touches(id, self.touches)
+
+
+class Ending(NamedTuple):
+    """What is known of a session when it has been read to its end."""
+
+    head: Session
+    facts: Facts
+    before: Facts
+    """What was known when it was last read."""
+    sealed: int
+    left: list[m.Message]
+    """Messages that are not there any more."""
+    events: list[tuple[str, int | None, float | None, str | None, bytes]]
+    places: list[tuple[int, str]]
+    counts: dict[str, int]
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it holds."""
+        return sum(len(event[4]) for event in self.events)
+
+    def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
+        """Put it in."""
+        store.drop_parts(id, self.left)
+        self._correct(store, id)
+        store.put_events(id, self.events)
+        store.put_places(id, self.places)
+        store.put_spans(id, self.facts.spans)
+        store.put_head(id, self.head, self.facts, self.counts, self.sealed, around)
+        store.put_session_files(id, files)
+
+    def _correct(self, store: Store, id: int) -> None:
+        """What was learnt of messages that had left already."""
+        facts, before = self.facts, self.before
+        for index in _differing(facts.authors, before.authors):
+            if index in facts.authors:
+                store.set_author(id, index, facts.authors[index])
+        changed = {
+            *_differing(facts.outcomes, before.outcomes), *_differing(facts.usages, before.usages),
+            *_differing(facts.authors, before.authors), *_differing(facts.rewritten, before.rewritten),
+        }  # fmt: skip
+        for index in sorted(index for index in changed if index < self.sealed):
+            self._correct_one(store, id, index)
+
+    def _correct_one(self, store: Store, id: int, index: int) -> None:
+        for message in store.messages(id, index, index + 1):
+            tool_of = _tools_in(message).get
+            if self.facts.rewritten.get(index) != self.before.rewritten.get(index):
+                store.drop_parts(id, [message])
+                self.facts.apply(message)
+                store.put_parts(id, list(parts_of(message, tool_of)))
+            self.facts.apply(message)
+            store.drop_acts(id, index)
+            store.put_acts(id, list(_acts_of(message, tool_of)))
 
 
 class SessionWriter:
-    """One session on its way into the store.
+    """Makes ready what is read of one session; it goes to the store, or waits, as `give` decides."""
 
-    Messages are made ready here, by whoever reads; what goes to the store is given to `later`, which may do it at once
-    or in another thread. The store is asked here only for a session that it has, before anything of it is written.
-    """
-
-    def __init__(self, store: Store, target: Target, touched: Touched, later: Later) -> None:
-        self._store = store
+    def __init__(self, touched: Touched, give: Callable[[Messages], None]) -> None:
         self._touched = touched
-        self._later = later
-        self._target = target
+        self._give = give
         self._known = 0
         self._tail: dict[int, m.Message] = {}
+        self._tail_tools: dict[int, list[str | None]] = {}
+        """The tools that the texts of those messages have in the index."""
         self._before = Facts()
         self._recorder: Recorder | None = None
         self._tools: Recent[str, str] = Recent(1 << 12)
         """Tools of the last calls, by the call."""
 
-    @property
-    def id(self) -> int:
-        """The session's number in the store."""
-        return self._target.id
-
-    def go_on_from(self, stored: StoredSession) -> None:
-        """Keep what is settled; the last messages may have changed."""
-        store, sealed = self._store, stored.sealed
-        self.resume(stored)
-
-        def drop() -> None:
-            store.drop_blocks(stored.id, sealed)
-            store.drop_acts(stored.id, sealed)
-            store.drop_touches(stored.id, sealed)
-
-        self._later(drop, 0)
-
-    def resume(self, stored: StoredSession) -> None:
-        """Know what is there."""
+    def go_on_from(self, store: Store, stored: StoredSession) -> None:
+        """Know what is there: what is settled stays, the last messages may have changed."""
         self._known = stored.sealed
-        self._before = self._store.facts(stored.id)
-        self._tail = {message.index: message for message in self._store.messages(stored.id, stored.sealed)}
+        self._before = store.facts(stored.id)
+        self._tail = {message.index: message for message in store.messages(stored.id, stored.sealed)}
+        self._tail_tools = store.tools(stored.id, stored.sealed)
 
     def draft(self, agent: str, name: str, kind: m.Kind) -> Recorder:
         """What the reader fills."""
         self._recorder = Recorder(agent, name, kind, self._take, self._known)
         return self._recorder
 
-    def finish(self, around: str, files: Callable[[], list[int]]) -> Session:
-        """Write what is only known at the end."""
+    def finish(self) -> Ending:
+        """What is only known at the end."""
         recorder = self._recorder
         assert recorder is not None
         head = conclude(recorder)
-        sealed, facts = recorder.sealed, recorder.facts
+        sealed = recorder.sealed
         for block in recorder.rest():
             self._take(block)
-        left = list(self._tail.values())
-        counts = {"messages": len(recorder), **counts_of(head)}
-        events = [_event(kind, event) for kind, event in _events(head)]
-        places = list(_places(head, recorder))
-        weight = sum(len(event[4]) for event in events)
+        return Ending(
+            head, recorder.facts, self._before, sealed, list(self._tail.values()),
+            [_event(kind, event) for kind, event in _events(head)], list(_places(head, recorder)),
+            {"messages": len(recorder), **counts_of(head)},
+        )  # fmt: skip
 
-        def write() -> None:
-            store = self._store
-            store.drop_parts(self.id, left)
-            self._correct(facts, sealed)
-            store.put_events(self.id, events)
-            store.put_places(self.id, places)
-            store.put_spans(self.id, facts.spans)
-            store.put_head(self.id, head, facts, counts, sealed, around)
-            store.put_session_files(self.id, files())
-
-        self._later(write, weight)
-        return head
-
-    def write_so_far(self, waiting: list[Callable[[], None]]) -> int:
+    def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
         """Write the messages that are there, though more may come; returns how many there are.
 
-        `waiting` is where `later` has put what became settled.
-
-        What is only known at the end has to wait for `finish`, in another reading.
+        `waiting` is where `give` has put what became settled. What is only known at the end needs another reading.
         """
-        recorder, store = self._recorder, self._store
+        recorder = self._recorder
         assert recorder is not None
-        store.drop_blocks(self.id, self._known)
-        store.drop_acts(self.id, self._known)
-        store.drop_touches(self.id, self._known)
+        store.drop_tail(id, self._known)
         first = self._known = recorder.sealed
         messages = list(recorder.held())
         for start in range(0, len(messages), BLOCK):
             self._take(messages[start : start + BLOCK])
-        for work in waiting:
-            work()
+        for piece in waiting:
+            piece.write(store, id)
         waiting.clear()
         # They may change until they are settled, so that what was written of them is remembered as it was.
-        self._tail = {message.index: message for message in copied(messages)}
+        self._tail = {message.index: message for message in _MESSAGES.decode(_encode(messages))}
+        self._tail_tools = {message.index: self._tools_of(message) for message in messages}
         times = [message.timestamp.timestamp() for message in messages if message.timestamp is not None]
-        store.put_progress(self.id, len(recorder), first, max(times, default=None))
+        store.put_progress(id, len(recorder), first, max(times, default=None))
         return len(recorder)
 
     # --- messages ---
 
     def _take(self, messages: list[m.Message]) -> None:
-        first, count, data = messages[0].index, len(messages), _encode(messages)
-        parts: list[Part] = []
-        acts: list[Act] = []
-        touches: list[tuple[int, str]] = []
-        changed: list[m.Message] = []
+        piece = Messages(messages[0].index, len(messages), _pack(_encode(messages)), [], [], [], [])
         for message in messages:
             before = self._tail.pop(message.index, None)
-            if before is not None and _searchable(before) != _searchable(message):
-                changed.append(before)
-                before = None
             for block in message.blocks:
                 if type(block) is m.ToolCall:
                     self._tools.put(block.id, block.name)
+                    piece.touches.extend((message.index, path) for path in self._touched(block.name, block.raw_input))
+            if before is not None and not self._is_indexed(before, message):
+                piece.changed.append(before)
+                before = None
             if before is None:
-                parts += parts_of(message, self._tool_of)
-            acts += _acts_of(message, self._tool_of)
-            for block in message.blocks:
-                if type(block) is m.ToolCall:
-                    touches += [(message.index, path) for path in self._touched(block.name, block.raw_input)]
+                piece.parts.extend(parts_of(message, self._tool_of))
+            piece.acts.extend(_acts_of(message, self._tool_of))
+        self._give(piece)
 
-        def write() -> None:
-            store = self._store
-            store.put_block(self.id, first, count, data)
-            store.drop_parts(self.id, changed)
-            store.put_parts(self.id, parts)
-            store.put_acts(self.id, acts)
-            store.put_touches(self.id, touches)
+    def _is_indexed(self, before: m.Message, message: m.Message) -> bool:
+        """Whether a message is in the index as it is now; the call of a result may have become known only later."""
+        if _searchable(before) != _searchable(message):
+            return False
+        return self._tail_tools.get(message.index, []) == self._tools_of(message)
 
-        self._later(write, 2 * len(data))
+    def _tools_of(self, message: m.Message) -> list[str | None]:
+        return [part.tool for part in parts_of(message, self._tool_of)]
 
     def _tool_of(self, call_id: str) -> str | None:
         if (name := self._tools.get(call_id)) is not None:
@@ -171,34 +204,9 @@ class SessionWriter:
         call = self._recorder.find_call(call_id) if self._recorder is not None else None
         return call.name if call is not None else None
 
-    def _correct(self, facts: Facts, sealed: int) -> None:
-        """What was learnt of messages that had left already."""
-        before = self._before
-        for index, author in facts.authors.items():
-            if before.authors.get(index) != author:
-                self._store.set_author(self.id, index, author)
-        changed = {
-            *_differing(facts.outcomes, before.outcomes), *_differing(facts.usages, before.usages),
-            *_differing(facts.authors, before.authors), *_differing(facts.rewritten, before.rewritten),
-        }  # fmt: skip
-        for index in sorted(index for index in changed if index < sealed):
-            self._correct_one(index, facts)
 
-    def _correct_one(self, index: int, facts: Facts) -> None:
-        store = self._store
-        for message in store.messages(self.id, index, index + 1):
-            if index in facts.rewritten and facts.rewritten[index] != self._before.rewritten.get(index):
-                store.drop_parts(self.id, [message])
-                facts.apply(message)
-                store.put_parts(self.id, list(parts_of(message, self._tool_of)))
-            facts.apply(message)
-            store.drop_acts(self.id, index, index)
-            store.put_acts(self.id, list(_acts_of(message, self._tool_of)))
-
-
-def copied(messages: list[m.Message]) -> list[m.Message]:
-    """The same messages, whatever happens to the originals."""
-    return _MESSAGES.decode(_encode(messages))
+def _tools_in(message: m.Message) -> dict[str, str]:
+    return {block.id: block.name for block in message.blocks if isinstance(block, m.ToolCall)}
 
 
 def _differing(now: Mapping[int, object], before: Mapping[int, object]) -> Iterator[int]:
@@ -206,7 +214,7 @@ def _differing(now: Mapping[int, object], before: Mapping[int, object]) -> Itera
 
 
 def _searchable(message: m.Message) -> bytes:
-    return _encode((message.author, message.blocks))
+    return _encode((message.author, message.model, message.timestamp, message.blocks))
 
 
 def _acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> Iterator[Act]:

@@ -31,9 +31,7 @@ from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
 
 Row = Sequence[Any]
 
-_LEVEL = 3
-_QUICK_LEVEL = 1
-"""For what can be made again from the bytes of the files."""
+_LEVEL = 1
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
 _HEAD = msgspec.json.Decoder(Session)
 _FACTS = msgspec.json.Decoder(Facts)
@@ -57,7 +55,6 @@ class Store(ABC):
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
         self._pack = zstandard.ZstdCompressor(level=_LEVEL).compress
-        self._pack_quickly = zstandard.ZstdCompressor(level=_QUICK_LEVEL).compress
         self._unpack = zstandard.ZstdDecompressor().decompress
 
     # --- what each database does its own way ---
@@ -130,9 +127,9 @@ class Store(ABC):
         """Leave the bytes of a file as they are; what is at its path now is another one."""
         self.rows("UPDATE file SET replaced_at = ? WHERE id = ?", time.time(), id)
 
-    def put_chunk(self, file: int, start: int, data: bytes, packed: bytes | None = None) -> None:
-        """Keep some bytes of a file."""
-        self.insert("chunk", "file, start, length, data", [(file, start, len(data), packed or self._pack(data))])
+    def put_chunk(self, file: int, start: int, length: int, data: bytes) -> None:
+        """Keep some bytes of a file, packed."""
+        self.insert("chunk", "file, start, length, data", [(file, start, length, data)])
 
     def chunks(self, file: int, start: int = 0) -> Iterator[bytes]:
         """The kept bytes of a file, from the chunk on in which they begin."""
@@ -177,12 +174,14 @@ class Store(ABC):
         self.rows("UPDATE session SET messages = 0, sealed = 0 WHERE id = ?", id)
 
     def put_block(self, session: int, first: int, count: int, data: bytes) -> None:
-        """Keep messages: JSON of a list of them."""
-        self.insert("block", "session, first, count, data", [(session, first, count, self._pack_quickly(data))])
+        """Keep messages: JSON of a list of them, packed."""
+        self.insert("block", "session, first, count, data", [(session, first, count, data)])
 
-    def drop_blocks(self, session: int, first: int) -> None:
-        """Forget the blocks from a message on."""
+    def drop_tail(self, session: int, first: int) -> None:
+        """Forget the messages from one on, but not the words in them: they are about to be written again."""
         self.rows("DELETE FROM block WHERE session = ? AND first >= ?", session, first)
+        self.rows("DELETE FROM act WHERE session = ? AND message >= ?", session, first)
+        self.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, first)
 
     def put_parts(self, session: int, parts: list[Part]) -> None:
         """Make texts searchable."""
@@ -208,6 +207,15 @@ class Store(ABC):
             texts = [part.text for part in parts_of(message, _no_name)]
             self._drop_words(list(zip(ids, texts, strict=True)))
 
+    def tools(self, session: int, first: int) -> dict[int, list[str | None]]:
+        """The tools of the texts of each message, from a message on."""
+        sql = """SELECT part.message, name.text FROM part LEFT JOIN name ON name.id = part.tool
+            WHERE part.session = ? AND part.message >= ? ORDER BY part.id"""
+        found: dict[int, list[str | None]] = {}
+        for message, tool in self.rows(sql, session, first):
+            found.setdefault(message, []).append(tool)
+        return found
+
     def set_author(self, session: int, message: int, author: m.Author) -> None:
         """A later line told who wrote a message."""
         number = _AUTHOR_NUMBER[author]
@@ -224,10 +232,9 @@ class Store(ABC):
         columns = "session, message, place, kind, name, outcome, at, input, output, cache_read, cache_write, reasoning"
         self.insert("act", columns, [_act_row(session, act, names) for act in acts])
 
-    def drop_acts(self, session: int, first: int, last: int | None = None) -> None:
-        """Forget what was counted from a message on, or up to another."""
-        sql = "DELETE FROM act WHERE session = ? AND message >= ? AND message <= ?"
-        self.rows(sql, session, first, 2**53 if last is None else last)
+    def drop_acts(self, session: int, message: int) -> None:
+        """Forget what was counted of a message."""
+        self.rows("DELETE FROM act WHERE session = ? AND message = ?", session, message)
 
     def put_touches(self, session: int, touches: Iterable[tuple[int, str]]) -> None:
         """Note which messages are about which files."""
@@ -235,10 +242,6 @@ class Store(ABC):
         names = self._name_ids({path for _, path in found})
         rows = {(names[path], session, message) for message, path in found}
         self.insert("touch", "path, session, message", sorted(rows))
-
-    def drop_touches(self, session: int, message: int) -> None:
-        """Forget which files messages are about, from one on."""
-        self.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, message)
 
     def put_events(self, session: int, events: list[tuple[str, int | None, float | None, str | None, bytes]]) -> None:
         """Replace the events of a session."""
@@ -267,8 +270,8 @@ class Store(ABC):
             "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
             "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
             "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
-            "head": self._pack_quickly(msgspec.json.encode(head)),
-            "facts": self._pack_quickly(msgspec.json.encode(facts)), "around": around, "gone_at": None,
+            "head": self._pack(msgspec.json.encode(head)),
+            "facts": self._pack(msgspec.json.encode(facts)), "around": around, "gone_at": None,
         }  # fmt: skip
         columns = ", ".join(f"{name} = ?" for name in values)
         self.rows(f"UPDATE session SET {columns} WHERE id = ?", *values.values(), session)

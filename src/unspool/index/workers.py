@@ -1,0 +1,149 @@
+"""Reading many sessions at once: other processes read, this one writes.
+
+Python runs one thread at a time, and reading is Python. What a worker has read it leaves in a file, so that it need not
+wait until it is written. Only sessions that the store does not have are read so: for the others it has to be asked.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import model as m
+from ..agents import AGENTS, Home, SessionRef, finish
+from ..draft import Draft
+from .archive import Packed, packed
+from .scan import Changed
+from .writer import Ending, Messages, SessionWriter
+
+WORTH_IT = 32 << 20
+"""Bytes from which on starting processes pays."""
+TOO_LARGE = 64 << 20
+"""A session of so many bytes does not wait in one piece."""
+_AT_ONCE = 4 << 20
+_AHEAD = 8
+
+
+class ReadSession(NamedTuple):
+    """A session with all that is to be written of it."""
+
+    name: str
+    pieces: list[Messages]
+    ending: Ending
+
+
+class ReadRef(NamedTuple):
+    """What was read from one place, or why it could not be."""
+
+    place: int
+    sessions: list[ReadSession]
+    files: dict[Path, Packed]
+    failure: str | None
+
+
+class Task(NamedTuple):
+    """A session to be read."""
+
+    place: int
+    ref: SessionRef
+    changes: list[Changed]
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read."""
+        return sum(change.seen.size for change in self.changes)
+
+
+def can_share() -> bool:
+    """Whether other processes may help: a fork of a program with threads is not safe."""
+    return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and threading.active_count() == 1
+
+
+def read_all(home: Home, agent: str, tasks: list[Task]) -> Iterator[ReadRef]:
+    """Read sessions in other processes; they come in the order in which they were given."""
+    global _home
+    _home = home, agent
+    context = multiprocessing.get_context("fork")
+    with (
+        tempfile.TemporaryDirectory(prefix="unspool-") as folder,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool,
+    ):
+        waiting: deque[Future[str]] = deque()
+        groups = enumerate(_groups(tasks))
+        try:
+            for number, group in groups:
+                waiting.append(pool.submit(_read_group, group, str(Path(folder, str(number)))))
+                if len(waiting) >= _AHEAD:
+                    yield from _results(waiting.popleft())
+            while waiting:
+                yield from _results(waiting.popleft())
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
+    """Small sessions go together."""
+    group: list[Task] = []
+    size = 0
+    for task in tasks:
+        group.append(task)
+        size += task.size
+        if size > _AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _results(future: Future[str]) -> Iterator[ReadRef]:
+    path = future.result()
+    with open(path, "rb") as file:
+        found: list[ReadRef] = pickle.load(file)
+    os.unlink(path)
+    yield from found
+
+
+# --- in a worker ---
+
+_home: tuple[Home, str] | None = None
+
+
+def _read_group(tasks: list[Task], path: str) -> str:
+    assert _home is not None
+    found = [_read(*_home, task) for task in tasks]
+    with open(path, "wb") as file:
+        pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+    return path
+
+
+def _read(home: Home, agent: str, task: Task) -> ReadRef:
+    try:
+        files = {change.seen.path: packed(change.seen) for change in task.changes}
+        return ReadRef(task.place, list(_sessions(home, agent, task.ref)), files, None)
+    except OSError as error:
+        return ReadRef(task.place, [], {}, str(error))
+
+
+def _sessions(home: Home, agent: str, ref: SessionRef) -> Iterator[ReadSession]:
+    writers: dict[str, tuple[SessionWriter, list[Messages]]] = {}
+
+    def make(id: str, kind: m.Kind) -> Draft:
+        pieces: list[Messages] = []
+        writer = SessionWriter(AGENTS[agent].touched, pieces.append)
+        writers[id] = writer, pieces
+        return writer.draft(agent, id, kind)
+
+    for draft in finish(home.read(ref, make)):
+        writer, pieces = writers[draft.id]
+        ending = writer.finish()
+        yield ReadSession(draft.id, pieces, ending)

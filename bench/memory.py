@@ -27,11 +27,11 @@ def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
     yield Measure("memory of export --format stream of 1 GB", peak / 1e6, " MB", 200, detail)
 
 
-def write(path: Path, corpus: Path) -> None:
+def write(path: Path, corpus: Path, size: int = _SIZE) -> None:
     """The longest recorded session, over and over, with new ids that hang together."""
     source = max(corpus.glob("claude/2.1.325/*/home/.claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
     data = source.read_bytes()
-    times = _SIZE // len(data) + 1
+    times = size // len(data) + 1
     with open(path, "wb") as file:
         for piece in lengthen(data, source.stem.encode(), times):
             file.write(piece)

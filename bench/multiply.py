@@ -93,11 +93,11 @@ def _number(version: Path) -> list[int]:
     return [int(part) for part in version.name.split(".")]
 
 
-def multiply(homes: list[Path], target: Path, copies: int, length: int) -> int:
-    """Write the large home; returns its size in bytes."""
+def multiply(homes: list[Path], target: Path, copies: int, length: int, first: int = 0) -> int:
+    """Write the large home; returns its size in bytes. Copies with other numbers are others."""
     size = 0
     for number, home in enumerate(homes):
-        for copy in range(copies):
+        for copy in range(first, first + copies):
             rename = Renamer(f"copy {number} {copy}")
             for path in sorted(home.rglob("*")):
                 if not path.is_file() or path.name in ("history.jsonl", "logs.json", "session_index.jsonl"):

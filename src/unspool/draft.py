@@ -141,7 +141,9 @@ class Draft:
         self.tip: int | None = None
         self.tip_rule = "last message"
         self.branch_reasons: dict[int, m.BranchReason] = {}
-        # while reading
+        self._begin_reading()
+
+    def _begin_reading(self) -> None:
         self.bytes_at: Callable[[int, int], bytes] = _no_bytes
         """Gives the bytes of the block that is being read."""
         self.open_calls: dict[str, Call] = {}

@@ -15,11 +15,10 @@ from .. import model as m
 from ..assemble import Outline
 from ..draft import Draft, Reply
 from ..record import Session
+from ..store.base import BLOCK
 from ..store.facts import Facts, Span
 from ..tree import STITCHED, USAGE_MOVED
 
-BLOCK = 64
-"""Messages that are stored together."""
 WINDOW = 64
 """How many of the last messages can still change in place."""
 

@@ -110,7 +110,7 @@ class _HomeSync:
             self._read(work, changed, pipeline)
             others = [change for path, change in changed.items() if path not in by_path]
             pipeline.do(lambda: self._keep_others(others))
-            pipeline.do(lambda: self._note_missing(missing))
+            pipeline.do(lambda: self._note_missing(missing, {ref.id for ref in refs}))
         except BaseException as error:
             pipeline.cancel(error)
             raise
@@ -216,13 +216,17 @@ class _HomeSync:
             except UnspoolError as error:
                 self._report.failures[str(change.seen.path)] = str(error)
 
-    def _note_missing(self, missing: list[FileRow]) -> None:
-        if not missing:
-            return
+    def _note_missing(self, missing: list[FileRow], refs: set[str]) -> None:
+        """Mark files that are gone, and sessions that the folder does not have any more."""
         now = time.time()
         for row in missing:
             self._store.put_file(row._replace(gone_at=now))
-        for session in self._store.without_files():
+        gone = {
+            session
+            for session, ref, path in self._store.present(self._agent)
+            if ref not in refs and (path is None or _is_inside(path, self._home.root))
+        }
+        for session in sorted(gone):
             self._store.set_gone(session, now)
             self._store.note("gone", session)
             self._report.gone += 1

@@ -12,11 +12,11 @@ import zstandard
 from .. import model as m
 from ..draft import Draft, Recent
 from ..record import Session
-from ..store.base import Store
+from ..store.base import BLOCK, Store
 from ..store.facts import Facts
 from ..store.parts import Part, parts_of
 from ..store.rows import Act, StoredSession
-from .recorder import BLOCK, Recorder, conclude
+from .recorder import Recorder, conclude
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 """The files that a call of some tool is about."""

@@ -31,8 +31,12 @@ from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
 
 Row = Sequence[Any]
 
+BLOCK = 64
+"""Messages that are stored together, at most."""
 _LEVEL = 1
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
+_MESSAGE = msgspec.json.Decoder(m.Message)
+_LINES = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = msgspec.json.Decoder(Session)
 _FACTS = msgspec.json.Decoder(Facts)
 _FIELD_NUMBER = {field: number for number, field in enumerate(FIELDS)}
@@ -287,12 +291,16 @@ class Store(ABC):
         self.rows("DELETE FROM session_file WHERE session = ?", session)
         self.insert("session_file", "session, place, file", [(session, place, id) for place, id in enumerate(files)])
 
-    def without_files(self) -> list[int]:
-        """Sessions of this machine that are not marked, though none of their files is there any more."""
-        sql = """SELECT id FROM session WHERE machine = ? AND gone_at IS NULL AND NOT EXISTS (
-            SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
-            WHERE session_file.session = session.id AND file.gone_at IS NULL)"""
-        return [row[0] for row in self.rows(sql, self.machine)]
+    def present(self, agent: str) -> list[tuple[int, str, str | None]]:
+        """Sessions that are not marked as gone: number, what they were read from, and the path of each file of them.
+
+        There is no path where a file is gone, or something else is in its place.
+        """
+        sql = """SELECT session.id, session.ref, file.path FROM session
+            LEFT JOIN session_file ON session_file.session = session.id
+            LEFT JOIN file ON file.id = session_file.file AND file.gone_at IS NULL AND file.replaced_at IS NULL
+            WHERE session.machine = ? AND session.agent = ? AND session.gone_at IS NULL"""
+        return [(row[0], row[1], row[2]) for row in self.rows(sql, self.machine, agent)]
 
     def files_of(self, session: int) -> list[tuple[int, str, str]]:
         """The files a session was read from: number, agent and path."""
@@ -305,10 +313,12 @@ class Store(ABC):
         self.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, session)
 
     def forget(self, session: int) -> None:
-        """Remove a session for good, with its bytes where no other session needs them."""
+        """Remove a session for good, with its bytes where no other session needs them: those of before a cut too."""
         self.empty_session(session)
-        sql = """SELECT file FROM session_file WHERE session = ?
-            AND file NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
+        sql = """SELECT id FROM file WHERE (machine, path) IN (
+                SELECT file.machine, file.path FROM session_file JOIN file ON file.id = session_file.file
+                WHERE session_file.session = ?)
+            AND id NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
         files = [row[0] for row in self.rows(sql, session, session)]
         self.rows("DELETE FROM session_file WHERE session = ?", session)
         self.rows("DELETE FROM session WHERE id = ?", session)
@@ -325,7 +335,7 @@ class Store(ABC):
     def sessions(self, where: str = "TRUE", *values: object) -> list[SessionRow]:
         """Sessions, the newest first."""
         sql = f"""SELECT {_SESSION_COLUMNS} FROM session JOIN machine ON machine.id = session.machine
-            WHERE {where} ORDER BY session.ended DESC, session.id DESC"""
+            WHERE {where} ORDER BY session.ended DESC NULLS LAST, session.id DESC"""
         return [session_row(row) for row in self.rows(sql, *values)]
 
     def find(self, name: str) -> SessionRow:
@@ -365,11 +375,12 @@ class Store(ABC):
         return _HEAD.decode(self._unpack(head)), _FACTS.decode(self._unpack(facts))
 
     def _blocks(self, id: int, first: int, last: int | None) -> Iterator[m.Message]:
-        sql = "SELECT first, data FROM block WHERE session = ? AND first + count > ? AND first < ? ORDER BY first"
-        for _, data in self.rows(sql, id, first, 2**53 if last is None else last):
-            for message in _MESSAGES.decode(self._unpack(data)):
-                if message.index >= first and (last is None or message.index < last):
-                    yield message
+        sql = "SELECT first, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
+        for start, data in self.rows(sql, id, first - BLOCK, 2**53 if last is None else last):
+            # Only what is asked for becomes objects.
+            lines = _LINES.decode(self._unpack(data))
+            for line in lines[max(0, first - start) : None if last is None else max(0, last - start)]:
+                yield _MESSAGE.decode(line)
 
     @staticmethod
     def _complete(messages: Iterable[m.Message], facts: Facts) -> Iterator[m.Message]:
@@ -383,7 +394,7 @@ class Store(ABC):
         marks = ", ".join("?" * len(kinds))
         sql = f"""SELECT {_SESSION_COLUMNS}, event.kind, event.message, event.at, event.tool, event.data
             FROM event JOIN session ON session.id = event.session JOIN machine ON machine.id = session.machine
-            WHERE event.kind IN ({marks}) AND {where} ORDER BY event.at DESC, session.id, event.place"""
+            WHERE event.kind IN ({marks}) AND {where} ORDER BY event.at DESC NULLS LAST, session.id, event.place"""
         return [_event_row(row) for row in self.rows(sql, *kinds, *values)]
 
     # --- searching ---
@@ -422,8 +433,9 @@ class Store(ABC):
             for part in parts_of(message, _no_name)
             if part.field == field
         ]
-        fits = (text for text in texts if node is not None and matches(node, words_in(text[:_CLOSELY])))
-        text = next(fits, texts[0] if texts else "")
+        text = texts[0] if texts else ""
+        if len(texts) > 1 and node is not None:
+            text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
         return Hit(
             message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=_moment(match.at),
             snippet=snippet(text, node),

@@ -1,0 +1,217 @@
+"""The store: taking everything in, against reading, decoding, indexing and packing it and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import resource
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import zstandard
+
+from unspool.agents import AGENTS
+from unspool.index.archive import CHUNK
+from unspool.index.live import LiveSession
+from unspool.index.sync import Sync
+from unspool.library import Library
+from unspool.lines import block_of
+from unspool.search.query import Filters, parse
+from unspool.store.parts import parts_of
+from unspool.store.sqlite import SqliteStore
+
+from .report import Measure, seconds
+
+_MACHINE = ("bench", "bench")
+_SYNC = """
+import sys, time
+from pathlib import Path
+from unspool.index.sync import Sync
+from unspool.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[2]), machine=("bench", "bench"))
+start = time.perf_counter()
+report = Sync(store, sys.argv[1], may_share=True).run()
+print(time.perf_counter() - start)
+assert not report.failures, report.failures
+store.tidy()
+"""
+
+
+def measure(home: Path, folder: Path) -> Iterator[Measure]:
+    """First and second run, size, memory, a line that is appended, and searching."""
+    size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    floor, detail = _floor(home, folder)
+    database = folder / "sessions.db"
+    took, peak = _first_run(home, database)
+    yield Measure(
+        "first sync, to read + decode + FTS5 + zstd",
+        took / floor,
+        "x",
+        1.5,
+        f"{size / 1e6:.0f} MB in {took:.1f} s; {detail}",
+    )
+    yield from _against_agentsview(home, folder)
+    yield Measure("the store, to its source", 100 * database.stat().st_size / size, " %", 40)
+    yield Measure("memory of the first sync", peak / 1e6, " MB", 300)
+    store = SqliteStore(database, machine=_MACHINE)
+    again = seconds(lambda: Sync(store, home).run())
+    files = len(store.files())
+    yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
+    yield from _searching(store)
+    store.close()
+
+
+def _floor(home: Path, folder: Path) -> tuple[float, str]:
+    """What cannot be left out, in one process."""
+    library = Library(home)
+    refs = list(library.refs())
+    paths = list(dict.fromkeys(path for ref in refs for path in (ref.path, *ref.more)))
+    decoding = seconds(lambda: _decode(paths))
+    packing = seconds(lambda: _pack(paths))
+    database = sqlite3.connect(folder / "floor.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute(
+        "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = 'unicode61 remove_diacritics 0')"
+    )
+    indexing = 0.0
+    for start in range(0, len(refs), 50):
+        texts = [
+            (part.text,)
+            for ref in refs[start : start + 50]
+            for session in library.load_all(ref)
+            for message in session.messages
+            for part in parts_of(message, lambda _: None)
+        ]
+        indexing += seconds(lambda texts=texts: _index(database, texts))  # type: ignore[misc]
+    database.close()
+    return decoding + packing + indexing, f"floor {decoding:.1f} + {indexing:.1f} + {packing:.1f} s"
+
+
+def _decode(paths: list[Path]) -> None:
+    for path in paths:
+        agent = next(name for name, agent in AGENTS.items() if agent.info.folder in path.parts)
+        wire = import_module(f"unspool.agents.{agent}.wire")
+        data = path.read_bytes()
+        if path.suffix == ".jsonl":
+            wire.LINES.batch(block_of(data))
+
+
+def _pack(paths: list[Path]) -> None:
+    compress = zstandard.ZstdCompressor(level=3).compress
+    for path in paths:
+        data = path.read_bytes()
+        for start in range(0, len(data), CHUNK):
+            compress(data[start : start + CHUNK])
+
+
+def _index(database: sqlite3.Connection, texts: list[tuple[str]]) -> None:
+    database.execute("BEGIN")
+    database.executemany("INSERT INTO words (text) VALUES (?)", texts)
+    database.execute("COMMIT")
+
+
+def _first_run(home: Path, database: Path) -> tuple[float, int]:
+    """How long it takes, and how much memory it needs, in a program of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SYNC, str(home), str(database)], stdout=subprocess.PIPE, text=True
+    )
+    out, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"sync ended with {process.returncode}")
+    return float(out), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def _against_agentsview(home: Path, folder: Path) -> Iterator[Measure]:
+    """The Claude files alone, where that program is installed."""
+    program = shutil.which("agentsview") or str(Path(sys.executable).parent / "agentsview")
+    if not Path(program).exists():
+        return
+    claude = folder / "claude"
+    shutil.copytree(home / ".claude", claude / ".claude", dirs_exist_ok=True)
+    environ = {**os.environ, "HOME": str(claude), "AGENTSVIEW_DATA_DIR": str(folder / "agentsview")}
+    theirs = seconds(lambda: subprocess.run([program, "sync"], env=environ, check=False, capture_output=True))
+    ours, _ = _first_run(claude, folder / "claude.db")
+    yield Measure("first sync, to agentsview", ours / theirs, "x", 0.25, f"{ours:.1f} s, agentsview {theirs:.1f} s")
+
+
+def _searching(store: SqliteStore) -> Iterator[Measure]:
+    words = [row[0] for row in _vocabulary(store)]
+    queries = [parse(word) for word in words if word.isalnum()]
+    queries += [parse(f"{one} {other}") for one, other in zip(words[::7], words[3::7], strict=False)]
+    times = sorted(seconds(lambda query=query: store.search(query)) for query in queries)  # type: ignore[misc]
+    ((messages,),) = store.rows("SELECT sum(messages) FROM session")
+    detail = f"{messages:,} messages, {len(queries)} queries; p95 {1e3 * times[int(len(times) * 0.95)]:.1f} ms"
+    yield Measure("search for words, median", 1e3 * statistics.median(times), " ms", 30, detail)
+    rows = store.sessions()
+    sample = rows[:200]
+    texts = (part for row in sample for message in store.messages(row.id) for part in parts_of(message, lambda _: None))
+    size = sum(len(part.text) for part in texts) / sum(row.messages for row in sample) * messages
+    took = seconds(lambda: list(store.search_exactly(r"zzqx_\w+\(", Filters())))
+    detail = f"{size / 1e6:.0f} MB of text in {took:.2f} s"
+    yield Measure("regex over everything, for 300 MB of text", took / (size / 300e6), " s", 1.0, detail)
+
+
+def _vocabulary(store: SqliteStore) -> list[tuple[str]]:
+    store.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, words, row)")
+    found = store.rows("SELECT term FROM temp.vocabulary WHERE doc > 3 AND length(term) > 2 ORDER BY term")
+    return random.Random(1).sample([(row[0],) for row in found], min(200, len(found)))
+
+
+def appending(corpus_log: Path, folder: Path) -> Iterator[Measure]:
+    """A line that is appended to a small and to a very long session."""
+    small, _ = _append_to(corpus_log, folder / "small", 2 << 20)
+    large, times = _append_to(corpus_log, folder / "large", 200 << 20)
+    yield Measure(
+        "a line appended to 200 MB is found, median",
+        1e3 * statistics.median(times),
+        " ms",
+        100,
+        f"max {1e3 * max(times):.0f} ms",
+    )
+    yield Measure("  its CPU, to that of 2 MB", large / small, "x")
+
+
+def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
+    project = folder / "home" / ".claude" / "projects" / "-home-dev-demo"
+    project.mkdir(parents=True)
+    path = project / "389996c1-6fe7-4b3a-ba36-da8abcdd8ab4.jsonl"
+    with open(log, "rb") as source:
+        data = source.read(size)
+    path.write_bytes(data[: data.rfind(b"\n") + 1])
+    store = SqliteStore(folder / "sessions.db", machine=_MACHINE)
+    Sync(store, folder / "home").run()
+    home = AGENTS["claude"].open(folder / "home" / ".claude")
+    ref = next(iter(home.refs()))
+    live = LiveSession(store, home, ref, store.stored("claude", ref.id)[ref.id])
+    cpu, times = [], []
+    for number in range(60):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(_line(number, path.stem)) + "\n")
+        before, start = time.process_time(), time.perf_counter()
+        with store.transaction():
+            live.take_in()
+        found = store.search(parse(f"zebra{number}"))
+        times.append(time.perf_counter() - start)
+        cpu.append(time.process_time() - before)
+        assert len(found) == 1
+    store.close()
+    shutil.rmtree(folder)
+    return statistics.median(cpu), times
+
+
+def _line(number: int, session: str) -> dict[str, object]:
+    return {
+        "parentUuid": None if not number else f"{number - 1:08x}-1111-4000-8000-000000000000", "isSidechain": False,
+        "type": "user", "uuid": f"{number:08x}-1111-4000-8000-000000000000", "version": "2.1.325",
+        "sessionId": session, "cwd": "/home/dev/demo", "timestamp": f"2026-11-15T19:00:{number:02}.000Z",
+        "message": {"role": "user", "content": f"zebra{number} crossing"},
+    }  # fmt: skip

@@ -1,0 +1,444 @@
+"""What a store promises, whatever database is behind it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unspool.errors import NotFoundError, UnspoolError
+from unspool.index.archive import restore_session
+from unspool.search.query import parse
+from unspool.store import postgres, sqlite
+from unspool.store.base import Store
+from unspool.store.migrations import Migrations
+from unspool.store.sqlite import SqliteStore
+
+from ..builders import ClaudeLog
+from ..recordings import Recording, recordings
+from .conftest import Open
+from .contents import MACHINE, contents, difference, fresh, synced
+from .homes import AGENTS, append, claude_log, log_of, put, rest_of, write_home
+
+OTHER = ("key of another machine", "another machine")
+
+
+def _chosen() -> list[Recording]:
+    """Some recordings of each agent, from its oldest version to its newest."""
+    found: list[Recording] = []
+    for agent in AGENTS:
+        all = recordings(agent)
+        found += all[:: len(all) // 8]
+    return found
+
+
+def _records(home: Path, sessions: list[Recording]) -> dict[str, bytes]:
+    return {
+        f"{session.info.agent} {session.info.id}": msgspec.json.encode(session)
+        for recording in sessions
+        for session in recording.sessions()
+    }
+
+
+def _found(store: Store, words: str) -> list[tuple[str, int]]:
+    """The sessions and messages that a search finds."""
+    names = {row.id: row.name for row in store.sessions()}
+    return sorted((names[match.session], match.message) for match in store.matches(parse(words), 1000))
+
+
+# --- taking in --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recording", _chosen(), ids=lambda recording: recording.name)
+def test_a_recording_is_taken_in_whole(recording: Recording, store: Store, tmp_path: Path) -> None:
+    """The records in the store are those that are read from the files, and a second run finds nothing to do."""
+    synced(store, recording.home)
+    assert {name: entry["record"] for name, entry in contents(store)["sessions"].items()} == _records(
+        recording.home, [recording]
+    )
+    assert difference(contents(store), fresh(tmp_path, recording.home)) == ""
+    last = store.journal(0, 10_000)[-1].seq
+    again = synced(store, recording.home)
+    assert (again.new, again.changed, again.gone, again.bytes) == (0, 0, 0, 0)
+    assert store.journal(last) == []
+
+
+def _append(path: Path, agent: str) -> None:
+    append(path, rest_of(log_of(agent, 5), log_of(agent, 3)))
+
+
+def _append_long(path: Path, agent: str) -> None:
+    append(path, rest_of(log_of(agent, 90), log_of(agent, 3)))
+
+
+def _append_half(path: Path, agent: str) -> None:
+    append(path, rest_of(log_of(agent, 4), log_of(agent, 3))[:-40])
+
+
+def _rewrite(path: Path, agent: str) -> None:
+    put(path, path.read_bytes().replace(b"please do", b"would you") + rest_of(log_of(agent, 4), log_of(agent, 3)))
+
+
+def _rewrite_as_long(path: Path, agent: str) -> None:
+    put(path, path.read_bytes().replace(b"please do", b"please un"))
+
+
+def _cut(path: Path, agent: str) -> None:
+    put(path, log_of(agent, 1).data)
+
+
+def _empty(path: Path, agent: str) -> None:
+    put(path, b"")
+
+
+def _delete(path: Path, agent: str) -> None:
+    path.unlink()
+
+
+def _replace_and_append(path: Path, agent: str) -> None:
+    """As editors do: another file takes the place."""
+    new = path.with_suffix(".new")
+    new.write_bytes(log_of(agent, 5).data)
+    new.replace(path)
+
+
+def _move(path: Path, agent: str) -> None:
+    new = path.parent.parent / "elsewhere" / path.name
+    new.parent.mkdir()
+    path.rename(new)
+
+
+def _move_and_append(path: Path, agent: str) -> None:
+    new = path.parent.parent / "elsewhere" / path.name
+    new.parent.mkdir()
+    path.rename(new)
+    _append(new, agent)
+
+
+CHANGES = (
+    _append, _append_long, _append_half, _rewrite, _rewrite_as_long, _cut, _empty, _delete, _replace_and_append,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__.strip("_"))
+def test_a_change_is_recognised(change: Callable[[Path, str], None], store: Store, tmp_path: Path) -> None:
+    """After any change the store is as if it had been made then."""
+    home = tmp_path / "home"
+    for agent, path in write_home(home).items():
+        synced(store, home)
+        change(path, agent)
+        synced(store, home)
+        assert difference(contents(store), fresh(tmp_path, home)) == "", agent
+
+
+@pytest.mark.parametrize("move", [_move, _move_and_append])
+def test_a_file_that_moved_is_recognised(
+    move: Callable[[Path, str], None], store: Store, tmp_path: Path
+) -> None:
+    """It is the same session at another place, and its bytes are there once."""
+    home = tmp_path / "home"
+    path = claude_log(3, "one").write(home)
+    synced(store, home)
+    ((id,),) = store.rows("SELECT id FROM session")
+    move(path, "claude")
+    synced(store, home)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+    assert store.rows("SELECT id FROM session") == [(id,)]
+    assert len(store.rows("SELECT id FROM file")) == 1
+
+
+def test_a_file_with_another_name_is_another_session(store: Store, tmp_path: Path) -> None:
+    """What the agent would not find under the old name any more is not listed under it."""
+    home = tmp_path / "home"
+    for agent, path in write_home(home).items():
+        synced(store, home)
+        path.rename(path.with_name(path.name.replace(path.stem[-4:], "abcd")))
+        synced(store, home)
+        assert difference(contents(store), fresh(tmp_path, home)) == "", agent
+
+
+def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:
+    """A session whose file is gone is marked; when the file comes back, it is no longer."""
+    home = tmp_path / "home"
+    path = claude_log().write(home)
+    synced(store, home)
+    before, data = contents(store), path.read_bytes()
+    path.unlink()
+    assert synced(store, home).gone == 1
+    (row,) = store.sessions()
+    assert row.gone_at is not None
+    assert store.journal()[-1].kind == "gone"
+    assert contents(store, gone=True) == before
+    assert len(_found(store, "please")) == 3
+    assert synced(store, home).gone == 0
+    path.write_bytes(data)
+    synced(store, home)
+    assert store.sessions()[0].gone_at is None
+    assert contents(store) == before
+
+
+def test_what_was_cut_off_stays_in_the_archive(store: Store, tmp_path: Path) -> None:
+    """The bytes of a file that became shorter are kept beside the new ones."""
+    home = tmp_path / "home"
+    path = claude_log().write(home)
+    data = path.read_bytes()
+    synced(store, home)
+    put(path, claude_log(1).data)
+    synced(store, home)
+    kept = [b"".join(store.chunks(id)) for (id,) in store.rows("SELECT id FROM file ORDER BY id")]
+    assert kept == [data, claude_log(1).data]
+
+
+def test_searching_follows_the_files(store: Store, tmp_path: Path) -> None:
+    """Words come and go with the messages they stand in."""
+    home = tmp_path / "home"
+    log = claude_log(2)
+    path = log.write(home)
+    synced(store, home)
+    assert _found(store, "please") == [(log.session, 0), (log.session, 4)]
+    assert _found(store, '"number 1"') == [(log.session, 4)]
+    put(path, path.read_bytes().replace(b"please do", b"kindly do"))
+    synced(store, home)
+    assert _found(store, "please") == []
+    assert _found(store, "kindly -lines") == [(log.session, 0), (log.session, 4)]
+    assert _found(store, "tool:read lines") == [(log.session, 2), (log.session, 6)]
+
+
+# --- giving back ------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_given_back_as_they_were(store: Store, tmp_path: Path) -> None:
+    """Byte by byte, those over several chunks too, after many small additions."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("begin")
+    path = log.write(home)
+    for number in range(6):
+        synced(store, home)
+        append(path, b'{"type":"x","filler":"' + bytes([65 + number]) * 450_000 + b'"}\n')
+    synced(store, home)
+    data = path.read_bytes()
+    (row,) = store.sessions()
+    shutil.rmtree(home)
+    written = restore_session(store, row.id, tmp_path / "back")
+    assert [file.read_bytes() for file, _ in written] == [data]
+    assert len(store.rows("SELECT start FROM chunk")) == 3
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) -> None:
+    """Nothing of it is left: no words, no events, no bytes, those of before a cut neither."""
+    home, kept = tmp_path / "home", tmp_path / "kept"
+    log = log_of(agent)
+    path = log.write(home)
+    log_of(agent, 3, "other").write(home)
+    log_of(agent, 3, "other").write(kept)
+    synced(store, home)
+    put(path, log_of(agent, 1).data)
+    synced(store, home)
+    name = next(row for row in store.sessions() if "one" in str(msgspec.json.encode(store.load(row.id)))).name
+    with store.transaction():
+        store.forget(store.find(name).id)
+    path.unlink()
+    shutil.rmtree(home)
+    shutil.move(kept, home)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+    assert len(store.rows("SELECT id FROM file")) == len(fresh(tmp_path, home)["files"])
+    assert _found(store, "one") == []
+
+
+def test_the_journal_tells_what_changed(store: Store, tmp_path: Path) -> None:
+    """Its numbers grow, and nothing is told twice."""
+    home = tmp_path / "home"
+    paths = write_home(home)
+    synced(store, home)
+    entries = store.journal()
+    assert [entry.seq for entry in entries] == sorted({entry.seq for entry in entries})
+    assert [entry.kind for entry in entries] == ["session"] * 6
+    _append(paths["claude"], "claude")
+    synced(store, home)
+    (later,) = store.journal(entries[-1].seq)
+    told = msgspec.json.decode(later.data)
+    assert later.seq > entries[-1].seq
+    assert (told["agent"], told["new"], told["first"], told["messages"]) == ("claude", False, 12, 20)
+
+
+def test_sessions_have_short_names(store: Store, tmp_path: Path) -> None:
+    """The beginning of an id is enough while it fits one session only."""
+    home = tmp_path / "home"
+    write_home(home)
+    synced(store, home)
+    for row in store.sessions():
+        assert store.find(row.name) == store.find(row.name[:8]) == row
+    with pytest.raises(NotFoundError, match="6 sessions"):
+        store.find("")
+    with pytest.raises(NotFoundError, match="no session"):
+        store.find("nothing%")
+
+
+def test_sessions_without_a_time_come_last(store: Store, tmp_path: Path) -> None:
+    """The newest come first, in every database."""
+    home = tmp_path / "home"
+    timeless = ClaudeLog("timeless")
+    timeless.user("when", timestamp="never")
+    timeless.write(home)
+    claude_log().write(home)
+    synced(store, home)
+    assert [row.ended_at is None for row in store.sessions()] == [False, True]
+
+
+# --- several ----------------------------------------------------------------------------------------------------------
+
+
+def test_machines_do_not_disturb_each_other(open_again: Open, tmp_path: Path) -> None:
+    """The same session of two machines is two sessions: one may change, or go, while the other stays."""
+    home = tmp_path / "home"
+    paths = write_home(home)
+    here, there = open_again(MACHINE), open_again(OTHER)
+    synced(here, home)
+    synced(there, home)
+    before = contents(here)
+    assert difference(before, contents(there)) == ""
+    for agent, path in paths.items():
+        _append(path, agent)
+    synced(there, home)
+    assert difference(contents(here), before) == ""
+    assert difference(contents(there), fresh(tmp_path, home)) == ""
+    shutil.rmtree(home / ".claude")
+    (home / ".claude" / "projects").mkdir(parents=True)
+    assert synced(there, home).gone == 2
+    assert difference(contents(here), before) == ""
+    assert len(here.sessions("machine.key = ?", MACHINE[0])) == len(here.sessions("machine.key = ?", OTHER[0])) == 6
+
+
+def test_all_or_nothing(open_again: Open, tmp_path: Path) -> None:
+    """What fails in the middle leaves nothing, and what comes after it works."""
+    home = tmp_path / "home"
+    write_home(home)
+    store = open_again()
+    empty = contents(store)
+
+    def fail() -> None:
+        with store.transaction():
+            id = store.new_session("claude", "name", "ref")
+            store.put_touches(id, [(0, "/some/path")])
+            store.note("session", id)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert contents(store) == contents(open_again()) == empty
+    assert store.journal() == []
+    synced(store, home)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+
+
+# --- versions ---------------------------------------------------------------------------------------------------------
+
+
+def _steps(*more: tuple[int, str]) -> dict[str, Migrations]:
+    """The real steps and some more, for each kind."""
+    made = {}
+    for kind in ("sqlite", "postgres"):
+        made[kind] = Migrations(kind)
+        vars(made[kind])["_all"] = [*Migrations(kind).after(0, ""), *more]
+    return made
+
+
+def _use(steps: dict[str, Migrations], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_MIGRATIONS", steps["sqlite"])
+    monkeypatch.setattr(postgres, "_MIGRATIONS", steps["postgres"])
+
+
+def test_an_older_store_is_brought_up_to_date(
+    open_again: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps are taken once, in their order, and what is there stays."""
+    home = tmp_path / "home"
+    write_home(home)
+    store = open_again()
+    synced(store, home)
+    before = contents(store)
+    newest = Migrations("sqlite").newest
+    steps = ((newest + 1, "CREATE TABLE extra (number BIGINT)"), (newest + 2, "INSERT INTO extra VALUES (7)"))
+    _use(_steps(*steps), monkeypatch)
+    for _ in range(2):
+        newer = open_again()
+        assert newer.rows("SELECT number FROM extra") == [(7,)]
+        assert difference(contents(newer), before) == ""
+
+
+def test_a_step_that_fails_leaves_nothing(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next program finds the store as it was."""
+    open_again()
+    newest = Migrations("sqlite").newest
+    broken = "CREATE TABLE extra (number BIGINT); INSERT INTO nowhere VALUES (1)"
+    with monkeypatch.context() as patch:
+        _use(_steps((newest + 1, broken)), patch)
+        with pytest.raises(UnspoolError, match="nowhere"):
+            open_again()
+    assert open_again().sessions() == []
+
+
+def test_a_newer_store_is_refused(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables may mean something else."""
+    newest = Migrations("sqlite").newest
+    with monkeypatch.context() as patch:
+        _use(_steps((newest + 1, "CREATE TABLE extra (number BIGINT)")), patch)
+        open_again()
+    with pytest.raises(UnspoolError, match="written by a newer unspool"):
+        open_again()
+
+
+# --- SQLite alone -----------------------------------------------------------------------------------------------------
+
+
+def test_a_store_may_be_only_read(tmp_path: Path) -> None:
+    """Then nothing is written, not even beside it; and who tries is told."""
+    home, path = tmp_path / "home", tmp_path / "store.db"
+    write_home(home)
+    writer = SqliteStore(path, machine=MACHINE)
+    synced(writer, home)
+    reader = SqliteStore(path, machine=MACHINE, read_only=True)
+    assert difference(contents(reader), contents(writer)) == ""
+    with pytest.raises(UnspoolError, match="cannot be written"):
+        reader.rows("DELETE FROM session")
+    reader.close()
+    writer.close()
+
+
+def test_an_old_store_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be brought up to date."""
+    SqliteStore(tmp_path / "store.db", machine=MACHINE).close()
+    _use(_steps((Migrations("sqlite").newest + 1, "CREATE TABLE extra (number BIGINT)")), monkeypatch)
+    with pytest.raises(UnspoolError, match="older unspool"):
+        SqliteStore(tmp_path / "store.db", machine=MACHINE, read_only=True)
+
+
+def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second writer waits for a while, then tells why it ends."""
+    monkeypatch.setattr(sqlite, "_WAIT_SECONDS", 0.05)
+    first, second = (SqliteStore(tmp_path / "store.db", machine=MACHINE) for _ in range(2))
+
+    def write() -> None:
+        with second.transaction():
+            raise AssertionError("it is locked")
+
+    with first.transaction(), pytest.raises(UnspoolError, match="being written by another program"):
+        write()
+    with first.alone(), pytest.raises(UnspoolError, match="being written by another program"):
+        synced(second, tmp_path)
+    first.close()
+    second.close()
+
+
+def test_what_is_no_store_is_said(tmp_path: Path) -> None:
+    """A file of something else is left alone."""
+    path = tmp_path / "store.db"
+    path.write_bytes(b"something else entirely\n" * 100)
+    with pytest.raises(UnspoolError, match="damaged or no store of unspool"):
+        SqliteStore(path, machine=MACHINE)
+    assert path.read_bytes() == b"something else entirely\n" * 100

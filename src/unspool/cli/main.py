@@ -32,6 +32,7 @@ COMMANDS = {
     "archive": "tell what the agents will delete, and what is already only here",
     "restore": "write the files of a session back as they were",
     "forget": "remove a session from the store for good",
+    "push": "give this computer's sessions to a team's store",
 }
 _INTERRUPTED = 130
 

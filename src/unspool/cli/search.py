@@ -33,6 +33,9 @@ examples:
   unspool show 37c23     then reads the session"""
 
 
+_AROUND = 80
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("query", nargs="*", metavar="QUERY")
@@ -71,7 +74,7 @@ def _exact(args: argparse.Namespace, store: Store) -> int:
     for session, part, start, end in store.search_exactly(args.regex, filters):
         count += 1
         name = names.setdefault(session, store.sessions("session.id = ?", session)[0].name)
-        before, after = part.text[max(0, start - 60) : start], part.text[end : end + 60]
+        before, after = _line_around(part.text, start, end)
         if args.json:
             print_json(
                 {"session": name, "message_index": part.message, "field": part.field, "match": part.text[start:end],
@@ -80,11 +83,16 @@ def _exact(args: argparse.Namespace, store: Store) -> int:
             continue
         place = f"{short_id(name)}  #{part.message:<5} {part.field:<8} "
         found = one_line(part.text[start:end], 120)
-        shown = Text.assemble(
-            (place, "dim"), one_line(before, 200), " ", (found, "bold yellow"), " ", one_line(after, 200)
-        )
+        shown = Text.assemble((place, "dim"), harmless(before), (found, "bold yellow"), harmless(after))
         console().print(shown, soft_wrap=True)
     return 0 if count else 1
+
+
+def _line_around(text: str, start: int, end: int) -> tuple[str, str]:
+    """What stands before and after a place on its line, not too much of it."""
+    begin = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
+    stop = text.find("\n", end)
+    return text[begin:start], text[end : min(stop if stop >= 0 else len(text), end + _AROUND)]
 
 
 def _print(found: Found) -> None:

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import zstandard
-
 from ..agents import AGENTS
 from ..logs import name_of
 from ..store.base import Store
+from ..store.packing import pack
 from ..store.rows import FileRow
 from .scan import Changed, Seen, mark_of
 
 CHUNK = 1 << 20
 """Bytes that are compressed together."""
-_pack = zstandard.ZstdCompressor(level=3).compress
 
 
 class Packed(NamedTuple):
@@ -34,7 +32,7 @@ class Packed(NamedTuple):
 
 def packed(seen: Seen) -> Packed:
     """Pack a file that is to be kept as a new one."""
-    chunks = [(len(data), _pack(data)) for data in _pieces(seen, 0, b"")]
+    chunks = [(len(data), pack(data)) for data in _pieces(seen, 0, b"")]
     return Packed(chunks, mark_of(seen.path, sum(length for length, _ in chunks)))
 
 
@@ -81,7 +79,7 @@ def _append(store: Store, row: FileRow, seen: Seen) -> int:
     if rest:
         store.drop_chunks(row.id, start)
     for data in _pieces(seen, start, rest):
-        store.put_chunk(row.id, start, len(data), _pack(data))
+        store.put_chunk(row.id, start, len(data), pack(data))
         start += len(data)
     return start
 

@@ -309,7 +309,7 @@ def _facts(agent: str, name: str, before: StoredSession | None, ending: Ending) 
     """What the journal tells of a session."""
     return {
         "agent": agent, "name": name, "new": before is None, "first": before.messages if before is not None else 0,
-        "messages": ending.counts["messages"], "status": ending.head.info.status,
+        "messages": ending.values["messages"], "status": ending.values["status"],
     }  # fmt: skip
 
 

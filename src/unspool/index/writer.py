@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
-import zstandard
 
 from .. import model as m
 from ..draft import Draft, Recent
 from ..record import Session
-from ..store.base import BLOCK, Store
+from ..store.base import BLOCK, Store, head_values
 from ..store.facts import Facts
+from ..store.packing import pack_quickly
 from ..store.parts import Part, parts_of
 from ..store.rows import Act, StoredSession
 from .recorder import Recorder, conclude
@@ -23,8 +23,6 @@ Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 
 _encode = msgspec.json.Encoder().encode
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
-_pack = zstandard.ZstdCompressor(level=1).compress
-"""Quickly: it can be made again from the bytes of the files."""
 
 
 class Messages(NamedTuple):
@@ -57,7 +55,10 @@ class Messages(NamedTuple):
 class Ending(NamedTuple):
     """What is known of a session when it has been read to its end."""
 
-    head: Session
+    values: dict[str, object]
+    """Of the session's own row."""
+    usage: tuple[m.Usage, str | None, float | None]
+    """Of all of it, with the last model and when it ended."""
     facts: Facts
     before: Facts
     """What was known when it was last read."""
@@ -66,7 +67,6 @@ class Ending(NamedTuple):
     """Messages that are not there any more."""
     events: list[tuple[str, int | None, float | None, str | None, bytes]]
     places: list[tuple[int, str]]
-    counts: dict[str, int]
 
     @property
     def weight(self) -> int:
@@ -80,7 +80,8 @@ class Ending(NamedTuple):
         store.put_events(id, self.events)
         store.put_places(id, self.places)
         store.put_spans(id, self.facts.spans)
-        store.put_head(id, self.head, self.facts, self.counts, self.sealed, around)
+        store.put_head(id, self.values, around)
+        store.put_rest_of_usage(id, *self.usage)
         store.put_session_files(id, files)
 
     def _correct(self, store: Store, id: int) -> None:
@@ -98,14 +99,14 @@ class Ending(NamedTuple):
 
     def _correct_one(self, store: Store, id: int, index: int) -> None:
         for message in store.messages(id, index, index + 1):
-            tool_of = _tools_in(message).get
+            tool_of = tools_in(message).get
             if self.facts.rewritten.get(index) != self.before.rewritten.get(index):
                 store.drop_parts(id, [message])
                 self.facts.apply(message)
                 store.put_parts(id, list(parts_of(message, tool_of)))
             self.facts.apply(message)
             store.drop_acts(id, index)
-            store.put_acts(id, list(_acts_of(message, tool_of)))
+            store.put_acts(id, list(acts_of(message, tool_of)))
 
 
 class SessionWriter:
@@ -143,10 +144,11 @@ class SessionWriter:
         sealed = recorder.sealed
         for block in recorder.rest():
             self._take(block)
+        counts = {"messages": len(recorder), **counts_of(head)}
         return Ending(
-            head, recorder.facts, self._before, sealed, list(self._tail.values()),
+            head_values(head, recorder.facts, counts, sealed), _usage_of(head), recorder.facts, self._before, sealed,
+            list(self._tail.values()),
             [_event(kind, event) for kind, event in _events(head)], list(_places(head, recorder)),
-            {"messages": len(recorder), **counts_of(head)},
         )  # fmt: skip
 
     def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
@@ -174,7 +176,7 @@ class SessionWriter:
     # --- messages ---
 
     def _take(self, messages: list[m.Message]) -> None:
-        piece = Messages(messages[0].index, len(messages), _pack(_encode(messages)), [], [], [], [])
+        piece = Messages(messages[0].index, len(messages), pack_quickly(_encode(messages)), [], [], [], [])
         for message in messages:
             before = self._tail.pop(message.index, None)
             for block in message.blocks:
@@ -186,7 +188,7 @@ class SessionWriter:
                 before = None
             if before is None:
                 piece.parts.extend(parts_of(message, self._tool_of))
-            piece.acts.extend(_acts_of(message, self._tool_of))
+            piece.acts.extend(acts_of(message, self._tool_of))
         self._give(piece)
 
     def _is_indexed(self, before: m.Message, message: m.Message) -> bool:
@@ -205,7 +207,13 @@ class SessionWriter:
         return call.name if call is not None else None
 
 
-def _tools_in(message: m.Message) -> dict[str, str]:
+def _usage_of(head: Session) -> tuple[m.Usage, str | None, float | None]:
+    info = head.info
+    return info.usage, info.models[-1] if info.models else None, _seconds(info.ended_at)
+
+
+def tools_in(message: m.Message) -> dict[str, str]:
+    """The tools of the calls in a message, by the call."""
     return {block.id: block.name for block in message.blocks if isinstance(block, m.ToolCall)}
 
 
@@ -217,7 +225,7 @@ def _searchable(message: m.Message) -> bytes:
     return _encode((message.author, message.model, message.timestamp, message.blocks))
 
 
-def _acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> Iterator[Act]:
+def acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> Iterator[Act]:
     """What a message adds to the numbers; what it shares with the session it was forked from is counted there."""
     if message.inherited:
         return

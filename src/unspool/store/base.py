@@ -33,7 +33,8 @@ Row = Sequence[Any]
 
 BLOCK = 64
 """Messages that are stored together, at most."""
-_LEVEL = 1
+_pack = zstandard.ZstdCompressor(level=1).compress
+"""Quickly: it can be made again from the bytes of the files."""
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
 _MESSAGE = msgspec.json.Decoder(m.Message)
 _LINES = msgspec.json.Decoder(list[msgspec.Raw])
@@ -44,6 +45,7 @@ _AUTHOR_NUMBER = {author: number for number, author in enumerate(AUTHORS)}
 _SESSION_COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
     session.counts, session.gone_at"""
+_NO_MESSAGE = -1
 _CLOSELY = 1 << 20
 """Of a long text so much is looked at to find out which of several was meant."""
 _OF_SESSION = ("block", "event", "place", "span", "touch", "act")
@@ -58,7 +60,6 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
-        self._pack = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._unpack = zstandard.ZstdDecompressor().decompress
 
     # --- what each database does its own way ---
@@ -158,6 +159,11 @@ class Store(ABC):
         sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ?"
         return {row[0]: row[1] for row in self.rows(sql, self.machine, agent)}
 
+    def has(self, agent: str, name: str) -> bool:
+        """Whether a session of this machine is here."""
+        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND name = ?"
+        return bool(self.rows(sql, self.machine, agent, name))
+
     def has_unsettled(self, agent: str) -> bool:
         """Whether sessions have grown since they were last read as a whole."""
         sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND around = '' LIMIT 1"
@@ -240,6 +246,16 @@ class Store(ABC):
         """Forget what was counted of a message."""
         self.rows("DELETE FROM act WHERE session = ? AND message = ?", session, message)
 
+    def put_rest_of_usage(self, session: int, total: m.Usage, model: str | None, at: float | None) -> None:
+        """Tokens of a session that belong to none of its messages, such as those of a compaction."""
+        names = ("input", "output", "cache_read", "cache_write", "reasoning")
+        self.drop_acts(session, _NO_MESSAGE)
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in names)
+        (known,) = self.rows(f"SELECT {sums} FROM act WHERE session = ?", session)
+        rest = [(getattr(total, name) or 0) - int(value) for name, value in zip(names, known, strict=True)]
+        if any(rest):
+            self.put_acts(session, [Act(_NO_MESSAGE, 0, "other", model, None, at, m.Usage(*rest))])
+
     def put_touches(self, session: int, touches: Iterable[tuple[int, str]]) -> None:
         """Note which messages are about which files."""
         found = dict.fromkeys(touches)
@@ -264,19 +280,9 @@ class Store(ABC):
         rows = [(session, span.first, span.last, span.branch, span.context) for span in spans]
         self.insert("span", "session, first, last, branch, context", rows)
 
-    def put_head(
-        self, session: int, head: Session, facts: Facts, counts: dict[str, int], sealed: int, around: str
-    ) -> None:
-        """Write what is known of a session as a whole."""
-        info = head.info
-        project = (info.project.path or info.project.name) if info.project is not None else None
-        values = {
-            "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
-            "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
-            "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
-            "head": self._pack(msgspec.json.encode(head)),
-            "facts": self._pack(msgspec.json.encode(facts)), "around": around, "gone_at": None,
-        }  # fmt: skip
+    def put_head(self, session: int, values: dict[str, object], around: str) -> None:
+        """Write what is known of a session as a whole: the values of `head_values`."""
+        values = {**values, "around": around, "gone_at": None}
         columns = ", ".join(f"{name} = ?" for name in values)
         self.rows(f"UPDATE session SET {columns} WHERE id = ?", *values.values(), session)
 
@@ -495,6 +501,18 @@ class Store(ABC):
     def forget_names(self) -> None:
         """A transaction that failed may have taken back names that were remembered."""
         self._names.clear()
+
+
+def head_values(head: Session, facts: Facts, counts: dict[str, int], sealed: int) -> dict[str, object]:
+    """The columns of a session, by their names."""
+    info = head.info
+    project = (info.project.path or info.project.name) if info.project is not None else None
+    return {
+        "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
+        "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
+        "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
+        "head": _pack(msgspec.json.encode(head)), "facts": _pack(msgspec.json.encode(facts)),
+    }  # fmt: skip
 
 
 def session_row(row: Row) -> SessionRow:

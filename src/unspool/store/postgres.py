@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from typing import cast
@@ -90,8 +90,8 @@ class PostgresStore(Store):
 
     def _migrate(self) -> None:
         """Take the steps that are missing. Of two programs that start at once, the second finds it done."""
-        with self.transaction():
-            self.rows("SELECT pg_advisory_xact_lock(?)", _MIGRATION_LOCK)
+        # Not in the transaction: it has to begin when the other one's tables are there.
+        with self._locked("SELECT pg_advisory_{}(?)", _MIGRATION_LOCK), self.transaction():
             steps = _MIGRATIONS.after(self._version(), self._address.shown)
             if not steps:
                 return
@@ -145,16 +145,19 @@ class PostgresStore(Store):
         finally:
             self._notes = None
 
-    @contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Be the only one that brings this machine's sessions up to date; a second one waits."""
-        self.rows("SELECT pg_advisory_lock('machine'::regclass::int, ?)", self.machine)
+        return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine)
+
+    @contextmanager
+    def _locked(self, sql: str, number: int) -> Iterator[None]:
+        self.rows(sql.format("lock"), number)
         try:
             yield
         finally:
             # With a connection that was lost, the lock is gone as well.
             with suppress(UnspoolError):
-                self.rows("SELECT pg_advisory_unlock('machine'::regclass::int, ?)", self.machine)
+                self.rows(sql.format("unlock"), number)
 
     def close(self) -> None:
         """Hang up."""

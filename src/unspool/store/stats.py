@@ -123,7 +123,7 @@ class _Counting:
         columns = (
             f"name.text, count(*), {_ended('error', 'tool_use_error')}, {_ended('rejected')}, {_ended('interrupted')}"
         )
-        rows = self._rows(columns, f"{_ACTS} JOIN name ON name.id = act.name", "act.kind = 'call'", "name.text")
+        rows = self._rows(columns, _NAMED_ACTS, "act.kind = 'call'", _NAME)
         tools = [
             Tool(name=name, calls=int(calls), failed=int(failed), rejected=int(rejected), interrupted=int(interrupted))
             for name, calls, failed, rejected, interrupted in rows
@@ -149,8 +149,8 @@ class _Counting:
         names = ("input", "output", "cache_read", "cache_write", "reasoning")
         sums = ", ".join(f"coalesce(sum(act.{name}), 0)" for name in names)
         rows = self._rows(
-            f"{day}, name.text, count(*), {sums}", f"{_ACTS} JOIN name ON name.id = act.name",
-            "act.kind = 'reply' AND act.at IS NOT NULL", f"{day}, name.text",
+            f"{day}, {_NAME}, {_count('reply')}, {sums}", _NAMED_ACTS,
+            "act.kind IN ('reply', 'other') AND act.at IS NOT NULL", f"{day}, {_NAME}",
         )  # fmt: skip
         return [
             Tokens(
@@ -160,6 +160,8 @@ class _Counting:
         ]
 
 
+_NAME = "coalesce(name.text, '?')"
+_NAMED_ACTS = "act JOIN session ON session.id = act.session LEFT JOIN name ON name.id = act.name"
 _ACTS = "act JOIN session ON session.id = act.session"
 _EVENTS = "event JOIN session ON session.id = event.session"
 

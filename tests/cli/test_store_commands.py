@@ -1,0 +1,169 @@
+"""The commands that ask the store: sync, search, the ledgers, stats, archive, restore, forget, push."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import unspool
+
+from .run import call_main
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The samples as somebody's home, and a data directory of its own."""
+    home = tmp_path / "home"
+    shutil.copytree(unspool.samples(), home)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path / "data"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "UNSPOOL_STORE"):
+        monkeypatch.delenv(name, raising=False)
+    return home
+
+
+def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    """What a command prints."""
+    assert call_main(arguments) == code
+    return capsys.readouterr().out
+
+
+def test_sync_tells_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything the first time, nothing the second."""
+    assert output(capsys, "sync").startswith("9 new, 0 changed, 0 gone")
+    again = json.loads(output(capsys, "sync", "--json"))
+    assert (again["new"], again["changed"], again["bytes"]) == (0, 0, 0)
+    assert home.joinpath(".claude").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("query", "session"),
+    [
+        ("frozen dataclass", "37c23395"), ('"no tide left"', "01a1e16d"), ("is:rejected tool:edit", "37c23395"),
+        ("agent:gemini colours", "4acf7e79"), ("is:compacted agent:codex", "01a1e16f"), ("tool:agent", "3cbae489"),
+        ("branch:dead local flag", "3cbae489"), ("role:user benchmark", "e84b6583"), ("in:thinking colour", "4acf7e79"),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("home")
+def test_search_finds(query: str, session: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The best session for each query, with a place that can be opened."""
+    found = [json.loads(line) for line in output(capsys, "search", "--json", query).splitlines()]
+    assert found[0]["session"]["name"].startswith(session)
+    hit = found[0]["hits"][0]
+    record = unspool.load(found[0]["session"]["name"])
+    assert record.messages[hit["message_index"]].author == hit["author"]
+    assert all(0 <= start < end <= len(hit["snippet"]["text"]) for start, end in hit["snippet"]["marks"])
+
+
+@pytest.mark.usefixtures("home")
+def test_a_query_that_cannot_be_understood_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong usage, with the place under it."""
+    assert call_main(("search", "foo (bar")) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == ["  foo (bar", "      ^"]
+
+
+@pytest.mark.usefixtures("home")
+def test_search_that_finds_nothing_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    """As grep does."""
+    assert output(capsys, "search", "xyzzyplugh", code=1) == "nothing found\n"
+
+
+@pytest.mark.usefixtures("home")
+def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each place once, with what stands around it on its line."""
+    found = [
+        json.loads(line)
+        for line in output(capsys, "search", "--regex", r"class \w+\(NamedTuple\)", "--json").splitlines()
+    ]
+    assert {entry["match"] for entry in found} == {"class Tide(NamedTuple)"}
+    assert all(entry["after"].startswith(":") for entry in found)
+    assert call_main(("search", "--regex", "(")) == 2
+
+
+@pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "clear"])
+@pytest.mark.usefixtures("home")
+def test_the_ledgers_hold_what_the_records_hold(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No event more, and none fewer, in every form."""
+    events = [json.loads(line) for line in output(capsys, "events", "--type", kind, "--json").splitlines()]
+    ledger = [json.loads(line) for line in output(capsys, f"{kind}s", "--json").splitlines()]
+    assert sorted(json.dumps(entry["event"], sort_keys=True) for entry in ledger) == sorted(
+        json.dumps(entry["event"], sort_keys=True) for entry in events
+    )
+    assert output(capsys, f"{kind}s", "--format", "markdown").count("## ") >= len(events)
+    assert len(output(capsys, f"{kind}s").splitlines()) == len(events) + 1
+
+
+@pytest.mark.usefixtures("home")
+def test_rejections_show_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the diff, and filtered by tool."""
+    text = output(capsys, "rejections", "--tool", "edit", "--format", "markdown")
+    assert "+class Tide(NamedTuple):" in text
+    assert "“use a frozen dataclass" in text
+    assert output(capsys, "rejections", "--tool", "edit", "--until", "2020-01-01").splitlines()[1:] == []
+
+
+@pytest.mark.usefixtures("home")
+def test_stats_count_what_the_records_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sessions, events and tokens are those of the export."""
+    stats = json.loads(output(capsys, "stats", "--json"))
+    records = [unspool.load(ref) for ref in unspool.sessions()]
+    assert sum(stats["sessions"].values()) + stats["subagents"] == len(records)
+    assert stats["events"].get("rejection", 0) == sum(len(record.rejections) for record in records)
+    assert stats["messages"] == sum(len(record.messages) for record in records)
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
+        told = sum(entry[name] for entry in stats["tokens"])
+        assert told == sum(getattr(record.info.usage, name) or 0 for record in records), name
+    assert "turns" in output(capsys, "stats")
+
+
+@pytest.mark.usefixtures("home")
+def test_what_is_gone_from_disk_stays(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is searched, listed as only here, given back byte for byte, and forgotten only on purpose."""
+    (path,) = home.glob(".claude/projects/*/37c23*.jsonl")
+    data = path.read_bytes()
+    output(capsys, "sync")
+    path.unlink()
+    assert output(capsys, "sync").startswith("0 new, 0 changed, 1 gone")
+    (gone,) = [json.loads(line) for line in output(capsys, "archive", "--json").splitlines()]
+    assert (gone["session"], gone["gone"]) == (path.stem, True)
+    assert json.loads(output(capsys, "search", "--json", "-n", "1", "frozen dataclass"))["session"]["name"] == path.stem
+    output(capsys, "restore", "37c23", "--to", str(tmp_path / "restored"))
+    (restored,) = (tmp_path / "restored").rglob("37c23*.jsonl")
+    assert restored.read_bytes() == data
+    assert restored.relative_to(tmp_path / "restored") == path.relative_to(home)
+    assert call_main(("restore", "37c23", "--to", str(tmp_path / "restored"))) == 1
+    assert call_main(("forget", "37c23")) == 2
+    capsys.readouterr()
+    assert output(capsys, "forget", "37c23", "--yes") == "1 removed\n"
+    assert "37c23" not in output(capsys, "search", "frozen dataclass")
+
+
+def test_push_brings_everything_to_another_store(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is on disk, and what only the own store still has."""
+    output(capsys, "sync")
+    (path,) = home.glob(".claude/projects/*/37c23*.jsonl")
+    path.unlink()
+    output(capsys, "sync")
+    team = str(tmp_path / "team.db")
+    assert "1 that are gone from disk" in output(capsys, "push", team)
+    assert "0 that are gone from disk" in output(capsys, "push", team)
+    ours = output(capsys, "search", "--json", "frozen dataclass")
+    theirs = output(capsys, "search", "--json", "--store", team, "--no-sync", "frozen dataclass")
+    names = [[json.loads(line)["session"]["name"] for line in text.splitlines()] for text in (ours, theirs)]
+    assert sorted(names[0]) == sorted(names[1])
+
+
+@pytest.mark.usefixtures("home")
+def test_a_data_directory_that_cannot_be_made_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what to try."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path / "file" / "data"))
+    assert call_main(("sync",)) == 1
+    assert "UNSPOOL_DATA" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+"""What the store counts is what the records hold: no event more, and each token once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from unspool.index.sync import Sync
+from unspool.index.writer import counts_of
+from unspool.store.sqlite import SqliteStore
+from unspool.store.stats import stats
+
+from ..recordings import Recording, recordings
+
+TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
+GROUPS = [list(group) for _, group in groupby(recordings(), key=lambda recording: (recording.agent, recording.version))]
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0].agent}-{group[0].version}")
+def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path) -> None:
+    """Over all recordings of a version, each in a store of its own."""
+    for number, recording in enumerate(group):
+        store = SqliteStore(tmp_path / f"{number}.db", machine=("test", "test"))
+        assert Sync(store, recording.home).run().failures == {}
+        records = recording.sessions()
+        told = stats(store, "TRUE", [])
+        events = sum((Counter(counts_of(record)) for record in records), Counter())
+        assert told.events == dict(events), recording.name
+        assert sum(told.sessions.values()) + told.subagents == len(records), recording.name
+        for name in TOKENS:
+            recorded = sum(getattr(record.info.usage, name) or 0 for record in records)
+            assert sum(getattr(entry, name) for entry in told.tokens) == recorded, (recording.name, name)
+        store.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,92 +70,114 @@ class Sync:
 
     def _run(self, report: Report, tell: Callable[[Progress], None] | None) -> None:
         known = self._store.files()
+        homes = []
         for agent, root in Library(*self._places).homes():
             inside = {path: row for path, row in known.items() if _is_inside(path, root)}
             changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
             if changes or missing or self._store.has_unsettled(agent):
-                _HomeSync(self._store, agent, root, report, tell, self._may_share).run(changes, missing)
+                homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
+        if not homes:
+            return
+        pipeline = Pipeline(self._store)
+        try:
+            self._take_in(homes, pipeline, _Teller(homes, report, tell))
+        except BaseException as error:
+            pipeline.cancel(error)
+            raise
+        pipeline.commit()
+
+    def _take_in(self, homes: list[_HomeSync], pipeline: Pipeline, teller: _Teller) -> None:
+        shared = [
+            Task(number, place, stale.ref, home.changes_of(stale.ref))
+            for number, home in enumerate(homes)
+            for place, stale in enumerate(home.work)
+            if not stale.is_known and home.size_of(stale.ref) < TOO_LARGE
+        ]
+        if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
+            shared = []
+        done = {(task.home, task.place) for task in shared}
+        for read in read_all([(home.home, home.agent) for home in homes], shared) if shared else ():
+            home = homes[read.home]
+            teller.tell(home, home.work[read.place].ref)
+            home.take_in_ready(home.work[read.place], read, pipeline)
+            pipeline.end()
+        for number, home in enumerate(homes):
+            for place, stale in enumerate(home.work):
+                if (number, place) not in done:
+                    teller.tell(home, stale.ref)
+                    home.take_in(stale, pipeline)
+                    pipeline.end()
+            home.take_in_rest(pipeline)
+
+
+class _Teller:
+    """Tells how far it is."""
+
+    def __init__(self, homes: list[_HomeSync], report: Report, tell: Callable[[Progress], None] | None) -> None:
+        self._report = report
+        self._tell = tell
+        self._sessions = sum(len(home.work) for home in homes)
+        self._bytes = sum(home.size_of(stale.ref) for home in homes for stale in home.work)
+        self._count = 0
+
+    def tell(self, home: _HomeSync, ref: SessionRef) -> None:
+        """The next session."""
+        if self._tell is not None:
+            self._tell(Progress(self._count, self._sessions, self._report.bytes, self._bytes, ref.id))
+        self._count += 1
+        self._report.bytes += home.size_of(ref)
 
 
 class _HomeSync:
     """One agent's folder in which something has changed."""
 
     def __init__(
-        self,
-        store: Store,
-        agent: str,
-        root: Path,
-        report: Report,
-        tell: Callable[[Progress], None] | None,
-        may_share: bool,
+        self, store: Store, agent: str, root: Path, changes: list[Changed], missing: list[FileRow], report: Report
     ) -> None:
-        self._may_share = may_share
         self._store = store
-        self._agent = agent
         self._report = report
-        self._tell = tell
-        self._home: Home = AGENTS[agent].open(root)
-
-    def run(self, changes: list[Changed], missing: list[FileRow]) -> None:
-        """Take in the changes."""
-        refs = list(self._home.refs())
-        by_path = {path: ref for ref in refs for path in (ref.path, *ref.more)}
-        changed = {change.seen.path: change for change in changes}
-        work = self._stale(refs, {by_path[path].id for path in changed if path in by_path})
+        self._missing = missing
+        self._changed = {change.seen.path: change for change in changes}
+        self.agent = agent
+        self.home: Home = AGENTS[agent].open(root)
+        refs = _each_once(self.home.refs())
+        self._ids = {ref.id for ref in refs}
+        own = {path for ref in refs for path in _paths(ref)}
+        self._others = [change for path, change in self._changed.items() if path not in own]
+        self.work = self._stale(refs)
         # The oldest first, so that what is newer has the higher numbers.
-        work.sort(key=lambda stale: _newest(stale.ref, changed))
-        pipeline = Pipeline(self._store)
-        try:
-            self._read(work, changed, pipeline)
-            others = [change for path, change in changed.items() if path not in by_path]
-            pipeline.do(lambda: self._keep_others(others))
-            pipeline.do(lambda: self._note_missing(missing, {ref.id for ref in refs}))
-        except BaseException as error:
-            pipeline.cancel(error)
-            raise
-        pipeline.commit()
+        self.work.sort(key=lambda stale: _newest(stale.ref, self._changed))
 
-    def _stale(self, refs: list[SessionRef], changed: set[str]) -> list[_Stale]:
-        """Sessions to be read: those whose files changed, and those around which something did."""
-        before = self._store.around(self._agent)
+    def changes_of(self, ref: SessionRef) -> list[Changed]:
+        """What has changed of a session's files."""
+        return [self._changed[path] for path in _paths(ref) if path in self._changed]
+
+    def size_of(self, ref: SessionRef) -> int:
+        """Bytes of those."""
+        return sum(change.seen.size for change in self.changes_of(ref))
+
+    def take_in_rest(self, pipeline: Pipeline) -> None:
+        """Files that are no sessions, and those that are gone."""
+        pipeline.do(self._keep_others)
+        pipeline.do(self._note_missing)
+
+    def _stale(self, refs: list[SessionRef]) -> list[_Stale]:
+        """Sessions to be read: those whose files changed or are others, and those around which something did."""
+        changed = self._changed
+        before = self._store.around(self.agent)
+        held: dict[str, set[str | None]] = {}
+        for _, id, path in self._store.present(self.agent):
+            held.setdefault(id, set()).add(path)
         found = []
         for ref in refs:
-            around = self._home.around(ref)
-            if ref.id in changed or before.get(ref.id) != around:
-                found.append(_Stale(ref, around, ref.id in before))
+            paths, around = _paths(ref), self.home.around(ref)
+            same_files = held.get(ref.id) == {_path_before(path, changed) for path in paths}
+            if not same_files or before.get(ref.id) != around or any(path in changed for path in paths):
+                found.append(_Stale(ref, around, ref.id in before, same_files))
         return found
 
-    def _read(self, work: list[_Stale], changed: dict[Path, Changed], pipeline: Pipeline) -> None:
-        tasks = [
-            Task(place, stale.ref, [changed[path] for path in _paths(stale.ref) if path in changed])
-            for place, stale in enumerate(work)
-        ]
-        self._total, self._done, self._count = sum(task.size for task in tasks), 0, 0
-        shared = [task for task in tasks if not work[task.place].is_known and task.size < TOO_LARGE]
-        if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
-            shared = []
-        for read in read_all(self._home, self._agent, shared) if shared else ():
-            self._tell_of(tasks[read.place], len(tasks))
-            self._take_in_ready(work[read.place], read, changed, pipeline)
-            pipeline.end()
-        alone = tasks if not shared else [task for task in tasks if task not in shared]
-        for task in alone:
-            self._tell_of(task, len(tasks))
-            try:
-                self._take_in(work[task.place], changed, pipeline)
-            except OSError as error:
-                self._report.failures[task.ref.id] = str(error)
-            pipeline.end()
-
-    def _tell_of(self, task: Task, total: int) -> None:
-        if self._tell is not None:
-            self._tell(Progress(self._count, total, self._done, self._total, task.ref.id))
-        self._count += 1
-        self._done += task.size
-        self._report.bytes += task.size
-
-    def _take_in_ready(self, stale: _Stale, read: ReadRef, changed: dict[Path, Changed], pipeline: Pipeline) -> None:
+    def take_in_ready(self, stale: _Stale, read: ReadRef, pipeline: Pipeline) -> None:
         """Write a new session that somebody else has read."""
         if read.failure is not None:
             self._report.failures[stale.ref.id] = read.failure
@@ -163,36 +185,40 @@ class _HomeSync:
         store = self._store
 
         def write() -> None:
-            files = [keep_new(store, changed[path].seen, ready).id for path, ready in read.files.items()]
+            files = [keep_new(store, self._changed[path].seen, ready).id for path, ready in read.files.items()]
             for name, pieces, ending in read.sessions:
-                id = store.new_session(self._agent, name, stale.ref.id)
+                id = store.new_session(self.agent, name, stale.ref.id)
                 for piece in pieces:
                     piece.write(store, id)
                 ending.write(store, id, stale.around, files)
-                store.note("session", id, **_facts(self._agent, name, None, ending))
+                store.note("session", id, **_facts(self.agent, name, None, ending))
 
         pipeline.do(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
         self._report.new += len(read.sessions)
 
-    def _take_in(self, stale: _Stale, changed: dict[Path, Changed], pipeline: Pipeline) -> None:
+    def take_in(self, stale: _Stale, pipeline: Pipeline) -> None:
         """Read one session and have all of it written."""
+        try:
+            self._read(stale, pipeline)
+        except OSError as error:
+            self._report.failures[stale.ref.id] = str(error)
+
+    def _read(self, stale: _Stale, pipeline: Pipeline) -> None:
         store, ref = self._store, stale.ref
-        changes = [changed[path] for path in _paths(ref) if path in changed]
-        grew = all(change.how in ("grown", "moved") for change in changes)
-        stored = store.stored(self._agent, ref.id) if stale.is_known else {}
+        changes = self.changes_of(ref)
+        grew = stale.same_files and all(change.how in ("grown", "moved") for change in changes)
+        stored = store.stored(self.agent, ref.id) if stale.is_known else {}
         # What is read waits, so that nothing is written of a session that cannot be read to its end.
         line = _Line(pipeline)
         files: list[int] = []
-        line.add(
-            lambda: files.extend(self._kept(_paths(ref), changed)), sum(change.seen.size for change in changes) // 8
-        )
+        line.add(lambda: files.extend(self._kept(_paths(ref))), self.size_of(ref) // 8)
         targets: dict[str, _Target] = {}
 
         def make(id: str, kind: m.Kind) -> Draft:
-            targets[id] = target = _Target(store, self._agent, id, ref.id, stored.get(id), grew, line)
-            return target.writer.draft(self._agent, id, kind)
+            targets[id] = target = _Target(store, self.agent, id, ref.id, stored.get(id), grew, line)
+            return target.writer.draft(self.agent, id, kind)
 
-        for draft in finish(self._home.read(ref, make)):
+        for draft in finish(self.home.read(ref, make)):
             targets[draft.id].finish(stale.around, files)
             before = stored.pop(draft.id, None)
             self._report.new += before is None
@@ -201,30 +227,32 @@ class _HomeSync:
             line.add(lambda left=left: store.forget(left.id), 0)  # type: ignore[misc]
         line.go()
 
-    def _kept(self, paths: list[Path], changed: dict[Path, Changed]) -> Iterator[int]:
+    def _kept(self, paths: list[Path]) -> Iterator[int]:
         """Bring the bytes of a session's files into the archive; the numbers of the files."""
         for path in paths:
-            row = keep(self._store, changed[path]) if path in changed else self._store.file_at(name_of(path))
+            row = (
+                keep(self._store, self._changed[path]) if path in self._changed else self._store.file_at(name_of(path))
+            )
             if row is not None:
                 yield row.id
 
-    def _keep_others(self, changes: list[Changed]) -> None:
+    def _keep_others(self) -> None:
         """Files that are no session: they are kept as well, because sessions are read with them."""
-        for change in changes:
+        for change in self._others:
             try:
                 keep(self._store, change)
             except UnspoolError as error:
                 self._report.failures[str(change.seen.path)] = str(error)
 
-    def _note_missing(self, missing: list[FileRow], refs: set[str]) -> None:
+    def _note_missing(self) -> None:
         """Mark files that are gone, and sessions that the folder does not have any more."""
         now = time.time()
-        for row in missing:
+        for row in self._missing:
             self._store.put_file(row._replace(gone_at=now))
         gone = {
             session
-            for session, ref, path in self._store.present(self._agent)
-            if ref not in refs and (path is None or _is_inside(path, self._home.root))
+            for session, ref, path in self._store.present(self.agent)
+            if ref not in self._ids and (path is None or _is_inside(path, self.home.root))
         }
         for session in sorted(gone):
             self._store.set_gone(session, now)
@@ -238,6 +266,8 @@ class _Stale(NamedTuple):
     ref: SessionRef
     around: str
     is_known: bool
+    same_files: bool
+    """It was read from these files before, wherever they lay then."""
 
 
 class _Target:
@@ -315,6 +345,27 @@ def _facts(agent: str, name: str, before: StoredSession | None, ending: Ending) 
 
 def _paths(ref: SessionRef) -> list[Path]:
     return [ref.path, *ref.more]
+
+
+def _each_once(refs: Iterable[SessionRef]) -> list[SessionRef]:
+    """Sessions by their ids. Of copies, as they are made when a project moves, the one that was written last counts."""
+    found: dict[str, SessionRef] = {}
+    for ref in refs:
+        if ref.id not in found or _changed_at(ref.path) > _changed_at(found[ref.id].path):
+            found[ref.id] = ref
+    return list(found.values())
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _path_before(path: Path, changed: dict[Path, Changed]) -> str:
+    change = changed.get(path)
+    return change.before.path if change is not None and change.before is not None else name_of(path)
 
 
 def _newest(ref: SessionRef, changed: dict[Path, Changed]) -> int:

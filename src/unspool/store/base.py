@@ -170,7 +170,12 @@ class Store(ABC):
         return bool(self.rows(sql, self.machine, agent))
 
     def new_session(self, agent: str, name: str, ref: str) -> int:
-        """Make room for a session."""
+        """Make room for a session; one of this name that was read from elsewhere gives way."""
+        sql = "SELECT id FROM session WHERE machine = ? AND agent = ? AND name = ?"
+        for (id,) in self.rows(sql, self.machine, agent, name):
+            self.empty_session(id)
+            self.rows("UPDATE session SET ref = ? WHERE id = ?", ref, id)
+            return int(id)
         columns = "machine, agent, name, ref, kind, status, messages, sealed, counts, head, facts, around"
         sql = f"""INSERT INTO session ({columns})
             VALUES (?, ?, ?, ?, 'main', 'empty', 0, 0, '{{}}', ?, ?, '') RETURNING id"""

@@ -40,7 +40,13 @@ class SqliteStore(Store):
             cached_statements=256,
         )  # fmt: skip
         # Without a sync at each commit a power cut may take back the last sessions; the next run reads them again.
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -65536"):
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = NORMAL",
+            "temp_store = MEMORY",
+            "wal_autocheckpoint = 16000",
+            "cache_size = -65536",
+        ):
             if not self.read_only or not pragma.startswith("journal"):
                 database.execute(f"PRAGMA {pragma}")
         return database

@@ -121,7 +121,7 @@ class _Counting:
 
     def _tools(self) -> list[Tool]:
         columns = (
-            f"name.text, count(*), {_ended('error', 'tool_use_error')}, {_ended('rejected')}, {_ended('interrupted')}"
+            f"{_NAME}, count(*), {_ended('error', 'tool_use_error')}, {_ended('rejected')}, {_ended('interrupted')}"
         )
         rows = self._rows(columns, _NAMED_ACTS, "act.kind = 'call'", _NAME)
         tools = [

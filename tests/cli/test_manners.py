@@ -183,7 +183,7 @@ def test_help(run: Run) -> None:
     assert run().out == run("--help").out
     assert run().code == run("--help").code == 0
     for name, text in COMMANDS.items():
-        assert f"  {name:<10}{text}" in run().lines
+        assert f"  {name:<15}{text}" in run().lines
         done = run(name, "--help")
         assert done.code == 0
         assert f"unspool {name} " in done.out.split("examples:")[1] + " "

@@ -130,6 +130,8 @@ def test_what_is_gone_from_disk_stays(home: Path, tmp_path: Path, capsys: pytest
     (gone,) = [json.loads(line) for line in output(capsys, "archive", "--json").splitlines()]
     assert (gone["session"], gone["gone"]) == (path.stem, True)
     assert json.loads(output(capsys, "search", "--json", "-n", "1", "frozen dataclass"))["session"]["name"] == path.stem
+    assert "frozen dataclass" in output(capsys, "show", "37c23")
+    assert json.loads(output(capsys, "export", "37c23"))["session"]["id"] == path.stem
     output(capsys, "restore", "37c23", "--to", str(tmp_path / "restored"))
     (restored,) = (tmp_path / "restored").rglob("37c23*.jsonl")
     assert restored.read_bytes() == data

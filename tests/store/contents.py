@@ -123,4 +123,5 @@ def _first_difference(left: Any, right: Any) -> str:
     place = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     if isinstance(left, bytes):
         return f"{left[max(0, place - 300) : place + 300]!r}\n!=\n{right[max(0, place - 300) : place + 300]!r}"
-    return f"[{place}] of {len(left)} and {len(right)}:\n{str(left[place : place + 2])[:1500]}\n!=\n{str(right[place : place + 2])[:1500]}"
+    here, there = (str(entries[place : place + 2])[:1500] for entries in (left, right))
+    return f"[{place}] of {len(left)} and {len(right)}:\n{here}\n!=\n{there}"

@@ -135,9 +135,7 @@ def test_a_change_is_recognised(change: Callable[[Path, str], None], store: Stor
 
 
 @pytest.mark.parametrize("move", [_move, _move_and_append])
-def test_a_file_that_moved_is_recognised(
-    move: Callable[[Path, str], None], store: Store, tmp_path: Path
-) -> None:
+def test_a_file_that_moved_is_recognised(move: Callable[[Path, str], None], store: Store, tmp_path: Path) -> None:
     """It is the same session at another place, and its bytes are there once."""
     home = tmp_path / "home"
     path = claude_log(3, "one").write(home)
@@ -158,6 +156,40 @@ def test_a_file_with_another_name_is_another_session(store: Store, tmp_path: Pat
         path.rename(path.with_name(path.name.replace(path.stem[-4:], "abcd")))
         synced(store, home)
         assert difference(contents(store), fresh(tmp_path, home)) == "", agent
+
+
+def test_of_copies_the_one_that_was_written_last_counts(store: Store, tmp_path: Path) -> None:
+    """As they are made when a project moves. Each of them may grow, or go."""
+    home = tmp_path / "home"
+    path = claude_log(3).write(home)
+    copy = path.parent.with_name("-home-dev-moved") / path.name
+    copy.parent.mkdir()
+    shutil.copy(path, copy)
+
+    def check(messages: int) -> None:
+        synced(store, home)
+        assert difference(contents(store), fresh(tmp_path, home)) == ""
+        assert [row.messages for row in store.sessions()] == [messages]
+
+    check(12)
+    append(copy, rest_of(claude_log(6), claude_log(3)))
+    check(24)
+    append(path, rest_of(claude_log(9), claude_log(3)))
+    check(36)
+    path.unlink()
+    check(24)
+
+
+def test_a_session_that_came_from_elsewhere_gives_way(store: Store, tmp_path: Path) -> None:
+    """Two homes of one machine may have the same session: it is there once, as it was found last."""
+    homes = [tmp_path / "one", tmp_path / "two"]
+    for turns, home in enumerate(homes, 2):
+        claude_log(turns).write(home)
+        synced(store, *homes[: turns - 1])
+        assert [row.messages for row in store.sessions()] == [4 * turns]
+    append(claude_log(2).write(homes[0]), rest_of(claude_log(9), claude_log(2)))
+    synced(store, *homes)
+    assert contents(store)["sessions"] == fresh(tmp_path, homes[0])["sessions"]
 
 
 def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ..agents import AGENTS, Peek, SessionRef
-from ..errors import UsageError
+from ..assemble import TipRule
+from ..errors import NotFoundError, UsageError
 from ..library import Library, expanded
 from ..model import Kind
 from ..moments import parse_time
 from ..record import Session
+from ..streaming import StreamLine
+from ..views import Branches, OrphanMode
 
 EVENT_KINDS = (
     "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
@@ -63,10 +66,34 @@ def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
     )  # fmt: skip
 
 
-class Chosen(NamedTuple):
-    """A session and the library that can read it."""
+class Reader(Protocol):
+    """Reads sessions: from disk, or from where they are kept."""
 
-    library: Library
+    def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
+        """A whole session."""
+        ...
+
+    def load_all(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[Session]:
+        """A session, and those in the same file."""
+        ...
+
+    def stream(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[StreamLine]:
+        """The same in small pieces."""
+        ...
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """What a list shows."""
+        ...
+
+
+class Chosen(NamedTuple):
+    """A session and what can read it."""
+
+    library: Reader
     ref: SessionRef
 
 
@@ -78,15 +105,28 @@ def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     if not names:
         yield from (Chosen(library, ref) for ref in library.refs())
     # All names are looked up before anything is done: a wrong one should not stop the work in the middle.
-    for group in [_named(library, name) for name in names]:
+    for group in [_named(library, name, from_store=not args.home) for name in names]:
         yield from group
 
 
-def _named(library: Library, name: str) -> Iterable[Chosen]:
+def _named(library: Library, name: str, from_store: bool) -> Iterable[Chosen]:
     if name and name != "latest" and expanded(name).is_dir():
         folder = Library(name)
         return (Chosen(folder, ref) for ref in folder.refs())
-    return [Chosen(library, library.find(name))]
+    try:
+        return [Chosen(library, library.find(name))]
+    except NotFoundError:
+        if from_store and (kept := _kept(name)) is not None:
+            return [kept]
+        raise
+
+
+def _kept(name: str) -> Chosen | None:
+    """A session that is gone from disk. The store is not loaded for those that are there."""
+    from .stored import find_stored
+
+    found = find_stored(name)
+    return Chosen(*found) if found is not None else None
 
 
 class Filter:

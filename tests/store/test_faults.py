@@ -1,0 +1,119 @@
+"""What goes wrong in the middle leaves nothing half, and the next run makes it good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.errors import UnspoolError
+from unspool.index.sync import Sync
+from unspool.store.base import Store
+from unspool.store.sqlite import SqliteStore
+
+from .contents import MACHINE, contents, difference, fresh, synced
+from .homes import AGENTS, append, log_of, write_home
+from .kills import kill_often, opened, start_sync
+
+KILLS = int(os.environ.get("UNSPOOL_TEST_KILLS", "12"))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store is."""
+    return request.getfixturevalue("postgres_address") if request.param == "postgres" else str(tmp_path / "store.db")
+
+
+def test_killed_in_the_middle(place: str, tmp_path: Path) -> None:
+    """At random moments, again and again."""
+    kill_often(place, tmp_path, KILLS)
+
+
+def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -> None:
+    """The second waits for the first, and finds what it left."""
+    home = tmp_path / "home"
+    turns = 30
+    for _ in range(3):
+        write_home(home, turns)
+        turns += 25
+        runs = [start_sync(place, home) for _ in range(3)]
+        for run in runs:
+            _, errors = run.communicate(timeout=60)
+            assert run.returncode == 0, errors.decode()
+        store = opened(place)
+        report = synced(store, home)
+        assert (report.new, report.changed) == (0, 0)
+        assert difference(contents(store), fresh(tmp_path, home)) == ""
+        store.close()
+
+
+def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) -> None:
+    """What it held is let go of with it."""
+    home = tmp_path / "home"
+    write_home(home)
+    store = opened(place)
+    code = "import sys, time; from tests.store.kills import opened\nstore = opened(sys.argv[1])\nwith store.alone():\n"
+    code += "    with store.transaction():\n        print('has it', flush=True); time.sleep(600)"
+    root = Path(__file__).parents[2]
+    holder = subprocess.Popen([sys.executable, "-c", code, place], stdout=subprocess.PIPE, cwd=root)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"has it\n"
+    holder.send_signal(signal.SIGKILL)
+    holder.communicate()
+    synced(store, home)
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+    store.close()
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store that has taken in something, and cannot grow any more."""
+    write_home(tmp_path / "home")
+    store = SqliteStore(tmp_path / "store.db", machine=MACHINE)
+    synced(store, tmp_path / "home")
+    ((pages,),) = store.rows("PRAGMA page_count")
+    store.rows(f"PRAGMA max_page_count = {pages}")
+    yield store
+    store.close()
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_half(small: SqliteStore, tmp_path: Path) -> None:
+    """The sessions are as they were; with more space, the next run takes in the rest."""
+    home, before = tmp_path / "home", contents(small)
+    for agent in AGENTS:
+        log_of(agent, 400, "large").write(home)
+    with pytest.raises(UnspoolError, match=r"cannot grow.*nothing is lost"):
+        Sync(small, home).run()
+    assert difference(_without_new(small, before), before) == ""
+    small.rows("PRAGMA max_page_count = 1000000")
+    synced(small, home)
+    assert difference(contents(small), fresh(tmp_path, home)) == ""
+
+
+def test_a_full_disk_while_a_session_grows(small: SqliteStore, tmp_path: Path) -> None:
+    """A session that is there keeps what it had."""
+    home = tmp_path / "home"
+    before = contents(small)
+    for agent in AGENTS:
+        path = log_of(agent).write(home)
+        append(path, log_of(agent, 500).data[path.stat().st_size :])
+    with pytest.raises(UnspoolError, match="cannot grow"):
+        Sync(small, home).run()
+    assert difference(contents(small), before) == ""
+    small.rows("PRAGMA max_page_count = 1000000")
+    synced(small, home)
+    assert difference(contents(small), fresh(tmp_path, home)) == ""
+
+
+def _without_new(store: Store, before: dict[str, dict[str, object]]) -> dict[str, dict[str, object]]:
+    """What was there before; new sessions that fitted were committed each as a whole."""
+    now = contents(store)
+    return {kind: {name: entry for name, entry in now[kind].items() if name in before[kind]} for kind in now}

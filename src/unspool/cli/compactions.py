@@ -7,7 +7,11 @@ import argparse
 from . import ledger
 from .ledger import configure
 
-__all__ = ["configure", "run"]
+__all__ = ["EXAMPLES", "configure", "run"]
+
+EXAMPLES = """examples:
+  unspool compactions --since 7d
+  unspool compactions --agent codex --json"""
 
 
 def run(args: argparse.Namespace) -> int:

@@ -225,22 +225,20 @@ def _searchable(message: m.Message) -> bytes:
     return _encode((message.author, message.model, message.timestamp, message.blocks))
 
 
-def acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> Iterator[Act]:
+def acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> list[Act]:
     """What a message adds to the numbers; what it shares with the session it was forked from is counted there."""
+    found: list[Act] = []
     if message.inherited:
-        return
-    at = _seconds(message.timestamp)
-    place = 0
+        return found
+    index, at = message.index, _seconds(message.timestamp)
     if message.author == "human" and message.role == "user":
-        yield Act(message.index, place, "prompt", None, None, at, None)
-        place += 1
+        found.append(Act(index, 0, "prompt", None, None, at, None))
     if message.usage is not None:
-        yield Act(message.index, place, "reply", message.model, None, at, message.usage)
-        place += 1
+        found.append(Act(index, len(found), "reply", message.model, None, at, message.usage))
     for block in message.blocks:
         if type(block) is m.ToolResult:
-            yield Act(message.index, place, "call", tool_of(block.call_id), block.outcome, at, None)
-            place += 1
+            found.append(Act(index, len(found), "call", tool_of(block.call_id), block.outcome, at, None))
+    return found
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -33,38 +33,43 @@ NameOf = Callable[[str], str | None]
 """The tool of a call, by the call's id."""
 
 
-def parts_of(message: m.Message, name_of: NameOf) -> Iterator[Part]:
+def parts_of(message: m.Message, name_of: NameOf) -> list[Part]:
     """Everything in a message that can be searched: each call and each result alone, what was said together."""
+    author, model = message.author, message.model
     at = message.timestamp.timestamp() if message.timestamp is not None else None
-    spoken: dict[Field, list[str]] = {}
+    found: list[Part] = []
+    spoken: dict[Field, str] = {}
     for block in message.blocks:
-        for field, tool, text in _texts(block, message.author, name_of):
-            if not text or text.isspace():
-                continue
-            if field in ("input", "output"):
-                yield Part(message.index, field, message.author, tool, message.model, at, text)
-            else:
-                spoken.setdefault(field, []).append(text)
-    for field, texts in spoken.items():
-        yield Part(message.index, field, message.author, None, message.model, at, "\n".join(texts))
+        if isinstance(block, m.ToolResult):
+            _add(found, Part(message.index, "output", author, name_of(block.call_id), model, at, block.content))
+        elif isinstance(block, m.ToolCall):
+            text = words_of_input(block.raw_input)
+            _add(found, Part(message.index, "input", author, block.name, model, at, text))
+        else:
+            field, words = _said(block, author)
+            if words and not words.isspace():
+                spoken[field] = f"{spoken[field]}\n{words}" if field in spoken else words
+    for field, text in spoken.items():
+        found.append(Part(message.index, field, author, None, model, at, text))
+    return found
 
 
-def _texts(block: m.Block, author: m.Author, name_of: NameOf) -> Iterator[tuple[Field, str | None, str]]:
-    match block:
-        case m.Text(text=text):
-            yield _OF_AUTHOR.get(author, "note"), None, text
-        case m.Thinking(text=text):
-            yield "thinking", None, text
-        case m.ToolCall(name=name, raw_input=raw):
-            yield "input", name, words_of_input(raw)
-        case m.ToolResult(call_id=call_id, content=content):
-            yield "output", name_of(call_id), content
-        case m.CompactionMark(summary=str(summary)):
-            yield "note", None, summary
-        case m.Attachment(text=str(text)):
-            yield "user" if author == "human" else "note", None, text
-        case m.Unknown(raw=raw):
-            yield "note", None, words_of_input(raw)
+def _add(found: list[Part], part: Part) -> None:
+    if part.text and not part.text.isspace():
+        found.append(part)
+
+
+def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:
+    """Words that are no tool's, and the field they belong to."""
+    if isinstance(block, m.Text):
+        return _OF_AUTHOR.get(author, "note"), block.text
+    if isinstance(block, m.Thinking):
+        return "thinking", block.text
+    if isinstance(block, m.Attachment):
+        return "user" if author == "human" else "note", block.text
+    if isinstance(block, m.CompactionMark):
+        return "note", block.summary
+    return "note", words_of_input(block.raw) if isinstance(block, m.Unknown) else None
 
 
 def words_of_input(raw: msgspec.Raw) -> str:

@@ -46,6 +46,7 @@ def measures(folder: Path, copies: int) -> Iterator[Measure]:
     yield from tree.measure(folder)
     yield from memory.measure(_CORPUS, folder)
     yield from storing.appending(_long_log(folder), folder)
+    yield from storing.searching(folder)
     yield from storing.measure(_more(whole, homes, folder), folder)
 
 

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import zstandard
@@ -65,7 +66,7 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
     again = seconds(lambda: Sync(store, home).run())
     files = len(store.files())
     yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
-    yield from _searching(store)
+    yield from _exact(store)
     store.close()
 
 
@@ -143,21 +144,58 @@ def _against_agentsview(home: Path, folder: Path) -> Iterator[Measure]:
     yield Measure("first sync, to agentsview", ours / theirs, "x", 0.25, f"{ours:.1f} s, agentsview {theirs:.1f} s")
 
 
-def _searching(store: SqliteStore) -> Iterator[Measure]:
-    words = [row[0] for row in _vocabulary(store)]
-    queries = [parse(word) for word in words if word.isalnum()]
-    queries += [parse(f"{one} {other}") for one, other in zip(words[::7], words[3::7], strict=False)]
-    times = sorted(seconds(lambda query=query: store.search(query)) for query in queries)  # type: ignore[misc]
-    ((messages,),) = store.rows("SELECT sum(messages) FROM session")
-    detail = f"{messages:,} messages, {len(queries)} queries; p95 {1e3 * times[int(len(times) * 0.95)]:.1f} ms"
-    yield Measure("search for words, median", 1e3 * statistics.median(times), " ms", 30, detail)
+def _exact(store: SqliteStore) -> Iterator[Measure]:
     rows = store.sessions()
     sample = rows[:200]
+    messages = sum(row.messages for row in rows)
     texts = (part for row in sample for message in store.messages(row.id) for part in parts_of(message, lambda _: None))
     size = sum(len(part.text) for part in texts) / sum(row.messages for row in sample) * messages
     took = seconds(lambda: list(store.search_exactly(r"zzqx_\w+\(", Filters())))
     detail = f"{size / 1e6:.0f} MB of text in {took:.2f} s"
     yield Measure("regex over everything, for 300 MB of text", took / (size / 300e6), " s", 1.0, detail)
+
+
+def searching(folder: Path) -> Iterator[Measure]:
+    """Words among a million messages."""
+    home = folder / "million"
+    _write_million(home)
+    store = SqliteStore(folder / "million.db", machine=_MACHINE)
+    Sync(store, home, may_share=True).run()
+    words = [row[0] for row in _vocabulary(store)]
+    queries = [parse(word) for word in words]
+    queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
+    queries += [parse(f'"{one} {other}" OR {one} role:human') for one, other in pairwise(words[::4])]
+    times = sorted(seconds(lambda query=query: store.search(query)) for query in queries)  # type: ignore[misc]
+    ((messages,),) = store.rows("SELECT sum(messages) FROM session")
+    detail = f"{messages:,} messages, {len(queries)} queries; p95 {1e3 * times[int(len(times) * 0.95)]:.1f} ms"
+    yield Measure("search for words, median", 1e3 * statistics.median(times), " ms", 30, detail)
+    store.close()
+    shutil.rmtree(home)
+
+
+def _write_million(home: Path) -> None:
+    """Five hundred sessions of two thousand messages; words are as frequent as in a language."""
+    chance = random.Random(2)
+    words = [f"{chance.choice('bcdfghjklmnprstvz')}{chance.choice('aeiou')}{number:x}" for number in range(40_000)]
+    weights = list(accumulate(1 / (rank + 1) for rank in range(len(words))))
+    project = home / ".claude" / "projects" / "-home-dev-demo"
+    project.mkdir(parents=True)
+    for session in range(500):
+        name = f"{session:08x}-0000-4000-8000-000000000000"
+        with open(project / f"{name}.jsonl", "w", encoding="utf-8") as file:
+            parent = None
+            for number in range(2000):
+                id = f"{session:08x}-{number:04x}-4000-8000-000000000000"
+                text = " ".join(chance.choices(words, cum_weights=weights, k=30))
+                kind = "assistant" if number % 2 else "user"
+                stamp = f"2026-{1 + session % 11:02}-{1 + number // 80 % 28:02}T{number % 24:02}:00:00.000Z"
+                line = {
+                    "parentUuid": parent, "isSidechain": False, "type": kind, "uuid": id, "version": "2.1.325",
+                    "sessionId": name, "cwd": f"/home/dev/project{session % 40}", "timestamp": stamp,
+                    "message": {"role": kind, "content": [{"type": "text", "text": text}]},
+                }  # fmt: skip
+                file.write(json.dumps(line) + "\n")
+                parent = id
 
 
 def _vocabulary(store: SqliteStore) -> list[tuple[str]]:

@@ -11,13 +11,14 @@ AGENTS = ("claude", "codex", "gemini")
 
 
 def claude_log(turns: int = 3, name: str = "session") -> ClaudeLog:
-    """Prompts, answers and calls."""
+    """Prompts, answers and calls. Its lines have ids of their own; with those of another log it would be its copy."""
     log = ClaudeLog(name)
     for turn in range(turns):
-        log.user(f"please do {name} number {turn}")
-        log.model(f"I look at {turn}", call(f"call-{turn}", "Read", file_path=f"/home/dev/demo/{turn}.py"))
-        log.result(f"call-{turn}", f"the lines of {turn}", error=turn % 3 == 2)
-        log.model(f"that was {turn}")
+        look = call(f"call-{turn}", "Read", file_path=f"/home/dev/demo/{turn}.py")
+        log.user(f"please do {name} number {turn}", f"{name} prompt {turn}")
+        log.model(f"I look at {turn}", look, name=f"{name} call {turn}")
+        log.result(f"call-{turn}", f"the lines of {turn}", f"{name} result {turn}", error=turn % 3 == 2)
+        log.model(f"that was {turn}", name=f"{name} answer {turn}")
     return log
 
 

@@ -1,4 +1,4 @@
-"""What the store counts is what the records hold: no event more, and each token once."""
+"""What the store counts is what the records hold: no event more, each token once, and every byte of the files."""
 
 from __future__ import annotations
 
@@ -33,4 +33,6 @@ def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path
         for name in TOKENS:
             recorded = sum(getattr(record.info.usage, name) or 0 for record in records)
             assert sum(getattr(entry, name) for entry in told.tokens) == recorded, (recording.name, name)
+        for path, row in store.files().items():
+            assert b"".join(store.chunks(row.id)) == Path(path).read_bytes(), path
         store.close()

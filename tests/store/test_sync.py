@@ -16,6 +16,7 @@ from unspool.store.base import Store
 from unspool.store.postgres import PostgresStore
 from unspool.store.sqlite import SqliteStore
 
+from ..builders import ClaudeLog
 from . import server
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, log_of, put
@@ -144,6 +145,25 @@ def test_a_store_follows_its_files(agent: str, steps: list[Step]) -> None:
     """Appended, cut, written anew, deleted, moved: nothing is missed, and nothing is left over."""
     with tempfile.TemporaryDirectory() as folder:
         Run(agent, Path(folder), "").go(steps)
+
+
+def test_a_session_that_is_found_to_be_a_copy(tmp_path: Path) -> None:
+    """Another file shows that its messages are inherited: those that are settled too."""
+    home = tmp_path / "home"
+    original, copy = ClaudeLog("original"), ClaudeLog("copy")
+    for log in (original, copy):
+        for turn in range(100):
+            log.user(f"please do number {turn}")
+            log.model(f"that was {turn}")
+    copy.write(home)
+    store = SqliteStore(tmp_path / "store.db", machine=MACHINE)
+    synced(store, home)
+    original.lines = original.lines[:1]
+    original.write(home)
+    synced(store, home)
+    found = difference(contents(store), fresh(tmp_path, home))
+    store.close()
+    assert found == ""
 
 
 @pytest.mark.parametrize("agent", AGENTS)

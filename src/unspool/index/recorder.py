@@ -17,7 +17,7 @@ from ..draft import Draft, Reply
 from ..record import Session
 from ..store.base import BLOCK
 from ..store.facts import Facts, Span
-from ..tree import STITCHED, USAGE_MOVED
+from ..tree import INHERITED, STITCHED, USAGE_MOVED
 
 WINDOW = 64
 """How many of the last messages can still change in place."""
@@ -108,11 +108,16 @@ class Recorder(Draft):
             if self.flags[index] & STITCHED:
                 self.facts.stitched.add(index)
 
+    def inherited(self, count: int) -> int:
+        """How many of the first messages belong to another session."""
+        return sum(1 for flag in self.flags[:count] if flag & INHERITED)
+
 
 def conclude(recorder: Recorder) -> Session:
     """The record around the messages, with everything known; the facts are complete after it."""
     outline = Outline(recorder)
     facts = recorder.facts
+    facts.inherited = recorder.inherited(recorder.sealed)
     facts.spans = list(_spans(outline, len(recorder)))
     return outline.header([])
 

@@ -218,7 +218,11 @@ class _HomeSync:
             targets[id] = target = _Target(store, self.agent, id, ref.id, stored.get(id), grew, line)
             return target.writer.draft(self.agent, id, kind)
 
-        for draft in finish(self.home.read(ref, make)):
+        drafts = finish(self.home.read(ref, make))
+        if grew and any(target.writer.is_wrong for target in targets.values()):
+            self._read(stale._replace(same_files=False), pipeline)
+            return
+        for draft in drafts:
             targets[draft.id].finish(stale.around, files)
             before = stored.pop(draft.id, None)
             self._report.new += before is None

@@ -136,6 +136,12 @@ class SessionWriter:
         self._recorder = Recorder(agent, name, kind, self._take, self._known)
         return self._recorder
 
+    @property
+    def is_wrong(self) -> bool:
+        """What was settled is not so: another file has shown that more, or fewer, of it was copied."""
+        recorder = self._recorder
+        return recorder is not None and recorder.inherited(self._known) != self._before.inherited
+
     def finish(self) -> Ending:
         """What is only known at the end."""
         recorder = self._recorder

@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import zstandard
 
 from .. import model as m
 from ..errors import NotFoundError
@@ -25,6 +24,7 @@ from ..search.query import Filters, Node, Query, matches
 from ..search.snippet import snippet
 from ..search.words import words_in
 from .facts import Facts, Span
+from .packing import pack_quickly, unpack
 from .parts import AUTHORS, FIELDS, Part, parts_of
 from .rows import Act, EventRow, FileRow, JournalEntry, SessionRow, StoredSession
 from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
@@ -33,8 +33,6 @@ Row = Sequence[Any]
 
 BLOCK = 64
 """Messages that are stored together, at most."""
-_pack = zstandard.ZstdCompressor(level=1).compress
-"""Quickly: it can be made again from the bytes of the files."""
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
 _MESSAGE = msgspec.json.Decoder(m.Message)
 _LINES = msgspec.json.Decoder(list[msgspec.Raw])
@@ -60,7 +58,6 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}
-        self._unpack = zstandard.ZstdDecompressor().decompress
 
     # --- what each database does its own way ---
 
@@ -141,7 +138,7 @@ class Store(ABC):
         sql = "SELECT start FROM chunk WHERE file = ? AND start + length > ? ORDER BY start"
         for (begin,) in self.rows(sql, file, start):
             ((data,),) = self.rows("SELECT data FROM chunk WHERE file = ? AND start = ?", file, begin)
-            yield self._unpack(data)
+            yield unpack(data)
 
     def drop_chunks(self, file: int, start: int = 0) -> None:
         """Forget bytes of a file: it was written anew, or they go into a larger chunk."""
@@ -376,20 +373,20 @@ class Store(ABC):
     def facts(self, id: int) -> Facts:
         """What is known of a session's messages beside what their blocks hold."""
         found = self.rows("SELECT facts FROM session WHERE id = ?", id)
-        return _FACTS.decode(self._unpack(found[0][0])) if found and found[0][0] else Facts()
+        return _FACTS.decode(unpack(found[0][0])) if found and found[0][0] else Facts()
 
     def _head(self, id: int) -> tuple[Session, Facts]:
         found = self.rows("SELECT head, facts FROM session WHERE id = ?", id)
         if not found or not found[0][0]:
             return _NO_SESSION, Facts()
         head, facts = found[0]
-        return _HEAD.decode(self._unpack(head)), _FACTS.decode(self._unpack(facts))
+        return _HEAD.decode(unpack(head)), _FACTS.decode(unpack(facts))
 
     def _blocks(self, id: int, first: int, last: int | None) -> Iterator[m.Message]:
         sql = "SELECT first, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
         for start, data in self.rows(sql, id, first - BLOCK, 2**53 if last is None else last):
             # Only what is asked for becomes objects.
-            lines = _LINES.decode(self._unpack(data))
+            lines = _LINES.decode(unpack(data))
             for line in lines[max(0, first - start) : None if last is None else max(0, last - start)]:
                 yield _MESSAGE.decode(line)
 
@@ -473,7 +470,7 @@ class Store(ABC):
     ) -> Iterator[tuple[Part, tuple[int, int]]]:
         for (first,) in self.rows("SELECT first FROM block WHERE session = ? ORDER BY first", session):
             ((data,),) = self.rows("SELECT data FROM block WHERE session = ? AND first = ?", session, first)
-            data = self._unpack(data)
+            data = unpack(data)
             if literal not in data:
                 continue
             for message in _MESSAGES.decode(data):
@@ -516,7 +513,7 @@ def head_values(head: Session, facts: Facts, counts: dict[str, int], sealed: int
         "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
         "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
         "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
-        "head": _pack(msgspec.json.encode(head)), "facts": _pack(msgspec.json.encode(facts)),
+        "head": pack_quickly(msgspec.json.encode(head)), "facts": pack_quickly(msgspec.json.encode(facts)),
     }  # fmt: skip
 
 

@@ -29,6 +29,8 @@ class Facts(msgspec.Struct, omit_defaults=True):
     stitched: set[int] = set()
     rewritten: dict[int, m.Message] = {}
     spans: list[Span] = []
+    inherited: int = 0
+    """How many of the settled messages belong to the session this one was forked from."""
 
     def apply(self, message: m.Message) -> None:
         """Complete a message, its place in the whole aside."""

@@ -52,19 +52,34 @@ class SqliteStore(Store):
         return database
 
     def _prepare(self, machine: tuple[str, str]) -> None:
-        ((version,),) = self.rows("PRAGMA user_version")
-        steps = _MIGRATIONS.after(version, str(self.path))
-        if steps and self.read_only:
+        if self._steps() and self.read_only:
             raise UnspoolError(
                 f"{self.path} was written by an older unspool; run `unspool sync` once to bring it up to date"
             )
-        for number, script in steps:
-            self._database.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
+        if self._steps():
+            self._migrate()
         key, name = machine
         if not self.rows("SELECT id FROM machine WHERE key = ?", key) and not self.read_only:
             self.rows("INSERT INTO machine (key, name) VALUES (?, ?) ON CONFLICT DO NOTHING", key, name)
         found = self.rows("SELECT id FROM machine WHERE key = ?", key)
         self.machine = int(found[0][0]) if found else 0
+
+    def _steps(self) -> list[tuple[int, str]]:
+        ((version,),) = self.rows("PRAGMA user_version")
+        return _MIGRATIONS.after(version, str(self.path))
+
+    def _migrate(self) -> None:
+        # Another program may have begun at the same moment: what is left to do is asked again when it is our turn.
+        self.rows("BEGIN IMMEDIATE")
+        try:
+            for number, script in self._steps():
+                for statement in _statements(script):
+                    self.rows(statement)
+                self.rows(f"PRAGMA user_version = {number}")
+            self.rows("COMMIT")
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement."""
@@ -144,6 +159,18 @@ class SqliteStore(Store):
 
     def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
         return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one by one: running a script at once would end the transaction."""
+    statement = ""
+    for piece in script.split(";"):
+        statement += piece + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+    if statement.strip(" ;\n"):
+        yield statement
 
 
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
             if input("Remove for good? [y/N] ").strip().lower() not in ("y", "yes"):
                 print("nothing removed")
                 return 1
-        with store.transaction():
+        with store.alone(), store.transaction():
             for row in rows:
                 store.forget(row.id)
                 store.note("forgotten", None, agent=row.agent, name=row.name)

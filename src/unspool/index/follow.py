@@ -85,7 +85,7 @@ class Follower:
         if live is None:
             return False
         try:
-            with self._store.transaction():
+            with self._store.alone(), self._store.transaction():
                 live.take_in()
         except (OSError, StopIteration):
             self._live.pop(path, None)

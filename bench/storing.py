@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import resource
 import shutil
 import sqlite3
 import statistics
@@ -122,13 +121,14 @@ def _index(database: sqlite3.Connection, texts: list[tuple[str]]) -> None:
 
 def _first_run(home: Path, database: Path) -> tuple[float, int]:
     """How long it takes, and how much memory it needs, in a program of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _SYNC, str(home), str(database)], stdout=subprocess.PIPE, text=True
-    )
-    out, _ = process.communicate()
+    said = database.with_suffix(".out")
+    with open(said, "w", encoding="utf-8") as out:
+        process = subprocess.Popen([sys.executable, "-c", _SYNC, str(home), str(database)], stdout=out)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"sync ended with {process.returncode}")
-    return float(out), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    return float(said.read_text()), usage.ru_maxrss * 1024
 
 
 def _against_agentsview(home: Path, folder: Path) -> Iterator[Measure]:

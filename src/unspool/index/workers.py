@@ -123,11 +123,15 @@ _homes: list[tuple[Home, str]] = []
 
 
 def _read_group(tasks: list[Task], path: str) -> str:
-    # A worker makes many objects and no rings of them; looking for rings would take a third of its time.
-    gc.disable()
+    # Rings of objects are looked for once for each group, not all the time; what was there before the fork is left out.
+    if gc.isenabled():
+        gc.disable()
+        gc.freeze()
     found = [_read(*_homes[task.home], task) for task in tasks]
     with open(path, "wb") as file:
         pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+    del found
+    gc.collect()
     return path
 
 

@@ -15,7 +15,7 @@ from ..render.markdown import fenced
 from ..render.plain import harmless, local, one_line
 from ..render.transcript import clear_label, compaction_label, interruption_label
 from ..store.rows import EventRow
-from .kept import add_store, opened
+from .kept import add_store, joined, of_sessions, opened
 from .output import print_json, print_table, short_id
 
 _TYPES: dict[str, type[Any]] = {
@@ -69,15 +69,14 @@ def run(kind: str, args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
     since, until = parse_time(args.since), parse_time(args.until)
-    chosen: list[tuple[str, object]] = [
-        ("session.agent = ?", args.agent),
-        ("lower(session.project) LIKE ?", f"%{args.project.lower()}%" if args.project else None),
-        ("lower(event.tool) = ?", args.tool.lower() if args.tool else None),
-        ("event.at >= ?", since.timestamp() if since else None),
-        ("event.at < ?", until.timestamp() if until else None),
-    ]
-    given = [(sql, value) for sql, value in chosen if value is not None]
-    return " AND ".join(sql for sql, _ in given) or "TRUE", [value for _, value in given]
+    return joined(
+        [
+            *of_sessions(args),
+            ("lower(event.tool) = ?", args.tool.lower() if args.tool else None),
+            ("event.at >= ?", since.timestamp() if since else None),
+            ("event.at < ?", until.timestamp() if until else None),
+        ]
+    )
 
 
 def _entry(row: EventRow) -> Entry:

@@ -13,7 +13,7 @@ from rich.text import Text
 from ..moments import parse_time
 from ..render.plain import one_line
 from ..store.stats import Day, Stats, Tokens, stats
-from .kept import add_store, opened
+from .kept import add_store, joined, of_sessions, opened
 from .options import is_terminal
 from .output import console, print_json
 
@@ -53,14 +53,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
     since, until = parse_time(args.since), parse_time(args.until)
-    chosen: list[tuple[str, object]] = [
-        ("session.agent = ?", args.agent),
-        ("lower(session.project) LIKE ?", f"%{args.project.lower()}%" if args.project else None),
-        ("session.ended >= ?", since.timestamp() if since else None),
-        ("session.started < ?", until.timestamp() if until else None),
-    ]
-    given = [(sql, value) for sql, value in chosen if value is not None]
-    return " AND ".join(sql for sql, _ in given) or "TRUE", [value for _, value in given]
+    return joined(
+        [
+            *of_sessions(args),
+            ("session.ended >= ?", since.timestamp() if since else None),
+            ("session.started < ?", until.timestamp() if until else None),
+        ]
+    )
 
 
 def _pieces(found: Stats) -> Iterator[RenderableType]:

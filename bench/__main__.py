@@ -48,6 +48,7 @@ def measures(folder: Path, copies: int) -> Iterator[Measure]:
     yield from storing.appending(_long_log(folder), folder)
     yield from storing.searching(folder)
     yield from storing.measure(_more(whole, homes, folder), folder)
+    yield from storing.against_agentsview(_CORPUS, folder)
 
 
 def main() -> int:

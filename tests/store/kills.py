@@ -77,10 +77,10 @@ def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
 
 
 def _write(home: Path, chance: random.Random, turns: int) -> int:
-    """Change all files: they grow, or are written anew, and new ones come."""
-    more = turns + chance.randrange(5, _TURNS)
+    """Change all files: they grow, or are written anew, and others come; they do not grow for ever."""
+    more = turns % (3 * _TURNS) + chance.randrange(5, _TURNS)
     for agent in AGENTS:
-        for name in ("a", "b", "c", f"new at {turns}"):
+        for name in ("a", "b", "c", f"another {chance.randrange(5)}"):
             path = log_of(agent, more, name).write(home)
             if chance.random() < 0.2:
                 put(path, path.read_bytes().replace(b"number", b"figure"))

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +78,7 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[ReadR
     _homes = homes
     context = multiprocessing.get_context("fork")
     with (
+        _few_collections(),
         tempfile.TemporaryDirectory(prefix="unspool-") as folder,
         ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool,
     ):
@@ -92,6 +94,23 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[ReadR
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Do not look for rings of objects all the time: there are very many objects, and hardly a ring.
+
+    Workers do it once for each group; what was there before they began is left out.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
@@ -123,10 +142,6 @@ _homes: list[tuple[Home, str]] = []
 
 
 def _read_group(tasks: list[Task], path: str) -> str:
-    # Rings of objects are looked for once for each group, not all the time; what was there before the fork is left out.
-    if gc.isenabled():
-        gc.disable()
-        gc.freeze()
     found = [_read(*_homes[task.home], task) for task in tasks]
     with open(path, "wb") as file:
         pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)

@@ -43,6 +43,11 @@ class Messages(NamedTuple):
         """About how many bytes it holds."""
         return len(self.data) + sum(len(part.text) for part in self.parts)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Many small things: between processes they go as one piece of bytes, which is far quicker to take apart."""
+        lists = _TO_BYTES.encode((self.parts, self.acts, self.touches))
+        return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
+
     def write(self, store: Store, id: int) -> None:
         """Put them in."""
         store.put_block(id, self.first, self.length, self.data)
@@ -50,6 +55,14 @@ class Messages(NamedTuple):
         store.put_parts(id, self.parts)
         store.put_acts(id, self.acts)
         store.put_touches(id, self.touches)
+
+
+_TO_BYTES = msgspec.msgpack.Encoder()
+_LISTS = msgspec.msgpack.Decoder(tuple[list[Part], list[Act], list[tuple[int, str]]])
+
+
+def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: list[m.Message]) -> Messages:
+    return Messages(first, length, data, *_LISTS.decode(lists), changed)
 
 
 class Ending(NamedTuple):

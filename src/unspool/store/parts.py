@@ -35,41 +35,38 @@ NameOf = Callable[[str], str | None]
 
 def parts_of(message: m.Message, name_of: NameOf) -> list[Part]:
     """Everything in a message that can be searched: each call and each result alone, what was said together."""
-    author, model = message.author, message.model
+    index, author, model = message.index, message.author, message.model
     at = message.timestamp.timestamp() if message.timestamp is not None else None
     found: list[Part] = []
     spoken: dict[Field, str] = {}
     for block in message.blocks:
-        if isinstance(block, m.ToolResult):
-            _add(found, Part(message.index, "output", author, name_of(block.call_id), model, at, block.content))
-        elif isinstance(block, m.ToolCall):
+        if type(block) is m.ToolResult:
+            if block.content and not block.content.isspace():
+                found.append(Part(index, "output", author, name_of(block.call_id), model, at, block.content))
+        elif type(block) is m.ToolCall:
             text = words_of_input(block.raw_input)
-            _add(found, Part(message.index, "input", author, block.name, model, at, text))
+            if text and not text.isspace():
+                found.append(Part(index, "input", author, block.name, model, at, text))
         else:
             field, words = _said(block, author)
             if words and not words.isspace():
                 spoken[field] = f"{spoken[field]}\n{words}" if field in spoken else words
     for field, text in spoken.items():
-        found.append(Part(message.index, field, author, None, model, at, text))
+        found.append(Part(index, field, author, None, model, at, text))
     return found
-
-
-def _add(found: list[Part], part: Part) -> None:
-    if part.text and not part.text.isspace():
-        found.append(part)
 
 
 def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:
     """Words that are no tool's, and the field they belong to."""
-    if isinstance(block, m.Text):
+    if type(block) is m.Text:
         return _OF_AUTHOR.get(author, "note"), block.text
-    if isinstance(block, m.Thinking):
+    if type(block) is m.Thinking:
         return "thinking", block.text
-    if isinstance(block, m.Attachment):
+    if type(block) is m.Attachment:
         return "user" if author == "human" else "note", block.text
-    if isinstance(block, m.CompactionMark):
+    if type(block) is m.CompactionMark:
         return "note", block.summary
-    return "note", words_of_input(block.raw) if isinstance(block, m.Unknown) else None
+    return "note", words_of_input(block.raw) if type(block) is m.Unknown else None
 
 
 def words_of_input(raw: msgspec.Raw) -> str:

@@ -5,9 +5,9 @@ The renderers differ only in how they draw these entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -47,6 +47,13 @@ class CallView(msgspec.Struct, kw_only=True):
     rejection: m.Rejection | None
     orphan: m.Orphan | None
     subagent: m.Subagent | None
+    index: int
+    """The message of the call, and the block in it."""
+    place: int
+    result_index: int | None = None
+    result_place: int = 0
+    seconds: float | None = None
+    """How long it took."""
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -55,6 +62,10 @@ class Entry(msgspec.Struct, kw_only=True):
     kind: EntryKind
     index: int | None
     """The message it belongs to."""
+    key: str = ""
+    """Tells it from all others of the session, and stays the same when more is read."""
+    place: int = 0
+    """The block of the message it was made from."""
     text: str = ""
     label: str = ""
     """A few words that say what it is."""
@@ -64,25 +75,48 @@ class Entry(msgspec.Struct, kw_only=True):
     model: str | None = None
     call: CallView | None = None
     image: m.Image | None = None
+    picture: tuple[int, int] | None = None
+    """Of `image`: the message it stands in, and its place among the pictures of it."""
     notes: list[Entry] = []
     """Of `notes`: what the harness told the model, one after the other."""
 
 
-class Transcript:
-    """Walks through a session and yields what there is to show: all of it, or only the line that is alive."""
+class _Found(NamedTuple):
+    """A result, and where it stands."""
 
-    def __init__(self, session: Session, describe: Describe, branches: Branches = "all") -> None:
+    result: m.ToolResult
+    message: m.Message
+    place: int
+
+
+class Transcript:
+    """Walks through a session and yields what there is to show: all of it, or only the line that is alive.
+
+    It serves a part of a session too: `messages` are then those at hand, in which calls and results find each other,
+    and `branch_of` tells the branch of any message.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        describe: Describe,
+        branches: Branches = "all",
+        messages: Sequence[m.Message] | None = None,
+        branch_of: Callable[[int], int] | None = None,
+    ) -> None:
         self._session = session
+        self._messages = session.messages if messages is None else messages
+        self._branch_of = branch_of or (lambda index: session.messages[index].branch)
         self._hides_dead = branches == "active"
         self._describe = describe
         self._results = {
-            block.call_id: block
-            for message in session.messages
-            for block in message.blocks
+            block.call_id: _Found(block, message, place)
+            for message in self._messages
+            for place, block in enumerate(message.blocks)
             if isinstance(block, m.ToolResult)
         }
         self._calls = {
-            block.id for message in session.messages for block in message.blocks if isinstance(block, m.ToolCall)
+            block.id for message in self._messages for block in message.blocks if isinstance(block, m.ToolCall)
         }
         self._rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
         self._orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
@@ -102,51 +136,66 @@ class Transcript:
 
     def entries(self) -> Iterator[Entry]:
         """Everything, in the order of the log."""
-        yield from self._fork_notes(-1)
-        for message in self._session.messages:
-            if self._hides_dead and message.branch:
-                continue
-            yield from self._message(message)
-            yield from self._events(message)
-            yield from self._fork_notes(message.index)
-        for agent in self._session.subagents:
+        yield from self.beginning()
+        for message in self._messages:
+            if not (self._hides_dead and message.branch):
+                yield from self.of(message)
+        yield from self.without_place()
+        for number, problem in enumerate(self._session.problems):
+            yield problem_entry(number, problem)
+
+    def beginning(self) -> Iterator[Entry]:
+        """Branches that begin where the session does."""
+        return self._fork_notes(-1)
+
+    def of(self, message: m.Message) -> Iterator[Entry]:
+        """What there is to show of one message."""
+        found = [*self._message(message), *self._events(message)]
+        for number, entry in enumerate(found):
+            entry.key = f"{message.index}.{number}"
+            yield entry
+        yield from self._fork_notes(message.index)
+
+    def without_place(self) -> Iterator[Entry]:
+        """Sub-agents of which no message tells."""
+        for number, agent in enumerate(self._session.subagents):
             if agent.message_index is None:
-                yield Entry(kind="note", index=None, label="sub-agent", text=subagent_label(agent))
-        for problem in self._session.problems:
-            where = f"line {problem.source.line}: " if problem.source is not None else ""
-            yield Entry(kind="problem", index=None, label=problem.reason, text=where + problem.detail)
+                yield Entry(
+                    kind="note", index=None, key=f"agent{number}", label="sub-agent", text=subagent_label(agent)
+                )
 
     # --- messages ---
 
     def _message(self, message: m.Message) -> Iterator[Entry]:
-        for block in message.blocks:
-            for entry in (self._block(message, block), *self._pictures(message.index, block)):
+        for place, block in enumerate(message.blocks):
+            for entry in (self._block(message, block, place), *self._pictures(message.index, block)):
                 if entry is not None:
+                    entry.place = entry.place or place
                     entry.branch, entry.context = message.branch, message.context
                     entry.timestamp, entry.model = message.timestamp, message.model
                     yield entry
 
     def _pictures(self, index: int, block: m.Block) -> Iterator[Entry]:
         """What a call gave back besides text."""
-        result = self._results.get(block.id) if isinstance(block, m.ToolCall) else None
-        for part in result.parts if result is not None else ():
-            if isinstance(part, m.Image):
-                yield Entry(kind="image", index=index, image=part, label=part.media_type or "image")
+        found = self._results.get(block.id) if isinstance(block, m.ToolCall) else None
+        for part in found.result.parts if found is not None else ():
+            if found is not None and isinstance(part, m.Image):
+                yield _image(index, part, found.message)
             else:
-                yield Entry(kind="note", index=index, label=part.kind)
+                yield Entry(kind="note", index=index, label=part.kind if isinstance(part, m.Unknown) else "")
 
-    def _block(self, message: m.Message, block: m.Block) -> Entry | None:
+    def _block(self, message: m.Message, block: m.Block, place: int) -> Entry | None:
         index = message.index
         if isinstance(block, m.Text):
             return self._words(message, block.text)
         if isinstance(block, m.Thinking):
             return Entry(kind="thinking", index=index, text=block.text) if block.text else None
         if isinstance(block, m.ToolCall):
-            return Entry(kind="call", index=index, call=self._call(block))
+            return Entry(kind="call", index=index, call=self._call(block, message, place))
         if isinstance(block, m.ToolResult) and block.call_id not in self._calls:
             return Entry(kind="note", index=index, text=block.content, label="result of a call that is not in the log")
         if isinstance(block, m.Image):
-            return Entry(kind="image", index=index, image=block, label=block.media_type or "image")
+            return _image(index, block, message)
         if isinstance(block, m.CompactionMark):
             return self._compaction(index, block)
         if isinstance(block, m.Attachment):
@@ -167,7 +216,8 @@ class Transcript:
         label = "task" if message.author == "model" else message.author
         return Entry(kind="note", index=message.index, text=text, label=label)
 
-    def _call(self, call: m.ToolCall) -> CallView:
+    def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
+        found = self._results.get(call.id)
         rejection = self._rejections.get(call.id)
         # What was refused may be recorded better than the input tells.
         recorded = rejection.action if rejection is not None else None
@@ -178,10 +228,15 @@ class Transcript:
             name=call.name,
             target=action.command or action.path or question or _first_string(action),
             action=action,
-            result=self._results.get(call.id),
+            result=found.result if found is not None else None,
             rejection=rejection,
             orphan=self._orphans.get(call.id),
             subagent=self._subagents.get(call.id),
+            index=message.index,
+            place=place,
+            result_index=found.message.index if found is not None else None,
+            result_place=found.place if found is not None else 0,
+            seconds=_seconds_between(message, found.message) if found is not None else None,
         )
 
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
@@ -218,7 +273,7 @@ class Transcript:
     def _fork_notes(self, index: int) -> Iterator[Entry]:
         for branch in self._forks.get(index, ()):
             label = ", ".join([fork_label(branch), *self._happened_in(branch)])
-            yield Entry(kind="fork", index=branch.root_index, label=label)
+            yield Entry(kind="fork", index=branch.root_index, key=f"fork{branch.id}", place=branch.id, label=label)
 
     def _happened_in(self, branch: m.Branch) -> list[str]:
         """What a reader misses who does not see a branch."""
@@ -232,7 +287,7 @@ class Transcript:
 
     def _is_in(self, branch: m.Branch, event: Placed) -> bool:
         index = event.message_index
-        return index is not None and self._session.messages[index].branch == branch.id
+        return index is not None and self._branch_of(index) == branch.id
 
 
 def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -254,7 +309,35 @@ def _fold(run: list[Entry]) -> list[Entry]:
         return run
     first = run[0]
     label = ", ".join(dict.fromkeys(entry.label for entry in run))
-    return [Entry(kind="notes", index=first.index, label=label, branch=first.branch, context=first.context, notes=run)]
+    return [
+        Entry(
+            kind="notes", index=first.index, key=first.key, label=label, branch=first.branch, context=first.context,
+            notes=run,
+        )
+    ]  # fmt: skip
+
+
+def pictures_of(message: m.Message) -> list[m.Image]:
+    """All pictures in a message: its own, and those that came back from calls."""
+    found: list[m.Image] = []
+    for block in message.blocks:
+        if isinstance(block, m.Image):
+            found.append(block)
+        elif isinstance(block, m.ToolResult):
+            found += [part for part in block.parts if isinstance(part, m.Image)]
+    return found
+
+
+def _image(index: int, image: m.Image, message: m.Message) -> Entry:
+    number = next(number for number, other in enumerate(pictures_of(message)) if other is image)
+    label = image.media_type or "image"
+    return Entry(kind="image", index=index, image=image, picture=(message.index, number), label=label)
+
+
+def problem_entry(number: int, problem: m.Problem) -> Entry:
+    """Something that could not be read."""
+    where = f"line {problem.source.line}: " if problem.source is not None else ""
+    return Entry(kind="problem", index=None, key=f"problem{number}", label=problem.reason, text=where + problem.detail)
 
 
 def compaction_label(boundary: m.Boundary) -> str:
@@ -306,6 +389,12 @@ def subagent_label(agent: m.Subagent) -> str:
 def sureness(confidence: float) -> str:
     """A remark where something is only inferred."""
     return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
+
+
+def _seconds_between(call: m.Message, result: m.Message) -> float | None:
+    if call.timestamp is None or result.timestamp is None:
+        return None
+    return max(0.0, (result.timestamp - call.timestamp).total_seconds())
 
 
 def _first_string(action: m.Action) -> str | None:

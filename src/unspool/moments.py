@@ -51,6 +51,12 @@ def parse_time(text: str | None, now: datetime | None = None) -> datetime | None
         raise UsageError(f"{text!r} is no time; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
 
 
+def zone_seconds() -> int:
+    """How far the user's clock is ahead of UTC."""
+    offset = datetime.now().astimezone().utcoffset()
+    return int(offset.total_seconds()) if offset is not None else 0
+
+
 def _midnight(day: date) -> datetime:
     """When a day begins here. The zone's offset is that of the day, which need not be today's."""
     return datetime.combine(day, time()).astimezone()

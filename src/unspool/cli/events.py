@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from ..record import Session
-from ..render.plain import local, one_line
-from ..render.transcript import clear_label, compaction_label, fork_label, interruption_label
+from ..render.plain import local
+from ..render.told import happened, place_of, told
 from .failures import Failures
 from .options import EVENT_KINDS, Filter, add_filters, add_places, add_sessions, choose
 from .output import print_json, print_table, short_id
@@ -80,39 +80,8 @@ def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str], failu
 
 def events_of(session: Session) -> Iterator[Event]:
     """All events of a session, each told in a line."""
-    for boundary in session.compaction.boundaries:
-        yield _event(session, "compaction", boundary.message_index, boundary, compaction_label(boundary))
-    for clear in session.context_clears:
-        yield _event(session, "clear", clear.after_message_index, clear, clear_label(clear))
-    for interruption in session.interruptions:
-        yield _event(
-            session, "interruption", interruption.message_index, interruption, interruption_label(interruption)
-        )
-    for rejection in session.rejections:
-        action = rejection.action
-        what = (action.command or action.path or "") if action is not None else ""
-        why = f" “{rejection.reason}”" if rejection.reason else ""
-        text = f"{rejection.tool_name or '?'} {one_line(what, 60)} refused by {rejection.by}{why}"
-        yield _event(session, "rejection", rejection.message_index, rejection, text)
-    for rollback in session.rollbacks:
-        text = f"{len(rollback.dropped_message_indices)} messages dropped"
-        yield _event(session, "rollback", rollback.message_index, rollback, text)
-    for failure in session.errors:
-        yield _event(session, "error", failure.message_index, failure, f"{failure.kind}: {one_line(failure.text, 120)}")
-    for orphan in session.orphans:
-        yield _event(
-            session, "orphan", orphan.message_index, orphan, f"{orphan.tool_name} never finished ({orphan.reason})"
-        )
-    for agent in session.subagents:
-        text = f"{agent.agent_type or 'sub-agent'} {agent.status} {agent.session or ''}"
-        yield _event(session, "subagent", agent.message_index, agent, text)
-    for resume in session.resumes:
-        yield _event(session, "resume", resume.message_index, resume, resume.evidence)
-    for branch in session.branches:
-        yield _event(session, "branch", branch.root_index, branch, fork_label(branch))
-    for problem in session.problems:
-        where = f" (line {problem.source.line})" if problem.source is not None else ""
-        yield _event(session, "problem", None, problem, f"{problem.reason}: {one_line(problem.detail)}{where}")
+    for kind, event in happened(session):
+        yield _event(session, kind, place_of(event), event, told(event))
 
 
 def _event(session: Session, kind: str, index: int | None, event: Any, text: str) -> Event:

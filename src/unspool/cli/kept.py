@@ -31,24 +31,6 @@ def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
         parser.add_argument("--no-sync", action="store_true", help="do not look for changes first")
 
 
-Condition = tuple[str, object]
-"""SQL with one `?`, and its value; without a value it does not hold anything back."""
-
-
-def of_sessions(args: argparse.Namespace) -> list[Condition]:
-    """The conditions that an agent and a project make."""
-    return [
-        ("session.agent = ?", args.agent),
-        ("lower(session.project) LIKE ?", f"%{args.project.lower()}%" if args.project else None),
-    ]
-
-
-def joined(conditions: list[Condition]) -> tuple[str, list[object]]:
-    """All conditions that have a value, as one, and their values."""
-    given = [(sql, value) for sql, value in conditions if value is not None]
-    return " AND ".join(sql for sql, _ in given) or "TRUE", [value for _, value in given]
-
-
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[Store]:
     """The store, with what is new on this computer in it."""

@@ -13,14 +13,11 @@ from .. import model as m
 from ..moments import parse_time
 from ..render.markdown import fenced
 from ..render.plain import harmless, local, one_line
-from ..render.transcript import clear_label, compaction_label, interruption_label
+from ..render.told import EVENTS, told
 from ..store.rows import EventRow
-from .kept import add_store, joined, of_sessions, opened
+from ..store.where import joined, of_events, of_sessions
+from .kept import add_store, opened
 from .output import print_json, print_table, short_id
-
-_TYPES: dict[str, type[Any]] = {
-    "rejection": m.Rejection, "interruption": m.Interruption, "compaction": m.Boundary, "clear": m.ContextClear,
-}  # fmt: skip
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -69,38 +66,16 @@ def run(kind: str, args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
     since, until = parse_time(args.since), parse_time(args.until)
-    return joined(
-        [
-            *of_sessions(args),
-            ("lower(event.tool) = ?", args.tool.lower() if args.tool else None),
-            ("event.at >= ?", since.timestamp() if since else None),
-            ("event.at < ?", until.timestamp() if until else None),
-        ]
-    )
+    return joined([*of_sessions(args.agent, args.project), *of_events(args.tool, since, until)])
 
 
 def _entry(row: EventRow) -> Entry:
-    event = msgspec.json.decode(row.event, type=_TYPES[row.kind])
+    event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
     session = row.session
     return Entry(
         agent=session.agent, session=session.name, project=session.project, title=session.title,
-        message_index=row.message_index, timestamp=row.timestamp, text=_told(event), event=event,
+        message_index=row.message_index, timestamp=row.timestamp, text=told(event), event=event,
     )  # fmt: skip
-
-
-def _told(event: Any) -> str:
-    match event:
-        case m.Rejection():
-            action = event.action
-            what = (action.command or action.path or "") if action is not None else ""
-            why = f" “{event.reason}”" if event.reason else ""
-            return f"{event.tool_name or '?'} {one_line(what, 80)} refused by {event.by}{why}"
-        case m.Interruption():
-            return interruption_label(event)
-        case m.Boundary():
-            return compaction_label(event)
-        case _:
-            return clear_label(event)
 
 
 def _markdown(entry: Entry) -> Iterator[str]:

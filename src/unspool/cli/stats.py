@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..moments import parse_time
+from ..moments import parse_time, zone_seconds
 from ..render.plain import one_line
 from ..store.stats import Day, Stats, Tokens, stats
-from .kept import add_store, joined, of_sessions, opened
+from ..store.where import joined, of_sessions, of_span
+from .kept import add_store, opened
 from .options import is_terminal
 from .output import console, print_json
 
@@ -39,9 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the numbers."""
     where, values = _where(args)
-    zone = datetime.now().astimezone().utcoffset()
     with opened(args) as store:
-        found = stats(store, where, values, int(zone.total_seconds()) if zone else 0)
+        found = stats(store, where, values, zone_seconds())
     if args.json:
         print_json(found)
         return 0
@@ -53,13 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
     since, until = parse_time(args.since), parse_time(args.until)
-    return joined(
-        [
-            *of_sessions(args),
-            ("session.ended >= ?", since.timestamp() if since else None),
-            ("session.started < ?", until.timestamp() if until else None),
-        ]
-    )
+    return joined([*of_sessions(args.agent, args.project), *of_span(since, until)])
 
 
 def _pieces(found: Stats) -> Iterator[RenderableType]:

@@ -72,18 +72,16 @@ class Conditions:
         self._texts: list[str] = []
         self.values: list[object] = []
         self._add(filters.agent, "session.agent = ?")
-        self._add(filters.project, "lower(session.project) LIKE ? ESCAPE '\\'", _containing)
+        self._add(filters.project, "lower(session.project) LIKE ? ESCAPE '\\'", containing)
         self._add(filters.session, "lower(session.name) LIKE ? ESCAPE '\\'", _beginning)
         self._add(filters.role, "part.author = ?", AUTHORS.index)
         self._add(filters.in_, "part.field = ?", FIELDS.index)
         self._add(filters.tool, "part.tool IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", _named)
-        self._add(
-            filters.model, "part.model IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", _containing
-        )
+        self._add(filters.model, "part.model IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", containing)
         self._add(
             filters.file,
             _exists("touch JOIN name ON name.id = touch.path", "touch", "lower(name.text) LIKE ? ESCAPE '\\'"),
-            _containing,
+            containing,
         )
         self._add(filters.before, "part.at < ?", _seconds)
         self._add(filters.after, "part.at >= ?", _seconds)
@@ -138,7 +136,8 @@ def _is(value: str) -> tuple[str, object]:
     return _exists("place", "place", "place.kind = ?"), value
 
 
-def _containing(text: str) -> str:
+def containing(text: str) -> str:
+    """A pattern for LIKE: text with anything around it."""
     return f"%{_escaped(text)}%"
 
 

@@ -77,4 +77,4 @@ def _refusal(event: m.Rejection) -> str:
     action = event.action
     what = (action.command or action.path or "") if action is not None else ""
     why = f" “{event.reason}”" if event.reason else ""
-    return f"{event.tool_name or '?'} {one_line(what, 80)} refused by {event.by}{why}"
+    return f"{event.tool_name or '?'} {one_line(what, 60)} refused by {event.by}{why}"

@@ -1,4 +1,4 @@
-# make run    the sessions on this computer (or the samples, where there are none)
+# make run    the web app on the sessions of this computer (or on samples, where there are none)
 # make test   all tests
 # make check  style, types and tests, as before a commit
 # make bench  speed and memory, as ratios
@@ -7,15 +7,15 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test check bench regen postgres clean
+.PHONY: run test check bench regen postgres browser clean
 
 run: .venv/.run
-	@$(BIN)/unspool ls --or-samples
+	@$(BIN)/unspool serve --or-samples
 
-test: .venv/.dev postgres
+test: .venv/.dev postgres browser
 	$(BIN)/python -m pytest -n auto
 
-check: .venv/.dev postgres
+check: .venv/.dev postgres browser
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -29,6 +29,9 @@ regen: .venv/.dev
 
 postgres:
 	@sh tests/get-postgres.sh
+
+browser:
+	@sh tests/get-browser.sh
 
 .venv/.run: requirements/run.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -23,6 +23,7 @@ FLOORS = (
     ("library",),
     ("index",),
     ("api",),
+    ("web",),
     ("cli",),
     ("__main__",),
 )

@@ -202,7 +202,7 @@ def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:
     assert synced(store, home).gone == 1
     (row,) = store.sessions()
     assert row.gone_at is not None
-    assert store.journal()[-1].kind == "gone"
+    assert store.journal()[-1].kind == "session.gone"
     assert contents(store, gone=True) == before
     assert len(_found(store, "please")) == 3
     assert synced(store, home).gone == 0
@@ -289,13 +289,29 @@ def test_the_journal_tells_what_changed(store: Store, tmp_path: Path) -> None:
     synced(store, home)
     entries = store.journal()
     assert [entry.seq for entry in entries] == sorted({entry.seq for entry in entries})
-    assert [entry.kind for entry in entries] == ["session"] * 6
+    assert [entry.kind for entry in entries] == ["session.created"] * 6
+    assert {msgspec.json.decode(entry.data)["agent"] for entry in entries} == set(AGENTS)
     _append(paths["claude"], "claude")
     synced(store, home)
     (later,) = store.journal(entries[-1].seq)
-    told = msgspec.json.decode(later.data)
     assert later.seq > entries[-1].seq
-    assert (told["agent"], told["new"], told["first"], told["messages"]) == ("claude", False, 12, 20)
+    assert (later.kind, msgspec.json.decode(later.data)) == ("messages.appended", {"first": 12, "count": 8})
+
+
+def test_old_changes_are_forgotten(store: Store) -> None:
+    """Who comes back after a long time can see that too much has happened; numbers are never given again."""
+    assert (store.first_entry(), store.last_entry()) == (0, 0)
+    for number in range(8):
+        store.note("session.gone", number)
+    last = store.last_entry()
+    store.prune_journal(8)
+    assert store.first_entry() == last - 7
+    store.prune_journal(3)
+    assert [entry.session for entry in store.journal()] == [5, 6, 7]
+    assert (store.first_entry(), store.last_entry()) == (last - 2, last)
+    store.prune_journal(0)
+    store.note("session.gone", 8)
+    assert store.first_entry() > last
 
 
 def test_sessions_have_short_names(store: Store, tmp_path: Path) -> None:

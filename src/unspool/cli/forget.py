@@ -37,6 +37,6 @@ def run(args: argparse.Namespace) -> int:
         with store.alone(), store.transaction():
             for row in rows:
                 store.forget(row.id)
-                store.note("forgotten", None, agent=row.agent, name=row.name)
+                store.note("session.forgotten", row.id, agent=row.agent, name=row.name)
     print(f"{len(rows)} removed")
     return 0

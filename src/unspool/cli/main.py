@@ -14,6 +14,7 @@ from types import ModuleType
 from .._version import __version__
 
 COMMANDS = {
+    "serve": "open the web app: read, search and follow every session",
     "ls": "list the sessions on this computer",
     "show": "read a session in the terminal",
     "export": "write sessions as NDJSON, stream, Markdown or HTML",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -47,13 +48,22 @@ def run(args: argparse.Namespace) -> int:
 def _told(store: Store, entry: JournalEntry) -> Iterator[str]:
     data = msgspec.json.decode(entry.data)
     rows = store.sessions("session.id = ?", entry.session) if entry.session is not None else []
-    name = f"{rows[0].agent} {short_id(rows[0].name)}" if rows else str(data.get("name", ""))
+    name = f"{rows[0].agent} {short_id(rows[0].name)}" if rows else f"{data.get('agent', '')} {data.get('name', '')}"
     head = f"{local(entry.at)}  {name}"
-    if entry.kind == "messages" and rows:
-        for message in store.messages(rows[0].id, data["first"], data["messages"]):
+    if entry.kind == "messages.appended" and rows:
+        for message in store.messages(rows[0].id, data["first"], data["first"] + data["count"]):
             texts = [text for block in message.blocks if isinstance(text := getattr(block, "text", None), str)]
             yield f"{head}  #{message.index} {message.author}: {one_line(' '.join(texts), 100)}"
-    elif entry.kind == "session":
-        yield f"{head}  {'new' if data['new'] else data['status']}, {data['messages']} messages"
-    else:
-        yield f"{head}  {entry.kind}"
+        return
+    yield f"{head}  {entry.kind.replace('.', ' ')}{_more(data)}"
+
+
+def _more(data: dict[str, Any]) -> str:
+    """What else is told of a change, in a few words."""
+    if "events" in data:
+        return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
+    if "messages" in data:
+        return f", {data['messages']} messages"
+    if "first" in data:
+        return f", from #{data['first']}"
+    return f": {data['status']}" if "status" in data else ""

@@ -15,6 +15,7 @@ from ..logs import Patience, name_of
 from ..store.base import Store
 from ..store.rows import StoredSession
 from .archive import keep
+from .changes import appended, superseded
 from .scan import Changed, look
 from .writer import Messages, SessionWriter
 
@@ -50,11 +51,12 @@ class LiveSession:
         """Take in what has come, inside a transaction; returns how many messages are new."""
         before = self._written
         self._read()
-        if len(self._recorder) == before:
+        if len(self._recorder) == before and not self._writer.has_news:
             return 0
         self._written = self._writer.write_so_far(self._store, self._id, self._waiting)
         self._keep()
-        self._store.note("messages", self._id, first=before, messages=self._written)
+        for kind, data in (*superseded(self._writer.changed()), *appended(before, self._written)):
+            self._store.note(kind, self._id, **data)
         return self._written - before
 
     def settled(self, stored: StoredSession) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..store.base import Store, head_values
 from ..store.parts import parts_of
 from ..store.rows import FileRow, SessionRow
+from .changes import created
 from .writer import acts_of, tools_in
 
 
@@ -41,9 +42,8 @@ def _copy(source: Store, target: Store, row: SessionRow) -> None:
     target.put_rest_of_usage(id, info.usage, info.models[-1] if info.models else None, None)
     target.put_session_files(id, files)
     target.set_gone(id, row.gone_at.timestamp() if row.gone_at is not None else None)
-    target.note(
-        "session", id, agent=row.agent, name=row.name, new=True, first=0, messages=row.messages, status=row.status
-    )
+    kind, data = created(row.agent, row.name, row.messages)
+    target.note(kind, id, **data)
 
 
 def _copy_file(source: Store, target: Store, id: int) -> int:

@@ -18,6 +18,7 @@ from ..logs import name_of
 from ..store.base import Store
 from ..store.rows import FileRow, StoredSession
 from .archive import keep, keep_new
+from .changes import Held, created, differences, held
 from .pipeline import Pipeline
 from .scan import Changed, compare, walk
 from .workers import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, read_all
@@ -65,6 +66,7 @@ class Sync:
         report = Report()
         with self._store.alone():
             self._run(report, tell)
+            self._store.prune_journal()
         report.seconds = time.perf_counter() - began
         return report
 
@@ -187,11 +189,12 @@ class _HomeSync:
         def write() -> None:
             files = [keep_new(store, self._changed[path].seen, ready).id for path, ready in read.files.items()]
             for name, pieces, ending in read.sessions:
+                before = held(store, self.agent, name)
                 id = store.new_session(self.agent, name, stale.ref.id)
                 for piece in pieces:
                     piece.write(store, id)
                 ending.write(store, id, stale.around, files)
-                store.note("session", id, **_facts(self.agent, name, None, ending))
+                _note(store, self.agent, name, id, before, ending)
 
         pipeline.do(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
         self._report.new += len(read.sessions)
@@ -228,7 +231,7 @@ class _HomeSync:
             self._report.new += before is None
             self._report.changed += before is not None
         for left in stored.values():
-            line.add(lambda left=left: store.forget(left.id), 0)  # type: ignore[misc]
+            line.add(lambda left=left: self._forget(left), 0)  # type: ignore[misc]
         line.go()
 
     def _kept(self, paths: list[Path]) -> Iterator[int]:
@@ -239,6 +242,11 @@ class _HomeSync:
             )
             if row is not None:
                 yield row.id
+
+    def _forget(self, left: StoredSession) -> None:
+        """Remove a session that its file does not hold any more."""
+        self._store.forget(left.id)
+        self._store.note("session.forgotten", left.id, agent=self.agent, name=left.name)
 
     def _keep_others(self) -> None:
         """Files that are no session: they are kept as well, because sessions are read with them."""
@@ -260,7 +268,7 @@ class _HomeSync:
         }
         for session in sorted(gone):
             self._store.set_gone(session, now)
-            self._store.note("gone", session)
+            self._store.note("session.gone", session)
             self._report.gone += 1
 
 
@@ -283,9 +291,9 @@ class _Target:
         self._store = store
         self._agent = agent
         self._name = name
-        self._before = before
         self._line = line
         self._id = before.id if before is not None else 0
+        self._held: Held | None = held(store, agent, name) if before is not None else None
         self.writer = SessionWriter(AGENTS[agent].touched, self._give)
         if before is None:
             line.add(lambda: self._make_room(ref), 0)
@@ -293,9 +301,12 @@ class _Target:
             self.writer.go_on_from(store, before)
             line.add(lambda: store.drop_tail(before.id, before.sealed), 0)
         else:
+            self.writer.compare_with(store, before.id)
             line.add(lambda: store.empty_session(before.id), 0)
 
     def _make_room(self, ref: str) -> None:
+        # It may be there already, read from elsewhere.
+        self._held = held(self._store, self._agent, self._name)
         self._id = self._store.new_session(self._agent, self._name, ref)
 
     def _give(self, piece: Messages) -> None:
@@ -304,11 +315,10 @@ class _Target:
     def finish(self, around: str, files: list[int]) -> None:
         """Write the rest, and tell of it."""
         ending = self.writer.finish()
-        before = self._before
 
         def write() -> None:
             ending.write(self._store, self._id, around, files)
-            self._store.note("session", self._id, **_facts(self._agent, self._name, before, ending))
+            _note(self._store, self._agent, self._name, self._id, self._held, ending)
 
         self._line.add(write, ending.weight)
 
@@ -339,12 +349,12 @@ class _Line:
             self._pipeline.do(work, weight)
 
 
-def _facts(agent: str, name: str, before: StoredSession | None, ending: Ending) -> dict[str, object]:
-    """What the journal tells of a session."""
-    return {
-        "agent": agent, "name": name, "new": before is None, "first": before.messages if before is not None else 0,
-        "messages": ending.values["messages"], "status": ending.values["status"],
-    }  # fmt: skip
+def _note(store: Store, agent: str, name: str, id: int, before: Held | None, ending: Ending) -> None:
+    """Tell the journal what is different now."""
+    now = ending.held
+    rows = [created(agent, name, now.messages)] if before is None else differences(before, now, ending.compared)
+    for kind, data in rows:
+        store.note(kind, id, **data)
 
 
 def _paths(ref: SessionRef) -> list[Path]:

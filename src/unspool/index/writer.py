@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
@@ -13,16 +15,19 @@ from ..draft import Draft, Recent
 from ..record import Session
 from ..store.base import BLOCK, Store, head_values
 from ..store.facts import Facts
-from ..store.packing import pack_quickly
+from ..store.packing import pack_quickly, unpack
 from ..store.parts import Part, parts_of
 from ..store.rows import Act, StoredSession
+from .changes import COLUMNS, Compared, Held
 from .recorder import Recorder, conclude
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 """The files that a call of some tool is about."""
 
 _encode = msgspec.json.Encoder().encode
+_MESSAGE = msgspec.json.Decoder(m.Message)
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
+_LINES = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Messages(NamedTuple):
@@ -80,11 +85,20 @@ class Ending(NamedTuple):
     """Messages that are not there any more."""
     events: list[tuple[str, int | None, float | None, str | None, bytes]]
     places: list[tuple[int, str]]
+    compared: Compared
+    """With what was there before."""
 
     @property
     def weight(self) -> int:
         """About how many bytes it holds."""
         return sum(len(event[4]) for event in self.events)
+
+    @property
+    def held(self) -> Held:
+        """What the store holds when it is written."""
+        counts = json.loads(str(self.values["counts"]))
+        events = [(kind, message, data) for kind, message, _, _, data in self.events]
+        return Held(counts["messages"], {name: self.values[name] for name in COLUMNS}, counts, events, self.facts)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
         """Put it in."""
@@ -133,6 +147,12 @@ class SessionWriter:
         self._tail_tools: dict[int, list[str | None]] = {}
         """The tools that the texts of those messages have in the index."""
         self._before = Facts()
+        self._old: array[int] = array("q")
+        """Digests of the messages that are written anew."""
+        self._same = 0
+        """How many of the first messages are the same as they were."""
+        self._differing: list[tuple[m.Message, m.Message]] = []
+        """Messages that seem to have changed, before and after."""
         self._recorder: Recorder | None = None
         self._tools: Recent[str, str] = Recent(1 << 12)
         """Tools of the last calls, by the call."""
@@ -140,9 +160,16 @@ class SessionWriter:
     def go_on_from(self, store: Store, stored: StoredSession) -> None:
         """Know what is there: what is settled stays, the last messages may have changed."""
         self._known = stored.sealed
+        self._same = stored.messages
         self._before = store.facts(stored.id)
         self._tail = {message.index: message for message in store.messages(stored.id, stored.sealed)}
         self._tail_tools = store.tools(stored.id, stored.sealed)
+
+    def compare_with(self, store: Store, id: int) -> None:
+        """All is written anew, but how far it is what was there is found out."""
+        for (first,) in store.rows("SELECT first FROM block WHERE session = ? ORDER BY first", id):
+            ((data,),) = store.rows("SELECT data FROM block WHERE session = ? AND first = ?", id, first)
+            self._old.extend(hash(bytes(line)) for line in _LINES.decode(unpack(data)))
 
     def draft(self, agent: str, name: str, kind: m.Kind) -> Recorder:
         """What the reader fills."""
@@ -168,7 +195,27 @@ class SessionWriter:
             head_values(head, recorder.facts, counts, sealed), _usage_of(head), recorder.facts, self._before, sealed,
             list(self._tail.values()),
             [_event(kind, event) for kind, event in _events(head)], list(_places(head, recorder)),
+            Compared(min((self._same, *self._tail)), self.changed(), head.info.tip),
         )  # fmt: skip
+
+    def changed(self) -> list[int]:
+        """Messages of the last ones that are not as they were when they were last written; each is told once."""
+        found, self._differing = self._differing, []
+        return [before.index for before, message in found if _is_other(before, self._completed(message))]
+
+    def _completed(self, message: m.Message) -> m.Message:
+        """A message with what is kept beside it."""
+        assert self._recorder is not None
+        copy = _MESSAGE.decode(_encode(message))
+        self._recorder.facts.apply(copy)
+        return copy
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are messages that were not written yet, or not as they are now."""
+        assert self._recorder is not None
+        held = list(self._recorder.held())
+        return any(message.index not in self._tail or _is_other(self._tail[message.index], message) for message in held)
 
     def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
         """Write the messages that are there, though more may come; returns how many there are.
@@ -198,10 +245,14 @@ class SessionWriter:
         piece = Messages(messages[0].index, len(messages), pack_quickly(_encode(messages)), [], [], [], [])
         for message in messages:
             before = self._tail.pop(message.index, None)
+            if message.index == self._same < len(self._old) and hash(_encode(message)) == self._old[self._same]:
+                self._same += 1
             for block in message.blocks:
                 if type(block) is m.ToolCall:
                     self._tools.put(block.id, block.name)
                     piece.touches.extend((message.index, path) for path in self._touched(block.name, block.raw_input))
+            if before is not None and _is_other(before, message):
+                self._differing.append((before, message))
             if before is not None and not self._is_indexed(before, message):
                 piece.changed.append(before)
                 before = None
@@ -242,6 +293,13 @@ def _differing(now: Mapping[int, object], before: Mapping[int, object]) -> Itera
 
 def _searchable(message: m.Message) -> bytes:
     return _encode((message.author, message.model, message.timestamp, message.blocks))
+
+
+def _is_other(before: m.Message, now: m.Message) -> bool:
+    """Whether a message says something else. Tokens that moved on to a later record of the response are told there."""
+    if now.usage is not None and now.usage != before.usage:
+        return True
+    return (before.queued, before.inherited) != (now.queued, now.inherited) or _searchable(before) != _searchable(now)
 
 
 def acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> list[Act]:

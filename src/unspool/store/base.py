@@ -44,6 +44,8 @@ _SESSION_COLUMNS = """session.id, machine.name, session.agent, session.name, ses
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
     session.counts, session.gone_at"""
 _NO_MESSAGE = -1
+_JOURNAL = 100_000
+"""Changes that are remembered."""
 _CLOSELY = 1 << 20
 """Of a long text so much is looked at to find out which of several was meant."""
 _OF_SESSION = ("block", "event", "place", "span", "touch", "act")
@@ -335,8 +337,14 @@ class Store(ABC):
             self.rows("DELETE FROM file WHERE id = ?", file)
 
     def note(self, kind: str, session: int | None, **data: object) -> None:
-        """Write a change into the journal."""
+        """Write a change into the journal; `index.changes` has the kinds and what belongs to each."""
         self.insert("journal", "at, kind, session, data", [(time.time(), kind, session, json.dumps(data))])
+
+    def prune_journal(self, keep: int = _JOURNAL) -> None:
+        """Forget old changes; the numbers of the others stay."""
+        last = self.last_entry()
+        if self.first_entry() <= last - keep:
+            self.rows("DELETE FROM journal WHERE seq <= ?", last - keep)
 
     # --- reading ---
 
@@ -482,8 +490,12 @@ class Store(ABC):
         """The number of the newest change."""
         return int(self.rows("SELECT coalesce(max(seq), 0) FROM journal")[0][0])
 
+    def first_entry(self) -> int:
+        """The number of the oldest change that is remembered, or 0; who has not seen the one before missed some."""
+        return int(self.rows("SELECT coalesce(min(seq), 0) FROM journal")[0][0])
+
     def journal(self, since: int = 0, limit: int = 1000) -> list[JournalEntry]:
-        """Changes after a number."""
+        """Changes after a number; `first_entry` tells whether there were more of them."""
         sql = "SELECT seq, at, kind, session, data FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
         return [
             JournalEntry(seq=seq, at=_moment(at), kind=kind, session=session, data=msgspec.Raw(data.encode()))  # type: ignore[arg-type]

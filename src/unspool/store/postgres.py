@@ -145,6 +145,24 @@ class PostgresStore(Store):
         finally:
             self._notes = None
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read several things as they are at one moment."""
+        if self._database.info.transaction_status != TransactionStatus.IDLE:
+            yield
+            return
+        self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            with suppress(psycopg.Error):
+                self._database.execute("ROLLBACK")
+
+    @property
+    def is_lost(self) -> bool:
+        """The connection is gone: another has to be opened."""
+        return self._database.closed or self._database.broken
+
     def alone(self) -> AbstractContextManager[None]:
         """Be the only one that brings this machine's sessions up to date; a second one waits."""
         return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine)

@@ -1,0 +1,156 @@
+"""The application: its routes, what they share, and how it starts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from litestar import Litestar, Request, Response, get
+from litestar.config.compression import CompressionConfig
+from litestar.di import Provide
+from litestar.exceptions import HTTPException
+from litestar.params import Parameter
+from litestar.response import Stream
+from litestar.static_files import create_static_files_router
+
+from ..errors import NotFoundError, UnspoolError, UsageError
+from ..store import open_store
+from . import api, pages
+from .desk import Desk
+from .feeder import Feeder
+from .fragments import HERE, live_entries
+from .guard import Guard, hosts_of
+from .hub import Hub
+from .listing import url_name
+from .reading import SessionReader
+from .settings import Settings
+from .wire import LiveEntry
+
+EVENTS = "/api/events"
+_log = logging.getLogger("unspool.web")
+
+
+class Room:
+    """Everything that lives as long as a server does."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.desk = Desk(partial(open_store, settings.store, read_only=True))
+        self.hub = Hub(self.desk, _draw)
+        self.progress: dict[str, Any] | None = None
+        """How far the first reading of everything is."""
+        self._feeder = Feeder(_arguments(settings), self._hear)
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        if "progress" in said:
+            self.progress = said["progress"]
+            self.hub.tell("progress", **said["progress"])
+        elif "error" in said:
+            _log.warning("%s", said["error"])
+        else:
+            if said.get("ready"):
+                self.progress = None
+            self.hub.wake()
+
+    @asynccontextmanager
+    async def open(self, _: Litestar) -> AsyncIterator[None]:
+        """Begin, and end in the other order."""
+        # Made, and brought to the form of this version, before anybody only reads it.
+        store = await asyncio.to_thread(open_store, self.settings.store)
+        store.close()
+        tasks = [asyncio.create_task(self.hub.run())]
+        if self.settings.follows:
+            tasks.append(asyncio.create_task(self._feeder.run()))
+        try:
+            yield
+        finally:
+            self.hub.close()
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+            await asyncio.to_thread(self.desk.close)
+
+
+def create_app(settings: Settings) -> Litestar:
+    """An application that is ready to be served."""
+    room = Room(settings)
+    static = create_static_files_router("/static", [HERE / "static"], include_in_schema=False)
+    app = Litestar(
+        route_handlers=[live_events, static, *api.routes, *pages.routes],
+        dependencies={
+            "desk": Provide(lambda: room.desk, sync_to_thread=False),
+            "hub": Provide(lambda: room.hub, sync_to_thread=False),
+            "room": Provide(lambda: room, sync_to_thread=False),
+        },
+        exception_handlers={UnspoolError: _answer, HTTPException: _answer, Exception: _answer},
+        compression_config=CompressionConfig(
+            backend="gzip", gzip_compress_level=3, minimum_size=4000, exclude=[f"^{EVENTS}$"]
+        ),
+        openapi_config=api.openapi_config(),
+        lifespan=[room.open],
+        logging_config=None,
+    )
+    # In front of everything, also of addresses that do not exist.
+    hosts = hosts_of(settings.host, settings.port, settings.names)
+    app.asgi_handler = Guard(app.asgi_handler, settings.token, hosts, settings.cookie)
+    return app
+
+
+@get(EVENTS, include_in_schema=False)
+async def live_events(
+    request: Request[Any, Any, Any],
+    hub: Hub,
+    since: int | None = None,
+    session: list[str] | None = None,
+    last_event_id: str | None = Parameter(header="Last-Event-ID", default=None),
+) -> Stream:
+    """Everything that happens from now on, or since a number, as server-sent events."""
+    unknown = set(request.query_params) - {"since", "session"}
+    if unknown:
+        raise UsageError(f"{EVENTS} takes since and session, not {', '.join(sorted(unknown))}")
+    if last_event_id:
+        if not last_event_id.isdecimal():
+            raise UsageError(f"Last-Event-ID is the number of an event, not {last_event_id!r}")
+        since = int(last_event_id)
+    frames = hub.watch(since, session or [])
+    return Stream(frames, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+def _draw(reader: SessionReader, first: int, last: int) -> list[LiveEntry]:
+    return live_entries(reader.news(first, last), url_name(reader.row))
+
+
+def _arguments(settings: Settings) -> list[str]:
+    place = ["--store", settings.store] if settings.store else []
+    homes = [argument for home in settings.homes for argument in ("--home", home)]
+    return [*place, *homes, *(["--poll"] if settings.polls else [])]
+
+
+def _answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """What went wrong, in the form that was asked for."""
+    status, sentence = _told(error)
+    if status >= 500:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    if request.url.path.startswith("/api"):
+        return api.error_response(status, sentence)
+    return pages.error_response(status, sentence)
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    if isinstance(error, NotFoundError):
+        return 404, str(error)
+    if isinstance(error, UsageError):
+        return 400, str(error)
+    if isinstance(error, UnspoolError):
+        return 503, str(error)
+    if isinstance(error, HTTPException):
+        return error.status_code, api.explain(error)
+    return 500, "Something went wrong in unspool itself; the terminal it runs in says more."
+
+

@@ -1,0 +1,78 @@
+"""Servers and stores for the tests of the web app."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+
+from unspool.index.sync import Sync
+from unspool.store.sqlite import SqliteStore
+from unspool.web.app import create_app
+from unspool.web.settings import Settings
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+TOKEN = "the-token-of-the-tests"
+PORT = 8377
+
+
+def recordings() -> list[Path]:
+    """Homes of recordings of the newest version of each agent."""
+    found = []
+    for agent in ("claude", "codex", "gemini"):
+        newest = max((CORPUS / agent).iterdir(), key=lambda path: [int(part) for part in path.name.split(".")])
+        found += sorted(newest.glob("*/home"))
+    return found
+
+
+def put_together(homes: list[Path], target: Path) -> Path:
+    """One home with the sessions of many."""
+    for home in homes:
+        for folder in home.iterdir():
+            if folder.is_dir():
+                shutil.copytree(folder, target / folder.name, dirs_exist_ok=True)
+    return target
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home directory with recordings of all agents; not to be changed."""
+    return put_together(recordings(), tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def store_path(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with all of them."""
+    path = tmp_path_factory.mktemp("store") / "sessions.db"
+    store = SqliteStore(path, machine=("tests", "tests"))
+    report = Sync(store, home).run()
+    assert not report.failures
+    store.close()
+    return path
+
+
+@pytest.fixture
+def store(store_path: Path) -> Iterator[SqliteStore]:
+    """The same, opened."""
+    store = SqliteStore(store_path, machine=("tests", "tests"), read_only=True)
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def app(store_path: Path) -> Litestar:
+    """An application that shows that store, and does not follow anything."""
+    return create_app(Settings(token=TOKEN, store=str(store_path), port=PORT, follows=False))
+
+
+@pytest.fixture(scope="session")
+def client(app: Litestar) -> Iterator[TestClient[Litestar]]:
+    """A client that knows the token."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update(headers)
+        yield client

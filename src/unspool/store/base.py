@@ -43,6 +43,7 @@ _AUTHOR_NUMBER = {author: number for number, author in enumerate(AUTHORS)}
 _SESSION_COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
     session.counts, session.gone_at"""
+NEWEST_FIRST = "session.ended DESC NULLS LAST, session.id DESC"
 _NO_MESSAGE = -1
 _JOURNAL = 100_000
 """Changes that are remembered."""
@@ -76,12 +77,21 @@ class Store(ABC):
         """All or nothing; one writer at a time."""
 
     @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Read several things as they are at one moment, whatever others write meanwhile."""
+
+    @abstractmethod
     def alone(self) -> AbstractContextManager[None]:
         """Be the only one that brings this machine's sessions up to date; a second one waits."""
 
     @abstractmethod
     def close(self) -> None:
         """Let go of the database."""
+
+    @property
+    def is_lost(self) -> bool:
+        """The connection is gone: another has to be opened."""
+        return False
 
     @abstractmethod
     def _take_ids(self, count: int) -> int:
@@ -141,6 +151,11 @@ class Store(ABC):
         for (begin,) in self.rows(sql, file, start):
             ((data,),) = self.rows("SELECT data FROM chunk WHERE file = ? AND start = ?", file, begin)
             yield unpack(data)
+
+    def chunk_start(self, file: int, offset: int) -> int:
+        """Where the chunk begins that holds some byte."""
+        sql = "SELECT coalesce(max(start), 0) FROM chunk WHERE file = ? AND start <= ?"
+        return int(self.rows(sql, file, offset)[0][0])
 
     def drop_chunks(self, file: int, start: int = 0) -> None:
         """Forget bytes of a file: it was written anew, or they go into a larger chunk."""
@@ -318,6 +333,13 @@ class Store(ABC):
             WHERE session_file.session = ? ORDER BY session_file.place"""
         return [(row[0], row[1], row[2]) for row in self.rows(sql, session)]
 
+    def file_of(self, session: int, path: str) -> int | None:
+        """The file at a path on the machine that a session is from: its own, or that of its origin."""
+        sql = """SELECT file.id FROM file JOIN session ON session.machine = file.machine
+            WHERE session.id = ? AND file.path = ? ORDER BY file.replaced_at IS NOT NULL, file.id DESC LIMIT 1"""
+        found = self.rows(sql, session, path)
+        return int(found[0][0]) if found else None
+
     def set_gone(self, session: int, at: float | None) -> None:
         """Mark a session whose files are no longer there, or are back."""
         self.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, session)
@@ -348,11 +370,13 @@ class Store(ABC):
 
     # --- reading ---
 
-    def sessions(self, where: str = "TRUE", *values: object) -> list[SessionRow]:
+    def sessions(
+        self, where: str = "TRUE", *values: object, order: str = NEWEST_FIRST, limit: int | None = None, offset: int = 0
+    ) -> list[SessionRow]:
         """Sessions, the newest first."""
         sql = f"""SELECT {_SESSION_COLUMNS} FROM session JOIN machine ON machine.id = session.machine
-            WHERE {where} ORDER BY session.ended DESC NULLS LAST, session.id DESC"""
-        return [session_row(row) for row in self.rows(sql, *values)]
+            WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"""
+        return [session_row(row) for row in self.rows(sql, *values, 2**53 if limit is None else limit, offset)]
 
     def find(self, name: str) -> SessionRow:
         """A session by its id, or the beginning of it; the main session where its sub-agents fit too."""
@@ -374,9 +398,27 @@ class Store(ABC):
         """The record of a session without its messages."""
         return self._head(id)[0]
 
-    def messages(self, id: int, first: int = 0, last: int | None = None) -> list[m.Message]:
-        """Messages of a session, the last one not included."""
-        return list(self._complete(self._blocks(id, first, last), self.facts(id)))
+    def messages(self, id: int, first: int = 0, last: int | None = None, facts: Facts | None = None) -> list[m.Message]:
+        """Messages of a session, the last one not included; `facts` where they are known already."""
+        return list(self._complete(self._blocks(id, first, last), self.facts(id) if facts is None else facts))
+
+    def packed_head(self, id: int) -> tuple[bytes, bytes]:
+        """The record of a session without its messages, and the facts, as they are kept."""
+        found = self.rows("SELECT head, facts FROM session WHERE id = ?", id)
+        return (bytes(found[0][0]), bytes(found[0][1])) if found else (b"", b"")
+
+    def packed_blocks(self, id: int, first: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, bytes]]:
+        """Messages as JSON lists, each with the number of its first message: from a block on, or from it back."""
+        direction, order = ("<=", "DESC") if backwards else (">", "ASC")
+        sql = f"SELECT first FROM block WHERE session = ? AND first {direction} ? ORDER BY first {order}"
+        for (start,) in self.rows(sql, id, first if backwards else first - BLOCK):
+            for (data,) in self.rows("SELECT data FROM block WHERE session = ? AND first = ?", id, start):
+                yield start, unpack(data)
+
+    def prompts(self, id: int) -> list[int]:
+        """The messages that a person wrote."""
+        sql = "SELECT message FROM act WHERE session = ? AND kind = 'prompt' ORDER BY message"
+        return [row[0] for row in self.rows(sql, id)]
 
     def facts(self, id: int) -> Facts:
         """What is known of a session's messages beside what their blocks hold."""
@@ -384,11 +426,7 @@ class Store(ABC):
         return _FACTS.decode(unpack(found[0][0])) if found and found[0][0] else Facts()
 
     def _head(self, id: int) -> tuple[Session, Facts]:
-        found = self.rows("SELECT head, facts FROM session WHERE id = ?", id)
-        if not found or not found[0][0]:
-            return _NO_SESSION, Facts()
-        head, facts = found[0]
-        return _HEAD.decode(unpack(head)), _FACTS.decode(unpack(facts))
+        return unpacked_head(*self.packed_head(id))
 
     def _blocks(self, id: int, first: int, last: int | None) -> Iterator[m.Message]:
         sql = "SELECT first, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
@@ -515,6 +553,13 @@ class Store(ABC):
     def forget_names(self) -> None:
         """A transaction that failed may have taken back names that were remembered."""
         self._names.clear()
+
+
+def unpacked_head(head: bytes, facts: bytes) -> tuple[Session, Facts]:
+    """What `packed_head` gave, to be read."""
+    if not head:
+        return _NO_SESSION, Facts()
+    return _HEAD.decode(unpack(head)), _FACTS.decode(unpack(facts))
 
 
 def head_values(head: Session, facts: Facts, counts: dict[str, int], sealed: int) -> dict[str, object]:

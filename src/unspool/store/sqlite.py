@@ -112,6 +112,19 @@ class SqliteStore(Store):
             raise
 
     @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read several things as they are at one moment."""
+        if self._database.in_transaction:
+            yield
+            return
+        self.rows("BEGIN")
+        try:
+            yield
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("COMMIT")
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Be the only one that brings the sessions up to date; a second one waits.
 

@@ -152,5 +152,3 @@ def _told(error: Exception) -> tuple[int, str]:
     if isinstance(error, HTTPException):
         return error.status_code, api.explain(error)
     return 500, "Something went wrong in unspool itself; the terminal it runs in says more."
-
-

@@ -77,8 +77,7 @@ class Guard:
         if scope["path"] == OPEN:
             return self._opened(scope, headers)
         if not self._knows_token(headers):
-            sentence = "The token is missing. Open the link that `unspool serve` printed; `unspool serve --link` shows it."
-            return 401, sentence, []
+            return 401, "The token is missing. Open the link that `unspool serve --link` prints.", []
         if scope["method"] not in _READING and "origin" not in headers and not self._has_bearer(headers):
             return 403, "A request that changes something has to say where it comes from (Origin).", []
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import msgspec
@@ -76,10 +77,8 @@ class Hub:
         self._seen = await self._desk.ask(Store.last_entry)
         self._ready.set()
         while True:
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), _POLL_SECONDS)
-            except TimeoutError:
-                pass
             self._wake.clear()
             try:
                 await self._pass_on()
@@ -222,5 +221,3 @@ def _resync(seq: int, reason: str) -> bytes:
 def _frame(event: LiveEvent, *, numbered: bool = True) -> bytes:
     number = b"id: %d\n" % event.seq if numbered else b""
     return b"%sevent: %s\ndata: %s\n\n" % (number, event.kind.encode(), _encode(event))
-
-

@@ -129,7 +129,7 @@ def _check(filter: Filter) -> None:
 def _subagents(store: Store, rows: list[SessionRow]) -> dict[int, list[SessionRow]]:
     """The sub-agents of sessions, and theirs, by the session at the top."""
     found: dict[int, list[SessionRow]] = {}
-    tops = {(row.machine, row.agent, row.name): row.id for row in rows if row.counts.get("subagent")}
+    tops = {(row.machine, row.agent, row.name): row.id for row in rows}
     for _ in range(_DEEPEST):
         if not tops:
             break

@@ -160,7 +160,7 @@ class SessionReader:
             entries += [
                 problem_entry(place, problem)
                 for place, problem in enumerate(self.head.problems)
-                if problem.source is None
+                if problem.source is None or not runs
             ]
         return EntryPage(number, runs[0][0] if runs else None, runs[-1][1] if runs else None, entries)
 
@@ -198,14 +198,15 @@ class SessionReader:
         calls = {block.id for message in shown for block in message.blocks if isinstance(block, m.ToolCall)}
         results = {block.call_id for message in shown for block in message.blocks if isinstance(block, m.ToolResult)}
         orphans = {orphan.tool_use_id for orphan in self.head.orphans}
+        inside = {message.index for message in shown}
         if early := results - calls:
-            yield from self._holding(shown[0].index, early, backwards=True)
+            yield from self._holding(shown[-1].index, early, inside, backwards=True)
         yield from shown
         if open := calls - results - orphans:
-            yield from self._holding(shown[-1].index, open, backwards=False)
+            yield from self._holding(shown[0].index, open, inside, backwards=False)
 
-    def _holding(self, index: int, ids: set[str], *, backwards: bool) -> Iterator[m.Message]:
-        """The messages before or after one that hold the other half of some calls."""
+    def _holding(self, index: int, ids: set[str], inside: set[int], *, backwards: bool) -> Iterator[m.Message]:
+        """Messages from one on, or back from it, that hold the other half of some calls; those inside are known."""
         blocks = self._store.packed_blocks(self.row.id, index, backwards=backwards)
         for number, (_, data) in enumerate(blocks):
             if not ids or (backwards and number > _BACK):
@@ -213,10 +214,8 @@ class SessionReader:
             if not any(id.encode() in data for id in ids):
                 continue
             for message in _MESSAGES.decode(data):
-                if message.index == index or (message.index < index) != backwards:
-                    continue
                 halves = {_half(block, backwards) for block in message.blocks} & ids
-                if halves:
+                if halves and message.index not in inside:
                     ids = ids - halves
                     self.facts.apply(message)
                     yield message
@@ -286,15 +285,15 @@ class SessionReader:
     def raw(self, index: int) -> bytes:
         """A record as it stands in the log."""
         source = self.message(index).source
-        files = {path: id for id, _, path in self._store.files_of(self.row.id)}
         path = self.head.info.files[source.file].path if source.file < len(self.head.info.files) else ""
-        if path not in files:
+        file = self._store.file_of(self.row.id, path)
+        if file is None:
             raise NotFoundError(f"the bytes of message {index} of session {self.row.name} are not kept in the store")
         if path.endswith(".zst"):
-            data = b"".join(self._store.chunks(files[path]))
+            data = b"".join(self._store.chunks(file))
             with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
                 return reader.read(source.offset + source.length)[source.offset :]
-        return self._bytes(files[path], source.offset, source.length)
+        return self._bytes(file, source.offset, source.length)
 
     def _bytes(self, file: int, offset: int, length: int) -> bytes:
         begins = self._store.chunk_start(file, offset)
@@ -332,7 +331,7 @@ def _is_between(source: m.Source, before: m.Message | None, after: m.Message | N
     place = source.file, source.line
     if before is not None and (before.source.file, before.source.line) >= place:
         return False
-    return after is None or place < (after.source.file, after.source.line)
+    return after is None or place <= (after.source.file, after.source.line)
 
 
 @lru_cache(maxsize=32)

@@ -57,7 +57,5 @@ def kept_token(folder: Path) -> str:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
             file.write(token + "\n")
     except OSError as error:
-        raise UnspoolError(
-            f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA"
-        ) from error
+        raise UnspoolError(f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA") from error
     return token

@@ -78,7 +78,7 @@ def test_a_new_session_is_one_row(journal: Journal) -> None:
     log = claude_log(40)
     log.write(journal.home)
     assert journal.after_sync() == [
-        ("session.created", {"agent": "claude", "name": log.session, "messages": 160}),
+        ("session.created", {"agent": "claude", "name": log.session, "count": 160}),
     ]
     assert journal.after_sync() == []
 
@@ -91,7 +91,7 @@ def test_what_is_appended_is_told(make: Callable[[int], ClaudeLog | CodexLog | G
     make(4).write(journal.home)
     (new,) = of_kind(journal.after_sync(), "messages.appended")
     (row,) = journal.store.sessions()
-    assert new == {"first": made["messages"], "count": row.messages - made["messages"]}
+    assert new == {"first": made["count"], "count": row.messages - made["count"]}
     assert journal.after_sync() == []
 
 
@@ -182,7 +182,7 @@ def test_a_subagent_is_told_to_the_session_that_started_it(journal: Journal) -> 
     agent.model("looking")
     agent.write(journal.home)
     told = journal.after_sync()
-    assert of_kind(told, "session.created") == [{"agent": "claude", "name": f"{log.session}/a1", "messages": 2}]
+    assert of_kind(told, "session.created") == [{"agent": "claude", "name": f"{log.session}/a1", "count": 2}]
     assert of_kind(told, "subagents.changed") == [{}]
     assert of_kind(told, "messages.appended") == []
 
@@ -306,7 +306,7 @@ def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None
 
 
 def held(messages: int = 10, status: str = "complete", **more: Any) -> Held:
-    columns = dict.fromkeys(("title", "kind", "parent", "origin", "project")) | {"status": status}
+    columns = dict.fromkeys(("title", "parent", "origin", "project")) | {"status": status}
     return Held(messages, columns, {"messages": messages}, more.get("events", []), more.get("facts", Facts()))
 
 

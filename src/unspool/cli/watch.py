@@ -62,8 +62,8 @@ def _more(data: dict[str, Any]) -> str:
     """What else is told of a change, in a few words."""
     if "events" in data:
         return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
-    if "messages" in data:
-        return f", {data['messages']} messages"
+    if "count" in data:
+        return f", {data['count']} messages"
     if "first" in data:
         return f", from #{data['first']}"
     return f": {data['status']}" if "status" in data else ""

@@ -2,7 +2,7 @@
 
 | kind | data |
 |---|---|
-| `session.created` | `agent`, `name`, `messages` |
+| `session.created` | `agent`, `name`, and `count` of its messages |
 | `messages.appended` | `first`, `count` |
 | `messages.superseded` | `first`, `last` (the first that is as it was; null: to the end) |
 | `branches.changed` | `tip`; messages are on another branch, or the model has them no more |
@@ -30,7 +30,7 @@ Row = tuple[str, dict[str, object]]
 Event = tuple[str, int | None, bytes]
 """A kind, the message it is about, and all of it as JSON."""
 
-COLUMNS = ("status", "title", "kind", "parent", "origin", "project")
+COLUMNS = ("status", "title", "parent", "origin", "project")
 _OWN_ROWS = ("branch", "subagent")
 _LIVE = ("running", "waiting")
 _DONE = ("complete", "interrupted")
@@ -77,7 +77,7 @@ def held(store: Store, agent: str, name: str) -> Held | None:
 
 def created(agent: str, name: str, messages: int) -> Row:
     """A session that was not there."""
-    return "session.created", {"agent": agent, "name": name, "messages": messages}
+    return "session.created", {"agent": agent, "name": name, "count": messages}
 
 
 def appended(first: int, last: int) -> Iterator[Row]:

@@ -29,7 +29,8 @@ _EXAMPLES = {
 @pytest.fixture(scope="module")
 def stranger(app: Litestar) -> Iterator[TestClient[Litestar]]:
     """A client without the token."""
-    with TestClient(app, base_url=BASE, follow_redirects=False) as client:
+    with TestClient(app, base_url=BASE) as client:
+        client.follow_redirects = False
         yield client
 
 

@@ -163,7 +163,7 @@ def test_a_client_that_does_not_read_falls_behind(writer: SqliteStore) -> None:
                 await asyncio.sleep(0.01)
             (client,) = hub._clients
             assert client.queue.qsize() <= hub_module._QUEUE
-            seen = []
+            seen: list[Event] = []
             while not seen or seen[-1]["seq"] < 2000:
                 seen.append(await _next(frames))
             assert "resync" in {event["kind"] for event in seen}

@@ -1,0 +1,163 @@
+"""Answers about one session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+import msgspec
+from msgspec import UNSET
+
+from ... import model as m
+from ...render.told import happened, place_of, told
+from ...render.transcript import CallView, Entry
+from ..listing import url_name
+from ..reading import SessionReader
+from ..trail import Lines
+from ..wire import ContextView
+from .asking import About, Endpoint
+from .errors import RefusedError
+from .shapes import (
+    MOST_MESSAGES,
+    EventItem,
+    Head,
+    History,
+    HistoryAsked,
+    HistoryItem,
+    ItemKind,
+    Line,
+    MessageAsked,
+    Messages,
+    MessagesAsked,
+    Picture,
+    SessionAsked,
+    SessionEvents,
+    SessionEventsAsked,
+    Tree,
+)
+
+_SHOWN = frozenset(get_args(ItemKind))
+
+
+def head(about: About, _: SessionAsked) -> Head:
+    """The record of a session without its messages."""
+    record = about.reader.head
+    shared = {name: getattr(record, name) for name in Head.__struct_fields__ if hasattr(record, name)}
+    return Head(seq=about.seq, stored=about.reader.row, **shared)
+
+
+def messages(about: About, asked: MessagesAsked) -> Messages:
+    """Messages in the order of the log, those of dead branches too."""
+    total = about.reader.row.messages
+    last = min(asked.first + MOST_MESSAGES, max(total, asked.first)) if asked.last is UNSET else asked.last
+    if not asked.first <= last <= asked.first + MOST_MESSAGES:
+        raise RefusedError(
+            f"There is no answer for the messages from {asked.first} to {last}.",
+            f"last is not less than first, and at most {MOST_MESSAGES:,} more.",
+        )
+    found = about.reader.messages(asked.first, last)
+    return Messages(first=asked.first, last=asked.first + len(found), total=total, messages=found)
+
+
+def history(about: About, asked: HistoryAsked) -> History:
+    """The conversation from its end backwards: without dead branches and machinery, calls with their results."""
+    reader = about.reader
+    trail = reader.trail(asked.branch)
+    stop = len(trail)
+    if asked.before is not UNSET:
+        stop = trail.position_of(asked.before)
+        if stop < len(trail) and trail.index_at(stop) < asked.before:
+            stop += 1
+    start = max(0, stop - asked.limit)
+    entries = (entry for first, last in trail.part(start, stop) for entry in reader.entries(first, last + 1))
+    return History(
+        seq=about.seq, session=reader.row, branch=asked.branch, length=len(trail), items=list(_items(reader, entries)),
+        before=trail.index_at(start) if start else None,
+    )  # fmt: skip
+
+
+def _items(reader: SessionReader, entries: Iterator[Entry]) -> Iterator[HistoryItem]:
+    for entry in entries:
+        if entry.kind not in _SHOWN or entry.index is None:
+            continue
+        yield HistoryItem(
+            kind=entry.kind, index=entry.index, key=entry.key, text=entry.text, label=entry.label,  # type: ignore[arg-type]
+            context=entry.context, timestamp=entry.timestamp, model=entry.model, call=_light(entry.call),
+            image=_picture(reader, entry),
+        )  # fmt: skip
+
+
+def _light(call: CallView | None) -> CallView | None:
+    """A call whose pictures are left out: they have items of their own."""
+    if call is None or call.result is None or not call.result.parts:
+        return call
+    parts = [
+        msgspec.structs.replace(part, data=None) if isinstance(part, m.Image) else part for part in call.result.parts
+    ]
+    return msgspec.structs.replace(call, result=msgspec.structs.replace(call.result, parts=parts))
+
+
+def _picture(reader: SessionReader, entry: Entry) -> Picture | None:
+    image = entry.image
+    if image is None:
+        return None
+    path = None
+    if image.data is not None and entry.picture is not None:
+        index, place = entry.picture
+        path = f"/sessions/{url_name(reader.row)}/images/{index}/{place}"
+    return Picture(media_type=image.media_type, path=path, url=image.url)
+
+
+def tree(about: About, _: SessionAsked) -> Tree:
+    """The lines of a conversation, and where each of them left another."""
+    reader = about.reader
+    info, branches, count = reader.head.info, reader.head.branches, reader.row.messages
+    lines = Lines(count, reader.facts.spans, branches)
+    active = lines.own(0)
+    found = [Line(id=0, length=len(active), runs=active.ranges, tip_index=info.tip)]
+    for branch in branches:
+        parent = lines.branch_of(branch.parent_index) if branch.parent_index is not None else None
+        own = lines.own(branch.id)
+        found.append(
+            Line(
+                id=branch.id, length=len(own), runs=own.ranges, tip_index=branch.tip_index, reason=branch.reason,
+                parent=parent, parent_index=branch.parent_index,
+            )
+        )  # fmt: skip
+    return Tree(messages=count, tip=info.tip, lines=found)
+
+
+def context(about: About, asked: MessageAsked) -> ContextView:
+    """What the model had before it when a message was said, and why the rest was not there."""
+    return about.reader.context(asked.index)
+
+
+def events(about: About, asked: SessionEventsAsked) -> SessionEvents:
+    """Everything that happened in a session."""
+    found = [
+        EventItem(
+            kind=kind, message_index=place_of(event), timestamp=getattr(event, "timestamp", None), text=told(event),  # type: ignore[arg-type]
+            event=event,
+        )
+        for kind, event in happened(about.reader.head)
+        if asked.kind in (UNSET, kind)
+    ]  # fmt: skip
+    nowhere = about.reader.row.messages
+    found.sort(key=lambda item: nowhere if item.message_index is None else item.message_index)
+    return SessionEvents(events=found)
+
+
+def raw(about: About, asked: MessageAsked) -> bytes:
+    """The record of a message as it stands in the log."""
+    return about.reader.raw(asked.index)
+
+
+ENDPOINTS = [
+    Endpoint.of("/sessions/{key}", head),
+    Endpoint.of("/sessions/{key}/messages", messages),
+    Endpoint.of("/sessions/{key}/history", history),
+    Endpoint.of("/sessions/{key}/tree", tree),
+    Endpoint.of("/sessions/{key}/context/{index}", context),
+    Endpoint.of("/sessions/{key}/events", events),
+    Endpoint.of("/sessions/{key}/raw/{index}", raw),
+]

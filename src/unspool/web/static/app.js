@@ -1,0 +1,35 @@
+/**
+ * Starts what the page needs. Everything can be read without it.
+ */
+
+import { startCopying } from "./copy.js";
+import { find } from "./dom.js";
+import { Growth } from "./growth.js";
+import { startKeys } from "./keys.js";
+import { startLazy } from "./lazy.js";
+import { Live } from "./live.js";
+import { Pages } from "./pages.js";
+import { Palette } from "./palette.js";
+import { Place } from "./place.js";
+import { Rail } from "./rail.js";
+import { startSearch } from "./search.js";
+import { startTimes } from "./time.js";
+import { Torch } from "./torch.js";
+
+function startReading() {
+  const main = find("main[data-session]");
+  if (!main || !find("#pages", main)) return null;
+  const pages = new Pages(main);
+  const place = new Place(pages);
+  void place.open();
+  return { place, growth: new Growth(pages), rail: new Rail(place), torch: new Torch(place) };
+}
+
+startLazy();
+startCopying();
+startTimes();
+const reading = startReading();
+const palette = new Palette();
+startKeys(reading, () => palette.open());
+startSearch();
+new Live(reading);

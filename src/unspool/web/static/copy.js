@@ -1,0 +1,31 @@
+/**
+ * Copy buttons: `<button data-copy="text">`.
+ */
+
+import { make, toast } from "./dom.js";
+
+/** @param {string} text */
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Without a secure context there is no clipboard, but a selection can still be copied.
+    const area = make("textarea", { "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const isDone = document.execCommand("copy");
+    area.remove();
+    if (!isDone) return toast("The browser does not allow copying.");
+  }
+  toast("Copied");
+}
+
+export function startCopying() {
+  document.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest("button[data-copy]");
+    if (!button) return;
+    event.preventDefault();
+    void copy(button.getAttribute("data-copy") ?? "");
+  });
+}

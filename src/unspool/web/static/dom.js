@@ -1,0 +1,89 @@
+/** Helpers that all modules share: finding elements, fetching from the server, saying something to the reader. */
+
+/** @type {(selector: string, root?: ParentNode) => any} */
+export const find = (selector, root = document) => root.querySelector(selector);
+
+/** @type {(selector: string, root?: ParentNode) => any[]} */
+export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+/** @param {Event} event @param {string} selector what it happened in */
+export const inside = (event, selector) => event.target instanceof Element && event.target.closest(selector);
+
+/** @param {string} tag @param {Record<string, string>} attributes @param {...(Node | string)} children */
+export function make(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** @param {string} url @param {AbortSignal} [signal] @throws {Error} a sentence for the reader */
+async function request(url, signal) {
+  const response = await fetch(url, { signal }).catch((error) => {
+    throw signal?.aborted ? error : new Error("The server is not reachable.");
+  });
+  const { ok, status } = response;
+  if (ok) return response;
+  if (status === 401) throw new Error("Access has run out. Open the address that unspool printed once more.");
+  throw new Error(status === 404 ? "This is no longer there." : `The server could not answer (${status}).`);
+}
+
+/** Elements rendered, cleaned and escaped by the server. @param {string} html */
+export function parse(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return document.importNode(template.content, true);
+}
+
+/** @param {string} url @param {AbortSignal} [signal] */
+export const fetchFragment = async (url, signal) => parse(await (await request(url, signal)).text());
+
+/** @param {string} url @param {AbortSignal} [signal] */
+export const fetchJson = async (url, signal) => (await request(url, signal)).json();
+
+const CONTENT = "unspool:content";
+
+/** Tell the others that elements were put into the page. @param {ParentNode} root */
+export const announceContent = (root) => document.dispatchEvent(new CustomEvent(CONTENT, { detail: root }));
+
+/** @param {(root: ParentNode) => void} listener called with all that is there, and with all that comes */
+export function onContent(listener) {
+  listener(document);
+  document.addEventListener(CONTENT, (/** @type {any} */ event) => listener(event.detail));
+}
+
+let toastTimer = 0;
+
+/** A short word at the edge of the page. @param {string} text */
+export function toast(text) {
+  const box = find("#toast");
+  box.textContent = text;
+  box.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (box.hidden = true), 3500);
+}
+
+const voice = make("div", { "aria-live": "polite" });
+
+/** Said to those who listen instead of looking. @param {string} text */
+export function whisper(text) {
+  Object.assign(voice.style, { position: "fixed", clipPath: "inset(50%)" });
+  document.body.append(voice);
+  voice.textContent = text;
+}
+
+/** Calls that come close together become one, in `pause` ms; none while nobody looks. @param {() => unknown} work @param {number} pause */
+export function calmly(work, pause) {
+  let timer = 0;
+  const run = async () => {
+    timer = 0;
+    if (document.hidden) return document.addEventListener("visibilitychange", soon, { once: true });
+    // What could not be fetched now is fetched with the next event.
+    await Promise.resolve(work()).catch(() => undefined);
+  };
+  const soon = () => void (timer ||= setTimeout(run, pause));
+  return soon;
+}
+
+/** @param {number} number */
+export const grouped = (number) => number.toLocaleString("en");

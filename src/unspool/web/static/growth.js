@@ -1,0 +1,120 @@
+/** What changes in a transcript while it is read: new messages, results of calls, pages that must be drawn again. */
+
+import { announceContent, parse } from "./dom.js";
+import { morph, morphChildren } from "./morph.js";
+import { entriesOf } from "./sight.js";
+
+/** @typedef {{first: number, count: number, trail_length?: number, entries?: {key: string, index: number, html: string}[]}} News */
+
+/** @param {HTMLElement} a @param {HTMLElement} b */
+function isAfter(a, b) {
+  const [[index, place], [otherIndex, otherPlace]] = [a, b].map(({ dataset }) => [
+    Number(dataset.index ?? Infinity), Number(dataset.key?.split(".")[1] ?? Infinity),
+  ]);
+  return index > otherIndex || (index === otherIndex && place > otherPlace);
+}
+
+export class Growth {
+  /** Counts what was added: a page fetched before must not replace what came since. */
+  version = 0;
+
+  /** @param {import("./pages.js").Pages} pages */
+  constructor(pages) {
+    this.pages = pages;
+  }
+
+  /** Put what came with an event in its place. @param {News} news @returns {number} messages that are new to the reader */
+  add(news) {
+    const { pages } = this;
+    const before = pages.sections.length;
+    this.version++;
+    if (news.trail_length) pages.resize(news.trail_length);
+    if (!news.entries) {
+      for (const number of pages.loaded) if (number >= this.pageOf(news, news.first)) void this.renew(number);
+      return news.count;
+    }
+    // A page that did not exist before has nothing to be fetched.
+    for (let number = before; number <= pages.last; number++) pages.fill(number, document.createDocumentFragment());
+    const added = new Set();
+    for (const { key, index, html } of news.entries) {
+      if (index >= news.first && !pages.entry(key)) added.add(index);
+      void pages.sight.change(() => this.put(parse(html).firstElementChild, news), true);
+    }
+    return added.size;
+  }
+
+  /** @param {News} news @param {number} index of one of its messages */
+  pageOf({ first, count }, index) {
+    const position = this.pages.count - (first + count - index);
+    return Math.min(Math.max(Math.floor(position / this.pages.size), 0), this.pages.last);
+  }
+
+  /** @param {any} fresh @param {News} news */
+  put(fresh, news) {
+    const { pages } = this;
+    const { key, branch } = fresh.dataset;
+    const index = Number(fresh.dataset.index ?? NaN);
+    const old = pages.entry(key);
+    if (old) {
+      morph(old, fresh);
+      announceContent(old);
+      return;
+    }
+    for (const [number, content] of pages.kept) {
+      if ([...content.children].some((child) => child.getAttribute("data-key") === key)) pages.kept.delete(number);
+    }
+    if (branch === pages.branch && index >= news.first) this.append(fresh, this.pageOf(news, index));
+  }
+
+  /** @param {HTMLElement} fresh @param {number} number */
+  append(fresh, number) {
+    const { pages } = this;
+    const { dataset } = pages.sections[number];
+    dataset.first ??= fresh.dataset.index;
+    dataset.last = fresh.dataset.index;
+    pages.kept.delete(number);
+    if (!pages.loaded.has(number)) {
+      // It may be on its way, but without this entry.
+      pages.loading.get(number)?.done.then(() => this.renew(number), () => undefined);
+      return;
+    }
+    const before = entriesOf(pages.sections[number]).findLast((entry) => !isAfter(entry, fresh));
+    if (before) before.after(fresh);
+    else pages.sections[number].prepend(fresh);
+    announceContent(fresh);
+  }
+
+  /** Draw a page anew; only what differs is touched. @param {number} number */
+  async renew(number) {
+    const { pages } = this;
+    for (let attempt = 0; attempt < 3 && pages.loaded.has(number); attempt++) {
+      const { version } = this;
+      const fresh = await pages.fetchPage(number);
+      if (version !== this.version || !pages.loaded.has(number)) continue;
+      return pages.sight.change(() => {
+        const section = pages.sections[number];
+        pages.describe(section, fresh);
+        morphChildren(section, fresh);
+        announceContent(section);
+      }, true);
+    }
+  }
+
+  /** Draw anew what holds some messages. @param {number} first @param {number} last */
+  async renewRange(first, last) {
+    const { loaded, kept, sections } = this.pages;
+    kept.clear();
+    for (const [number, { dataset }] of sections.entries()) {
+      if (Number(dataset.last ?? Infinity) < first || Number(dataset.first ?? 0) > last) continue;
+      if (loaded.has(number)) await this.renew(number);
+      else delete dataset.first;
+    }
+  }
+
+  /** The line of the conversation is another one now. @param {number} count its messages */
+  async renewAll(count) {
+    this.version++;
+    await this.pages.sight.change(() => this.pages.resize(count));
+    await this.renewRange(0, Infinity);
+  }
+}

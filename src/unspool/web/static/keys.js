@@ -1,0 +1,103 @@
+/** Everything by keyboard. Keys do nothing while somebody types, and leave combinations to the browser. */
+
+import { find, findAll, inside } from "./dom.js";
+import { indexOf } from "./place.js";
+
+/** Where j and k go on pages that have no transcript. */
+const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
+/** With more turns than this the time line leaves some out. */
+const MOST_TICKS = 400;
+const TYPING = "input, textarea, select, [contenteditable]";
+
+/** @typedef {{place: import("./place.js").Place, rail: import("./rail.js").Rail, torch: import("./torch.js").Torch}} Reading */
+/** @typedef {1 | -1} Direction */
+
+/** @param {Direction} direction */
+function stepThroughLinks(direction) {
+  const links = findAll(LINKS).filter((link) => link.checkVisibility());
+  const at = links.indexOf(document.activeElement);
+  links.at(at < 0 ? Math.min(direction - 1, 0) / 2 : Math.min(Math.max(at + direction, 0), links.length - 1))?.focus();
+}
+
+/** @param {Reading} reading @param {string} marks @param {Direction} direction */
+function stepThroughMarks({ place, rail }, marks, direction) {
+  const next = rail.next(marks, indexOf(place.here), direction);
+  if (next !== null) void place.goTo(next);
+}
+
+/** @param {Reading} reading @param {Direction} direction */
+function stepThroughPrompts(reading, direction) {
+  if (findAll("#rail .mark.turn").length < MOST_TICKS) stepThroughMarks(reading, ".mark.turn", direction);
+  else void reading.place.step(direction, (entry) => entry.dataset.kind === "prompt");
+}
+
+/** @param {HTMLElement | null} entry */
+function toggleDetails(entry) {
+  const details = entry && find("details", entry);
+  if (details) details.open = !details.open;
+  else if (entry) find("button[data-load]", entry)?.click();
+}
+
+function toggleBranches() {
+  const menu = find(".session-head details.branches");
+  if (!menu) return;
+  menu.open = !menu.open;
+  find("summary", menu).focus();
+}
+
+/** @param {Reading | null} reading */
+function back(reading) {
+  const menu = find("details.menu[open]");
+  const focused = document.activeElement;
+  if (menu) menu.open = false;
+  else if (focused instanceof HTMLElement && focused.matches(TYPING)) focused.blur();
+  else if (reading && !reading.torch.end()) reading.place.select(null);
+}
+
+/** @param {Reading | null} reading @returns {Record<string, () => void>} */
+function commandsOf(reading) {
+  const always = {
+    "/": () => (find("#query") ?? find("#search")).select(),
+    "g s": () => location.assign("/"),
+    "?": () => find("#help").showModal(),
+  };
+  if (!reading) return { ...always, j: () => stepThroughLinks(1), k: () => stepThroughLinks(-1) };
+  const step = (/** @type {Direction} */ direction) =>
+    document.activeElement?.closest("#sessions") ? stepThroughLinks(direction) : void reading.place.step(direction);
+  return {
+    ...always,
+    j: () => step(1),
+    k: () => step(-1),
+    n: () => stepThroughPrompts(reading, 1),
+    p: () => stepThroughPrompts(reading, -1),
+    "]": () => stepThroughMarks(reading, ".mark:not(.turn)", 1),
+    "[": () => stepThroughMarks(reading, ".mark:not(.turn)", -1),
+    o: () => toggleDetails(reading.place.here),
+    b: toggleBranches,
+    c: () => reading.torch.toggle(),
+  };
+}
+
+/** @param {Reading | null} reading @param {() => void} openPalette */
+export function startKeys(reading, openPalette) {
+  const commands = commandsOf(reading);
+  let before = "";
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+      event.preventDefault();
+      return openPalette();
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
+    if (event.key === "Escape") return back(reading);
+    if (inside(event, TYPING)) return;
+    const command = commands[`${before} ${event.key}`] ?? commands[event.key];
+    before = command ? "" : event.key;
+    if (!command) return;
+    event.preventDefault();
+    command();
+  });
+  document.addEventListener("click", (event) => {
+    const button = inside(event, "[data-open]");
+    if (button) find(`#${button.dataset.open}`).showModal();
+  });
+}

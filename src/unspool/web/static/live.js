@@ -1,0 +1,138 @@
+/** Keeps what is shown in step with what happens: new messages, the list of sessions, the time line, the head. */
+
+import { announceContent, calmly, fetchFragment, find, findAll, grouped, toast, whisper } from "./dom.js";
+import { morph, morphChildren } from "./morph.js";
+import { Stream } from "./stream.js";
+
+/** @typedef {{place: import("./place.js").Place, rail: import("./rail.js").Rail, growth: import("./growth.js").Growth}} Reading */
+
+export class Live {
+  main = find("main");
+  session = this.main.dataset.session ?? "";
+  seq = Number(document.body.dataset.seq) || 0;
+  pill = find("#new-messages");
+  unread = 0;
+  offlineTimer = 0;
+  refreshList = calmly(() => this.fetchList(), 1000);
+  refreshHead = calmly(() => this.fetchHead(), 1500);
+  refreshMain = calmly(() => this.fetchMain(), 3000);
+  renewAll = calmly(async () => {
+    await this.fetchHead();
+    await this.reading?.growth.renewAll(this.reading.place.pages.count);
+  }, 300);
+
+  /** @param {Reading | null} reading */
+  constructor(reading) {
+    this.reading = reading;
+    this.sight = reading?.place.sight;
+    this.sight?.onScroll(() => this.readUp());
+    this.pill.addEventListener("click", () => reading?.place.goToEnd());
+    window.addEventListener("pageshow", (event) => event.persisted && this.connect());
+    this.connect();
+  }
+
+  // --- connection ---
+
+  connect() {
+    if (typeof SharedWorker === "undefined") return this.connectAlone();
+    const worker = new SharedWorker(new URL("worker.js", import.meta.url), { type: "module", name: "unspool" });
+    worker.onerror = () => this.connectAlone();
+    worker.port.onmessage = ({ data }) => (data.event ? this.hear(data.event) : this.show(data.isOnline));
+    worker.port.postMessage({ seq: this.seq, session: this.session });
+    window.addEventListener("pagehide", () => worker.port.postMessage({ bye: true }), { once: true });
+  }
+
+  connectAlone() {
+    const stream = new Stream((event) => this.hear(event), (isOnline) => this.show(isOnline));
+    stream.open(this.seq, this.session ? [this.session] : []);
+    window.addEventListener("pagehide", () => stream.close(), { once: true });
+  }
+
+  /** @param {boolean} isOnline */
+  show(isOnline) {
+    const banner = find("#offline");
+    clearTimeout(this.offlineTimer);
+    // A stream that is only renewed is no reason to alarm anybody.
+    if (!isOnline) this.offlineTimer = setTimeout(() => (banner.hidden = false), 1500);
+    else banner.hidden = true;
+    if (isOnline) this.reading?.place.pages.retryFailed();
+  }
+
+  // --- events ---
+
+  /** @param {any} event */
+  hear(event) {
+    if (event.kind === "progress") return this.showProgress(event);
+    this.seq = event.seq;
+    this.refreshList();
+    const kind = document.body.dataset.pageKind;
+    if (kind === "events" && /^(events|session|resync)/.test(event.kind)) this.refreshMain();
+    const isOurs = event.kind === "resync" || String(event.session?.id) === this.session;
+    if (isOurs && this.reading) this.apply(event, this.reading);
+  }
+
+  /** @param {any} event @param {Reading} reading */
+  apply(event, { growth, rail, place }) {
+    rail.refresh();
+    if (event.kind === "messages.appended" && place.pages.branch === "0") this.tell(growth.add(event));
+    if (event.kind === "messages.superseded") growth.renewRange(event.first ?? 0, event.last ?? Infinity).catch(() => undefined);
+    if (event.kind === "session.forgotten") toast("This session has been forgotten.");
+    if (/^(branches|subagents|events|resync)/.test(event.kind)) this.renewAll();
+    else this.refreshHead();
+  }
+
+  /** @param {number} added messages */
+  tell(added) {
+    if (!added) return;
+    whisper(added === 1 ? "A new message" : `${grouped(added)} new messages`);
+    if (this.sight?.isAtEnd) return;
+    this.unread += added;
+    this.pill.textContent = `${grouped(this.unread)} new ↓`;
+    this.pill.hidden = false;
+  }
+
+  readUp() {
+    if (!this.unread || !this.sight?.isAtEnd) return;
+    this.unread = 0;
+    this.pill.hidden = true;
+  }
+
+  /** @param {{done: number, total: number}} event */
+  showProgress({ done, total }) {
+    const box = find("[data-progress]");
+    if (!box) return;
+    box.hidden = done >= total;
+    Object.assign(find("progress", box), { max: total || 1, value: done });
+    find("[data-progress-text]", box).textContent = `${grouped(done)} of ${grouped(total)}`;
+  }
+
+  // --- parts of the page ---
+
+  async fetchHead() {
+    if (!this.reading) return;
+    const { base, branch } = this.reading.place.pages;
+    const page = await fetchFragment(`${base}?branch=${branch}`);
+    const [old, { count, live }] = [find(".session-head"), find("main", page).dataset];
+    morph(old, find(".session-head", page));
+    announceContent(old);
+    Object.assign(this.main.dataset, { count, live });
+  }
+
+  async fetchMain() {
+    morph(this.main, find("main", await fetchFragment(location.href)));
+    announceContent(this.main);
+  }
+
+  async fetchList() {
+    const old = find("[data-list]");
+    if (!old) return;
+    const isPage = document.body.dataset.pageKind === "sessions";
+    const query = find("#filter")?.value ? `?${new URLSearchParams({ q: find("#filter").value })}` : "";
+    const fragment = await fetchFragment(`/list${isPage ? location.search : query}`);
+    morphChildren(old, find("[data-list]", fragment));
+    for (const link of findAll(`li[data-session="${this.session}"] > a, a[data-session="${this.session}"]`, old)) {
+      link.setAttribute("aria-current", "page");
+    }
+    announceContent(old);
+  }
+}

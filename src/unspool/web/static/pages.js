@@ -1,0 +1,275 @@
+/**
+ * The transcript as a window on pages: all pages have their place, only those near the screen have content. So a
+ * session of a hundred thousand messages scrolls like a short one.
+ */
+
+import { announceContent, fetchFragment, find, findAll, grouped } from "./dom.js";
+import { failure, waiting } from "./lazy.js";
+import { entriesOf, Sight } from "./sight.js";
+
+/** Pages that keep their content beyond those near the screen, on each side. */
+const SPARE = 3;
+/** Emptied pages whose elements are kept: coming back is instant, and opened details stay open. */
+const KEPT = 24;
+const LOADS_AT_ONCE = 3;
+/** Browsers draw nothing below some ten million pixels. */
+const HIGHEST = 12_000_000;
+
+export class Pages {
+  /** @type {Set<number>} with content */
+  loaded = new Set();
+  /** @type {Set<number>} near the screen */
+  near = new Set();
+  /** @type {Map<number, DocumentFragment>} */
+  kept = new Map();
+  /** @type {Map<number, {abort: AbortController, done: Promise<void>, isAsked: boolean}>} */
+  loading = new Map();
+  timer = 0;
+
+  /** @param {HTMLElement} main */
+  constructor(main) {
+    this.main = main;
+    this.box = find("#pages", main);
+    this.sight = new Sight(this.box);
+    this.sections = this.sight.sections;
+    this.size = Number(main.dataset.pageSize) || 50;
+    this.base = `/sessions/${encodeURIComponent(main.dataset.key ?? "")}`;
+    this.branch = main.dataset.branch ?? "0";
+    this.observer = new IntersectionObserver((entries) => this.seen(entries), {
+      root: this.sight.scrollsPage ? null : this.sight.scroller,
+      rootMargin: "150% 0px",
+    });
+    this.lay();
+  }
+
+  get count() {
+    return Number(this.main.dataset.count) || 0;
+  }
+
+  get last() {
+    return this.sections.length - 1;
+  }
+
+  /** Messages on a page. @param {number} number */
+  lengthOf(number) {
+    return Math.max(Math.min(this.size, this.count - number * this.size), 0);
+  }
+
+  // --- places ---
+
+  /** A place for every page. */
+  lay() {
+    const rendered = findAll(":scope > section.page", this.box);
+    const height = rendered.reduce((sum, section) => sum + section.offsetHeight, 0) / rendered.length || 4000;
+    const pages = Number(this.main.dataset.pages) || 1;
+    this.guess = Math.round(Math.min(height, HIGHEST / pages));
+    for (const section of rendered) this.loaded.add(Number(section.dataset.page));
+    for (let number = 0; number < pages; number++) {
+      this.place(number, rendered.find((section) => Number(section.dataset.page) === number));
+    }
+    this.box.replaceChildren(...this.sections);
+    find(".paging", this.main)?.remove();
+  }
+
+  /** @param {number} number @param {HTMLElement} [rendered] by the server */
+  place(number, rendered) {
+    const section = rendered ?? document.createElement("section");
+    section.className = "page";
+    section.dataset.page = String(number);
+    if (!rendered) section.style.height = `${this.guess}px`;
+    this.sections[number] = section;
+    this.observer.observe(section);
+  }
+
+  /** As many places as there are pages now. @param {number} count messages */
+  resize(count) {
+    const pages = Math.max(Math.ceil(count / this.size), 1);
+    this.main.dataset.count = String(count);
+    while (this.sections.length < pages) {
+      this.place(this.sections.length);
+      this.box.append(this.sections[this.last]);
+    }
+    for (const section of this.sections.splice(pages)) {
+      for (const known of [this.loaded, this.near, this.kept]) known.delete(Number(section.dataset.page));
+      this.observer.unobserve(section);
+      section.remove();
+    }
+  }
+
+  /** An entry of the transcript itself, if its page has content. @param {string} key */
+  entry(key) {
+    return find(`section.page > [data-key="${CSS.escape(key)}"]`, this.box);
+  }
+
+  // --- which pages have content ---
+
+  /** @param {IntersectionObserverEntry[]} entries */
+  seen(entries) {
+    for (const { target, isIntersecting } of entries) {
+      const number = Number(target.getAttribute("data-page"));
+      if (isIntersecting) this.near.add(number);
+      else this.near.delete(number);
+    }
+    this.wake();
+  }
+
+  wake() {
+    this.timer ||= setTimeout(() => {
+      this.timer = 0;
+      if (this.near.size) this.work();
+    }, 40);
+  }
+
+  work() {
+    const { top, bottom } = this.sight.view;
+    const middle = this.sight.pageAt((top + bottom) / 2).number;
+    for (const [number, load] of this.loading) if (!this.near.has(number) && !load.isAsked) load.abort.abort();
+    const missing = [...this.near].filter((number) => !this.loaded.has(number) && !this.sections[number].dataset.state);
+    missing.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
+    for (const number of missing) {
+      if (this.loading.size < LOADS_AT_ONCE) this.load(number).catch(() => undefined);
+    }
+    this.emptyFarPages(middle);
+  }
+
+  /** @param {number} number @param {boolean} [isAsked] for by the reader, not only near @returns {Promise<void>} */
+  load(number, isAsked = false) {
+    if (this.loaded.has(number)) return Promise.resolve();
+    const under = this.loading.get(number);
+    if (under && !under.abort.signal.aborted) {
+      under.isAsked ||= isAsked;
+      return under.done;
+    }
+    const abort = new AbortController();
+    const load = { abort, done: this.fetchInto(number, abort.signal), isAsked };
+    this.loading.set(number, load);
+    const finished = () => {
+      if (this.loading.get(number) === load) this.loading.delete(number);
+      this.wake();
+    };
+    load.done.then(finished, finished);
+    return load.done;
+  }
+
+  /** @param {number} number @param {AbortSignal} signal */
+  async fetchInto(number, signal) {
+    const section = this.sections[number];
+    const kept = this.kept.get(number);
+    if (kept) return this.sight.change(() => this.fill(number, kept));
+    const first = number * this.size + 1;
+    const done = waiting(section, `Fetching messages ${grouped(first)} to ${grouped(first + this.size - 1)}…`);
+    try {
+      const fresh = await this.fetchPage(number, signal);
+      await this.sight.change(() => {
+        done();
+        this.describe(section, fresh);
+        this.fill(number, fresh);
+      });
+    } catch (error) {
+      done();
+      if (!signal.aborted) this.fail(number, error);
+      throw error;
+    }
+  }
+
+  /** @param {number} number @param {unknown} error */
+  fail(number, error) {
+    const section = this.sections[number];
+    section.dataset.state = "failed";
+    section.replaceChildren(failure(error, () => {
+      delete section.dataset.state;
+      section.replaceChildren();
+      this.load(number).catch(() => undefined);
+    }));
+  }
+
+  /** Try again what could not be fetched while the server was away. */
+  retryFailed() {
+    for (const button of findAll("section[data-state=failed] > .failed > .retry", this.box)) button.click();
+  }
+
+  /** @param {number} number @param {AbortSignal} [signal] @returns {Promise<HTMLElement>} as the server has it now */
+  async fetchPage(number, signal) {
+    return find("section.page", await fetchFragment(`${this.base}/pages/${number}?branch=${this.branch}`, signal));
+  }
+
+  /** @param {HTMLElement} section @param {HTMLElement} fresh */
+  describe(section, fresh) {
+    const { first, last } = fresh.dataset;
+    if (first !== undefined) Object.assign(section.dataset, { first, last });
+  }
+
+  /** @param {number} number @param {ParentNode} content */
+  fill(number, content) {
+    const section = this.sections[number];
+    if (!section) return;
+    this.kept.delete(number);
+    section.replaceChildren(...content.childNodes);
+    section.style.height = "";
+    this.loaded.add(number);
+    announceContent(section);
+  }
+
+  /** @param {number} middle the page on the screen: after a jump it is known before those near it are */
+  emptyFarPages(middle) {
+    const low = Math.min(middle, ...this.near) - SPARE;
+    const high = Math.max(middle, ...this.near) + SPARE;
+    const far = [...this.loaded].filter((number) => (number < low || number > high) && !this.isInUse(number));
+    const heights = far.map((number) => this.sections[number].getBoundingClientRect().height);
+    if (far.length) void this.sight.change(() => far.forEach((number, at) => this.empty(number, heights[at])));
+  }
+
+  /** @param {number} number */
+  isInUse(number) {
+    const section = this.sections[number];
+    const selection = getSelection();
+    const isSelected = selection && !selection.isCollapsed && selection.containsNode(section, true);
+    return isSelected || section.contains(document.activeElement);
+  }
+
+  /** @param {number} number @param {number} height */
+  empty(number, height) {
+    const section = this.sections[number];
+    if (!section) return;
+    const content = document.createDocumentFragment();
+    content.append(...section.childNodes);
+    section.style.height = `${height}px`;
+    this.loaded.delete(number);
+    this.kept.set(number, content);
+    if (this.kept.size > KEPT) this.kept.delete([...this.kept.keys()][0]);
+  }
+
+  // --- where a message is ---
+
+  /**
+   * The page of a message. Branches that were left make indices run ahead of places, so pages are looked into until
+   * the right one is found; each look narrows the rest.
+   * @param {number} index
+   */
+  async pageOf(index) {
+    let [low, high] = [0, this.last];
+    for (const [number, { dataset }] of this.sections.entries()) {
+      if (Number(dataset.first) <= index) low = number;
+      if (Number(dataset.first) > index) high = Math.min(high, number - 1);
+    }
+    for (let looks = 0; low < high; looks++) {
+      // An index is never less than its place, so the first guess is the farthest the message can be.
+      const farthest = low + Math.floor((index - (Number(this.sections[low].dataset.first) || 0)) / this.size);
+      const guess = looks < 2 ? Math.min(Math.max(farthest, low + 1), high) : (low + high + 1) >> 1;
+      const section = this.sections[guess];
+      if (!section.dataset.first) this.describe(section, await this.fetchPage(guess));
+      if (Number(section.dataset.first) <= index) low = guess;
+      else high = guess - 1;
+    }
+    return low;
+  }
+
+  /** The entry of a message, or the last one before it. @param {number} index */
+  async reach(index) {
+    const number = await this.pageOf(index);
+    await this.load(number, true);
+    const entries = entriesOf(this.sections[number]);
+    const own = entries.find((entry) => Number(entry.dataset.index) === index);
+    return own ?? entries.findLast((entry) => Number(entry.dataset.index) <= index) ?? entries[0];
+  }
+}

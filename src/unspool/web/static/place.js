@@ -1,0 +1,219 @@
+/** Where the reader is: the current entry, moving to another, and an address that leads back to this view. */
+
+import { inside, onContent } from "./dom.js";
+import { entriesOf } from "./sight.js";
+
+const MOVED = "unspool:current";
+const MARGIN = 12;
+
+/** @param {(entry: HTMLElement | null) => void} listener called when another entry becomes the current one */
+export const onMove = (listener) =>
+  document.addEventListener(MOVED, (/** @type {any} */ event) => listener(event.detail));
+
+/** The message an entry belongs to, or the one before it. @param {Element | null} entry @returns {number} */
+export function indexOf(entry) {
+  const index = entry?.getAttribute("data-index");
+  return entry && index === null ? indexOf(entry.previousElementSibling) : Number(index ?? 0);
+}
+
+/** The message that an address leads to. @param {URL | Location} url */
+function messageIn(url) {
+  const asked = /^#m(\d+)$/.exec(url.hash)?.[1] ?? new URLSearchParams(url.search).get("at") ?? "";
+  return /^\d+$/.test(asked) ? Number(asked) : null;
+}
+
+/** @param {URL | Location} url */
+const branchIn = (url) => new URLSearchParams(url.search).get("branch") ?? "0";
+
+export class Place {
+  /** @type {string | null} `data-key` of the current entry: its element may come and go */
+  key = null;
+  /** Counts: a later journey ends an earlier one. */
+  journey = 0;
+  isStepping = false;
+  timer = 0;
+
+  /** @param {import("./pages.js").Pages} pages */
+  constructor(pages) {
+    this.pages = pages;
+    this.sight = pages.sight;
+    history.scrollRestoration = "manual";
+    this.sight.onScroll(() => this.writeSoon());
+    window.addEventListener("popstate", () => void this.open());
+    window.addEventListener("pagehide", () => this.write());
+    document.addEventListener("click", (event) => this.clicked(event));
+    onContent(() => this.mark(this.current));
+  }
+
+  // --- the current entry ---
+
+  get current() {
+    return this.key === null ? null : this.pages.entry(this.key);
+  }
+
+  /** The current entry while it is on the screen, otherwise the first one there. */
+  get here() {
+    const { current } = this;
+    return current && this.sight.isVisible(current) ? current : this.sight.topEntry;
+  }
+
+  /** @param {HTMLElement | null} entry */
+  mark(entry) {
+    entry?.classList.add("current");
+    entry?.setAttribute("aria-current", "true");
+  }
+
+  /** @param {HTMLElement | null} entry */
+  select(entry) {
+    const before = this.current;
+    if (before !== entry) {
+      before?.classList.remove("current");
+      before?.removeAttribute("aria-current");
+    }
+    this.key = entry?.dataset.key ?? null;
+    this.mark(entry);
+    this.writeSoon();
+    document.dispatchEvent(new CustomEvent(MOVED, { detail: entry }));
+  }
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    const link = inside(event, "a[href]");
+    if (link) return this.followed(new URL(link.href), event);
+    const entry = inside(event, "section.page > .entry");
+    if (entry && getSelection()?.isCollapsed) this.select(entry);
+  }
+
+  /** A link to a message of this transcript need not load the page again. @param {URL} url @param {Event} event */
+  followed(url, event) {
+    const index = messageIn(url);
+    if (index === null || url.origin + url.pathname !== location.origin + location.pathname) return;
+    if (branchIn(url) !== branchIn(location)) return;
+    event.preventDefault();
+    this.write();
+    history.pushState(null, "", this.address(index, 0));
+    void this.goTo(index);
+  }
+
+  // --- moving ---
+
+  /** @param {number} index @param {number} [below] pixels under the upper edge */
+  async goTo(index, below = MARGIN) {
+    const journey = ++this.journey;
+    const entry = await this.pages.reach(index);
+    if (!entry || journey !== this.journey) return;
+    this.select(entry);
+    this.sight.bring(entry, below);
+    entry.focus({ preventScroll: true });
+  }
+
+  async goToEnd() {
+    const journey = ++this.journey;
+    await this.pages.load(this.pages.last, true);
+    if (journey === this.journey) this.sight.bringEnd();
+  }
+
+  /** @param {number} share of the session, 0 to 1 */
+  goToShare(share) {
+    const { count, size, last, sections } = this.pages;
+    const position = Math.min(Math.max(share, 0), 1) * count;
+    const number = Math.min(Math.floor(position / size), last);
+    const above = (position - number * size) / (this.pages.lengthOf(number) || 1);
+    this.journey++;
+    this.sight.bring(sections[number], -above * sections[number].getBoundingClientRect().height);
+  }
+
+  /** To the next entry, or the next that fits. @param {1 | -1} direction @param {(entry: HTMLElement) => boolean} [fits] */
+  async step(direction, fits = () => true) {
+    if (this.isStepping) return;
+    this.isStepping = true;
+    const journey = ++this.journey;
+    try {
+      const entry = await this.next(direction, fits);
+      if (!entry || journey !== this.journey) return;
+      this.select(entry);
+      this.reveal(entry);
+      entry.focus({ preventScroll: true });
+    } finally {
+      this.isStepping = false;
+    }
+  }
+
+  /** @param {1 | -1} direction @param {(entry: HTMLElement) => boolean} fits */
+  async next(direction, fits) {
+    const { here: start, pages } = this;
+    if (!start || (start !== this.current && direction > 0 && fits(start))) return start;
+    let number = Number(start.parentElement.dataset.page);
+    let entries = entriesOf(pages.sections[number]);
+    let at = entries.indexOf(start) + direction;
+    for (;;) {
+      for (; entries[at]; at += direction) if (fits(entries[at])) return entries[at];
+      number += direction;
+      if (!pages.sections[number]) return null;
+      await pages.load(number, true);
+      entries = entriesOf(pages.sections[number]);
+      at = direction > 0 ? 0 : entries.length - 1;
+    }
+  }
+
+  /** Scroll no more than it takes to see an entry whole. @param {HTMLElement} entry */
+  reveal(entry) {
+    const { top, height, bottom } = entry.getBoundingClientRect();
+    const view = this.sight.view;
+    const room = view.bottom - view.top - MARGIN;
+    if (top < view.top + MARGIN || height > room - MARGIN) this.sight.bring(entry, MARGIN);
+    else if (bottom > view.bottom - MARGIN) this.sight.bring(entry, room - height);
+  }
+
+  // --- the address ---
+
+  /** Show what the address says. */
+  async open() {
+    const asked = new URLSearchParams(location.search);
+    const index = messageIn(location);
+    // A page that could not be fetched says so itself.
+    if (index !== null) await this.goTo(index, -Number(asked.get("y") ?? -MARGIN)).catch(() => undefined);
+    else if (location.hash || asked.has("page")) return;
+    else if (Number(this.pages.main.dataset.page) > 0) await this.goToEnd();
+    else this.sight.scroller.scrollTop = 0;
+  }
+
+  /** @param {number | null} index @param {number} offset pixels of the entry that are above the screen */
+  address(index, offset) {
+    const url = new URL(location.href);
+    if (url.hash.startsWith("#m")) url.hash = "";
+    for (const name of ["at", "y", "page"]) url.searchParams.delete(name);
+    if (index !== null) url.searchParams.set("at", String(index));
+    if (index !== null && offset) url.searchParams.set("y", String(offset));
+    return url.href;
+  }
+
+  writeSoon() {
+    // Some browsers refuse more than a hundred changes in half a minute.
+    this.timer ||= setTimeout(() => this.write(), 350);
+  }
+
+  write() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    const entry = this.here;
+    if (!entry) return;
+    const isTop = this.key === null && this.sight.scroller.scrollTop <= 0;
+    const offset = Math.round(this.sight.view.top - entry.getBoundingClientRect().top);
+    this.replace(this.address(isTop ? null : indexOf(entry), offset));
+  }
+
+  /** Keep something else of the view in the address. @param {string} name @param {string | null} value */
+  remember(name, value) {
+    const url = new URL(location.href);
+    if (value === null) url.searchParams.delete(name);
+    else url.searchParams.set(name, value);
+    this.replace(url.href);
+  }
+
+  /** @param {string} address */
+  replace(address) {
+    if (address !== location.href) history.replaceState(history.state, "", address);
+  }
+}

@@ -1,0 +1,135 @@
+/** What of the transcript is on the screen, and changing the page without moving what is read. */
+
+import { find } from "./dom.js";
+
+/** @param {HTMLElement} element @returns {Element} the one that scrolls it */
+function scrollerOf(element) {
+  for (let box = element.parentElement; box && box !== document.body; box = box.parentElement) {
+    if (/auto|scroll/.test(getComputedStyle(box).overflowY)) return box;
+  }
+  return document.scrollingElement ?? document.documentElement;
+}
+
+/** Which of elements in vertical order is the first that reaches below an edge. @param {Element[]} list @param {number} edge */
+function firstBelow(list, edge) {
+  let [low, high] = [0, list.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle].getBoundingClientRect().bottom > edge + 1) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** @param {Element} section @returns {any[]} the entries of the transcript itself, without those of opened branches */
+export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
+
+export class Sight {
+  /** @type {HTMLElement[]} all pages, by number */
+  sections = [];
+  /** @type {(() => void)[]} */
+  changes = [];
+  /** @type {{element: Element, top: number} | null} what must not move in this frame */
+  anchor = null;
+  follows = false;
+  wantsEnd = false;
+
+  /** @param {HTMLElement} box */
+  constructor(box) {
+    this.box = box;
+    this.scroller = scrollerOf(box);
+    this.scrollsPage = this.scroller === document.scrollingElement;
+    // Called after layout and before paint: the moment to put right what the browser's own anchoring did not.
+    new ResizeObserver(() => this.settle()).observe(box);
+  }
+
+  /** @param {() => void} listener */
+  onScroll(listener) {
+    (this.scrollsPage ? window : this.scroller).addEventListener("scroll", listener, { passive: true });
+  }
+
+  /** Edges of what is visible. */
+  get view() {
+    const padding = parseFloat(getComputedStyle(this.scroller).scrollPaddingTop) || 0;
+    if (this.scrollsPage) return { top: padding, bottom: innerHeight };
+    const { top, bottom } = this.scroller.getBoundingClientRect();
+    return { top: top + padding, bottom };
+  }
+
+  /** @param {Element} element */
+  isVisible(element) {
+    const rect = element.getBoundingClientRect();
+    const { top, bottom } = this.view;
+    return rect.height > 0 && rect.bottom > top && rect.top < bottom;
+  }
+
+  get isAtEnd() {
+    return this.box.getBoundingClientRect().bottom <= this.view.bottom + 80;
+  }
+
+  /** The first entry on the screen. */
+  get topEntry() {
+    const { top, bottom } = this.view;
+    for (const section of this.sections.slice(firstBelow(this.sections, top))) {
+      if (section.getBoundingClientRect().top > bottom) break;
+      const entries = entriesOf(section);
+      const first = entries[firstBelow(entries, top)];
+      if (first) return this.isVisible(first) ? first : null;
+    }
+    return null;
+  }
+
+  /** Page at a height of the screen, and how much of it is above. @param {number} edge */
+  pageAt(edge) {
+    const number = Math.min(firstBelow(this.sections, edge), this.sections.length - 1);
+    const { top, height } = this.sections[number].getBoundingClientRect();
+    return { number, share: Math.min(Math.max((edge - top) / (height || 1), 0), 1) };
+  }
+
+  /** Scroll so that an element is `below` pixels under the upper edge. @param {Element} element @param {number} below */
+  bring(element, below) {
+    this.anchor = null;
+    this.scroller.scrollTop += element.getBoundingClientRect().top - this.view.top - below;
+  }
+
+  bringEnd() {
+    this.anchor = null;
+    this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  /**
+   * Change the page in the next frame. What is read stays where it is; with `follow` the end does, if it is in sight.
+   * @param {() => void} change
+   * @returns {Promise<void>}
+   */
+  change(change, follow = false) {
+    this.wantsEnd ||= follow;
+    if (!this.changes.length) requestAnimationFrame(() => this.apply());
+    return new Promise((done) => {
+      this.changes.push(() => {
+        change();
+        done();
+      });
+    });
+  }
+
+  apply() {
+    this.follows = this.wantsEnd && this.isAtEnd;
+    this.wantsEnd = false;
+    const current = find(".entry.current", this.box);
+    const element = current && this.isVisible(current) ? current : this.topEntry;
+    this.anchor = element && { element, top: element.getBoundingClientRect().top };
+    for (const change of this.changes.splice(0)) change();
+    requestAnimationFrame(() => {
+      this.anchor = null;
+      this.follows = false;
+    });
+  }
+
+  settle() {
+    if (this.follows) return this.bringEnd();
+    if (!this.anchor?.element.isConnected) return;
+    const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
+    if (Math.abs(moved) >= 1) this.scroller.scrollTop += moved;
+  }
+}

@@ -113,13 +113,22 @@ def _outward(_: str, name: str, value: str) -> str | None:
 
 def _picture(image: m.Image | None) -> str | None:
     """The address of a picture that stands in the page itself; None when it is not one we show."""
-    if image is None or image.data is None or image.media_type not in _IMAGES:
+    return f"data:{image.media_type};base64,{image.data}" if image is not None and picture_bytes(image) else None
+
+
+def is_picture(image: m.Image | None) -> bool:
+    """Whether a picture is of a kind we show and its bytes are in the log."""
+    return image is not None and bool(image.data) and image.media_type in _IMAGES
+
+
+def picture_bytes(image: m.Image) -> bytes | None:
+    """The bytes of a picture; None when it is not one we show."""
+    if not is_picture(image):
         return None
     try:
-        base64.b64decode(image.data, validate=True)
+        return base64.b64decode(image.data or "", validate=True)
     except (binascii.Error, ValueError):
         return None
-    return f"data:{image.media_type};base64,{image.data}"
 
 
 @cache

@@ -17,7 +17,6 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from .. import model as m
 from ..render.ansi import coloured
 from ..render.cut import cut, cut_prose
 from ..render.diff import count_changes, diff_rows
@@ -25,6 +24,8 @@ from ..render.html import code, is_picture, prose
 from ..render.outcome import MARKS, outcome_of, outcome_text
 from ..render.plain import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry
+from ..store.rows import SessionRow
+from .listing import url_name
 from .wire import LiveEntry
 
 HERE = Path(__file__).parent
@@ -39,9 +40,10 @@ BADGES = (
 """What a list says of a session: the kind of event, its sign, and what it means."""
 _HEADING = re.compile(r"<(/?)h([1-6])>")
 _TOOLS = (
-    ("web", "globe"), ("fetch", "globe"), ("url", "globe"), ("grep", "search"), ("glob", "search"), ("search", "search"),
-    ("find", "search"), ("todo", "plan"), ("plan", "plan"), ("task", "plan"), ("read", "file"), ("view", "file"),
-    ("list", "file"), ("ls", "file"), ("image", "image"), ("mcp", "plug"), ("skill", "book"), ("memory", "book"),
+    ("web", "globe"), ("fetch", "globe"), ("url", "globe"), ("grep", "search"), ("glob", "search"),
+    ("search", "search"), ("find", "search"), ("todo", "plan"), ("plan", "plan"), ("task", "plan"),
+    ("read", "file"), ("view", "file"), ("list", "file"), ("ls", "file"), ("image", "image"), ("mcp", "plug"),
+    ("skill", "book"), ("memory", "book"),
 )  # fmt: skip
 
 
@@ -60,7 +62,7 @@ def environment() -> Environment:
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, number=number, duration=duration, when=when, base_name=base_name,
         short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
-        opens=opens_itself, compact=compact,
+        opens=opens_itself, compact=compact, link=link,
     )  # fmt: skip
     made.globals.update(marks=MARKS, agents=AGENTS, icon=icon, asset=asset, badge_kinds=BADGES)
     return made
@@ -102,7 +104,9 @@ def set_prose(text: str) -> Markup:
     html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(prose(text)))
     # What scrolls sideways can be reached with the keyboard.
     html = html.replace("<pre>", '<pre tabindex="0">')
-    return Markup(html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>"))
+    return Markup(
+        html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
+    )
 
 
 def number(value: int) -> str:
@@ -164,6 +168,11 @@ def address(key: str) -> str:
     return f"/sessions/{quote(key.replace('/', SLASH), safe='')}"
 
 
+def link(row: SessionRow) -> str:
+    """Where the session of a row is."""
+    return address(url_name(row))
+
+
 def icon(name: str) -> Markup:
     """A small picture from the sprite."""
     return Markup('<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>').format(
@@ -207,17 +216,3 @@ def opens_itself(call: CallView) -> bool:
     """Whether what was refused is short enough to be shown at once."""
     action = call.action
     return call.rejection is not None and len(action.diff or action.command or action.plan or "") < 1_500
-
-
-def blocks_text(block: m.Block) -> str:
-    """The words of a block."""
-    match block:
-        case m.Text() | m.Thinking():
-            return block.text
-        case m.ToolResult():
-            return block.content
-        case m.Attachment():
-            return block.text or ""
-        case m.CompactionMark():
-            return block.summary or ""
-    return ""

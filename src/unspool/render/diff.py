@@ -1,0 +1,191 @@
+"""A unified diff as rows to draw: what each line is, its numbers where they are known, and its colours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
+
+from .plain import harmless
+
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_HIGHLIGHT_LIMIT = 60_000
+_LONGEST_LINE = 2_000
+"""Colouring a longer line takes too long, and nobody reads it."""
+_NOWHERE = "/dev/null"
+
+Kind = Literal["add", "del", "same", "hunk", "file", "remark"]
+_KINDS: dict[str, Kind] = {"+": "add", "-": "del", " ": "same", "": "same", "\\": "remark"}
+_SIGNS: dict[Kind, str] = {"add": "+", "del": "−", "same": " "}
+
+
+class Row(NamedTuple):
+    """A line of a diff."""
+
+    kind: Kind
+    old: int | None
+    new: int | None
+    sign: str
+    text: Markup
+
+
+class Change(NamedTuple):
+    """How much a diff changes."""
+
+    added: int
+    removed: int
+
+
+class _Line(NamedTuple):
+    kind: Kind
+    old: int | None
+    new: int | None
+    text: str
+
+
+def count_changes(diff: str) -> Change:
+    """Lines that come and lines that go; the heads of files are not among them."""
+    kinds = [line.kind for line in _lines(diff)]
+    return Change(kinds.count("add"), kinds.count("del"))
+
+
+def diff_rows(diff: str, path: str | None = None) -> list[Row]:
+    """The rows of a diff, coloured in the language of the file where that is cheap."""
+    lines = list(_lines(harmless(diff)))
+    lexer = _lexer((path or "").rsplit("/", 1)[-1]) if _is_cheap(lines) else None
+    old_side = iter(_coloured([line.text for line in lines if line.kind in ("same", "del")], lexer))
+    new_side = iter(_coloured([line.text for line in lines if line.kind in ("same", "add")], lexer))
+    rows = []
+    for line in lines:
+        text = Markup.escape(line.text)
+        if line.kind in ("same", "del"):
+            text = next(old_side)
+        if line.kind in ("same", "add"):
+            text = next(new_side)
+        rows.append(Row(line.kind, line.old, line.new, _SIGNS.get(line.kind, ""), text))
+    return list(_worth_showing(rows))
+
+
+def _worth_showing(rows: list[Row]) -> Iterator[Row]:
+    """Without the head of a single file, which is named above, and without hunks that only say where they are not."""
+    has_files = sum(row.text.startswith("+++ ") for row in rows if row.kind == "file") > 1
+    is_first = True
+    for row in rows:
+        if row.kind == "file":
+            is_first = True
+            if not has_files or not row.text.startswith("+++ "):
+                continue
+            row = row._replace(text=row.text[4:])
+        elif row.kind == "hunk":
+            if not row.text and is_first:
+                continue
+            row = row._replace(text=row.text or Markup("⋯"))
+        else:
+            is_first = False
+        yield row
+
+
+def _lines(diff: str) -> Iterator[_Line]:
+    return _Reader(diff.rstrip("\n").split("\n")).lines()
+
+
+class _Reader:
+    """Walks through a diff and counts lines.
+
+    A diff rebuilt from a replacement has the same name twice, and its numbers are those within the part that was
+    replaced: they say nothing about the file and are left out.
+    """
+
+    def __init__(self, lines: list[str]) -> None:
+        self._given = lines
+        self._old = self._new = 0
+        self._old_left = self._new_left = 0
+        self._numbers_old = self._numbers_new = False
+
+    def lines(self) -> Iterator[_Line]:
+        """Each with its kind and its numbers."""
+        skipped = False
+        for place, text in enumerate(self._given):
+            is_inside = self._old_left > 0 or self._new_left > 0
+            if skipped:
+                skipped = False
+                yield _Line("file", None, None, text)
+            elif not is_inside and self._is_head(place):
+                self._begin_file(place)
+                skipped = True
+                yield _Line("file", None, None, text)
+            elif not is_inside and text.startswith("@@"):
+                yield self._hunk(text)
+            elif not is_inside and text.startswith(("Index: ", "=====", "diff --git ", "index ")):
+                yield _Line("file", None, None, text)
+            else:
+                yield self._line(text)
+
+    def _is_head(self, place: int) -> bool:
+        following = self._given[place + 1] if place + 1 < len(self._given) else ""
+        return self._given[place].startswith("--- ") and following.startswith("+++ ")
+
+    def _begin_file(self, place: int) -> None:
+        old, new = self._given[place][4:], self._given[place + 1][4:]
+        self._old, self._new = (1, 1)
+        self._numbers_old = self._numbers_new = old != new
+        if _NOWHERE in (old, new):
+            self._numbers_old, self._numbers_new = new == _NOWHERE, old == _NOWHERE
+
+    def _hunk(self, text: str) -> _Line:
+        found = _HUNK.match(text)
+        if found is None:
+            self._old_left = self._new_left = 0
+            is_start = (self._old, self._new) == (1, 1)
+            self._numbers_old, self._numbers_new = self._numbers_old and is_start, self._numbers_new and is_start
+            return _Line("hunk", None, None, text.replace("@@ @@", "").strip())
+        self._old, self._new = int(found[1]), int(found[3])
+        self._old_left, self._new_left = int(found[2] or 1), int(found[4] or 1)
+        is_told = self._numbers_old and self._numbers_new
+        return _Line("hunk", None, None, text if is_told else text[found.end() :].strip())
+
+    def _line(self, text: str) -> _Line:
+        kind = _KINDS.get(text[:1], "remark")
+        old = self._old if self._numbers_old and kind in ("same", "del") else None
+        new = self._new if self._numbers_new and kind in ("same", "add") else None
+        if kind in ("same", "del"):
+            self._old += 1
+            self._old_left -= 1
+        if kind in ("same", "add"):
+            self._new += 1
+            self._new_left -= 1
+        if kind == "remark":
+            return _Line(kind, None, None, text.lstrip("\\ "))
+        return _Line(kind, old, new, text[1:])
+
+
+def _is_cheap(lines: list[_Line]) -> bool:
+    longest = max((len(line.text) for line in lines), default=0)
+    return longest <= _LONGEST_LINE and sum(len(line.text) for line in lines) <= _HIGHLIGHT_LIMIT
+
+
+def _coloured(lines: list[str], lexer: Lexer | None) -> list[Markup]:
+    """The lines of one side; colours may go over several of them."""
+    if lexer is not None and lines:
+        found = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True)).split("\n")
+        if len(found) == len(lines) + 1 and not found[-1]:
+            found.pop()
+        if len(found) == len(lines):
+            return [Markup(line) for line in found]
+    return [Markup.escape(line) for line in lines]
+
+
+@lru_cache(256)
+def _lexer(name: str) -> Lexer | None:
+    try:
+        return get_lexer_for_filename(name[-100:], stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None

@@ -1,0 +1,347 @@
+"""Pages about all sessions: the list, the ledgers, the search and the numbers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup
+
+from .. import model as m
+from ..errors import UnspoolError, UsageError
+from ..moments import parse_time, zone_seconds
+from ..render.plain import harmless
+from ..render.told import EVENTS, Event, place_of, told
+from ..search.query import Filters, parse
+from ..search.snippet import Snippet
+from ..store import Store
+from ..store.ledger import ledger
+from ..store.rows import EventRow, SessionRow
+from ..store.search import Found
+from ..store.stats import Stats, stats
+from ..store.where import joined, of_events, of_sessions, of_span
+from . import plots
+from .api.searching import search_exactly
+from .fragments import AGENTS, BADGES, address, render
+from .listing import is_live, list_sessions, name_of_project, url_name
+from .wire import Filter, Listed
+
+_SESSIONS = 200
+_EVENTS = 100
+_FOUND = 30
+_HITS = 5
+LEDGERS = {
+    "rejections": ("Rejections", "What somebody refused, with the reason where one was given.", "nothing was refused."),
+    "interruptions": ("Interruptions", "Turns and tools that were stopped before their end.", "nothing was stopped."),
+    "compactions": ("Compactions", "Where older messages were replaced by a summary.", "no context grew too large."),
+    "clears": ("Context clears", "Where somebody began anew with an empty context.", "no context was cleared."),
+    "errors": ("Errors", "What failed and was not refused.", "nothing failed."),
+    "orphans": ("Never finished", "Tool calls without a result: the agent was killed or still runs.", "all ended."),
+}  # fmt: skip
+"""The name of each ledger, what it is about, and what its being empty means."""
+
+
+class Frame(msgspec.Struct, kw_only=True):
+    """What surrounds every page."""
+
+    kind: str
+    place: str = ""
+    query: str = ""
+    seq: int = 0
+    live: int = 0
+    progress: tuple[int, int] | None = None
+
+
+class Group(msgspec.Struct, kw_only=True):
+    """Sessions under one heading."""
+
+    name: str
+    path: str
+    is_live: bool
+    sessions: list[Listed]
+
+
+class ListView(msgspec.Struct, kw_only=True):
+    """The list of sessions with the ways to change it."""
+
+    groups: list[Group]
+    total: int
+    here: int | None
+    filter: Filter
+    is_filtered: bool
+    next: str | None
+    all: str
+    with_agent: dict[str, str]
+    with_kind: dict[str, str]
+    sorted_by: dict[str, str]
+
+
+def frame_of(store: Store, kind: str, base: Frame | None = None, **more: str) -> Frame:
+    """The frame of a page, as things stand."""
+    sql = "session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?)"
+    rows = store.sessions(f"session.kind = 'main' AND {sql}", time.time() - 300, limit=200)
+    live = sum(is_live(row) for row in rows)
+    progress = base.progress if base is not None else None
+    return Frame(kind=kind, seq=store.last_entry(), live=live, progress=progress, **more)
+
+
+# --- the list --------------------------------------------------------------------------------------------------------
+
+
+def listing(store: Store, filter: Filter, here: SessionRow | None = None) -> ListView:
+    """The sessions that fit a filter."""
+    found = list_sessions(store, filter)
+    shown = filter.offset + len(found.sessions)
+    is_filtered = bool(filter.q or filter.agent or filter.project or filter.has or filter.status)
+    return ListView(
+        groups=_groups(found.sessions), total=found.total, here=here.id if here is not None else None, filter=filter,
+        is_filtered=is_filtered,
+        next=_list_address(filter, page=shown // filter.limit) if shown < found.total else None,
+        all=_list_address(Filter(sort=filter.sort)),
+        with_agent={name: _list_address(filter, agent=None if filter.agent == name else name) for name in AGENTS},
+        with_kind={kind: _list_address(filter, has=None if filter.has == kind else kind) for kind, _, _ in BADGES},
+        sorted_by={sort: _list_address(filter, sort=sort) for sort in ("recent", "started", "messages", "title")},
+    )  # fmt: skip
+
+
+def _groups(sessions: list[Listed]) -> list[Group]:
+    """Those at work first, the others by project, in the order in which they come."""
+    found: dict[str, Group] = {}
+    for listed in sessions:
+        path = listed.row.project or ""
+        key = "live" if listed.live else f"project {path}"
+        if key not in found:
+            name = "Live" if listed.live else name_of_project(path) if path else "No project"
+            found[key] = Group(name=name, path="" if listed.live else path, is_live=listed.live, sessions=[])
+        found[key].sessions.append(listed)
+    return list(found.values())
+
+
+def _list_address(filter: Filter, page: int = 0, **changes: str | None) -> str:
+    values: dict[str, Any] = {
+        "q": filter.q, "agent": filter.agent, "project": filter.project, "has": filter.has, "status": filter.status,
+        "sort": filter.sort if filter.sort != "recent" else None, "page": page or None, **changes,
+    }  # fmt: skip
+    if values["sort"] == "recent":
+        values["sort"] = None
+    query = urlencode({name: value for name, value in values.items() if value})
+    return f"/?{query}" if query else "/"
+
+
+def filter_from(asked: dict[str, str | None], page: int) -> Filter:
+    """What somebody wants to see of the list."""
+    given = {name: value or None for name, value in asked.items() if name in ("agent", "project", "has", "status")}
+    return Filter(
+        q=asked.get("q") or "", sort=asked.get("sort") or "recent", limit=_SESSIONS, offset=max(0, page) * _SESSIONS,
+        **given,
+    )  # fmt: skip
+
+
+def sessions_page(store: Store, filter: Filter, base: Frame) -> str:
+    """All sessions."""
+    return render("sessions.html", frame=frame_of(store, "sessions", base), list=listing(store, filter))
+
+
+def list_piece(store: Store, filter: Filter) -> str:
+    """The list alone."""
+    return render("sessions_pane.html", list=listing(store, filter))
+
+
+# --- ledgers ---------------------------------------------------------------------------------------------------------
+
+
+class LedgerRow(msgspec.Struct, kw_only=True):
+    """An event in a ledger."""
+
+    session: SessionRow
+    text: str
+    href: str
+    index: int | None
+    timestamp: Any
+    diff: str | None = None
+    path: str = ""
+    words: str = ""
+    words_kind: str = ""
+
+
+def events_page(store: Store, kind: str, asked: dict[str, str | None], page: int, base: Frame) -> str:
+    """The ledger of one kind of event."""
+    if kind not in LEDGERS:
+        raise UsageError(f"there are ledgers of {', '.join(LEDGERS)}, not of {kind!r}")
+    filter = {name: asked.get(name) or None for name in ("agent", "project", "tool", "after", "before")}
+    conditions = [
+        *of_sessions(filter["agent"], filter["project"]),
+        *of_events(filter["tool"], parse_time(filter["after"]), parse_time(filter["before"])),
+    ]
+    offset = max(0, page) * _EVENTS
+    where, values = joined(conditions)
+    rows, total = ledger(store, [kind.removesuffix("s")], where, values, _EVENTS, offset)
+    name, about, nothing = LEDGERS[kind]
+    view = {
+        "kind": kind, "name": name, "about": about, "nothing": nothing, "filter": filter, "total": total,
+        "is_filtered": any(filter.values()), "has_tools": kind in ("rejections", "errors", "orphans"),
+        "sign_class": kind.removesuffix("s"), "rows": [_ledger_row(row) for row in rows],
+        "previous": _page_address(kind, filter, page - 1) if page > 0 else None,
+        "next": _page_address(kind, filter, page + 1) if offset + len(rows) < total else None,
+    }  # fmt: skip
+    return render("events.html", frame=frame_of(store, "events", base, place=kind), ledger=view)
+
+
+def _page_address(kind: str, filter: dict[str, str | None], page: int) -> str:
+    query = urlencode({name: value for name, value in {**filter, "page": page or None}.items() if value})
+    return f"/events/{kind}" + (f"?{query}" if query else "")
+
+
+def _ledger_row(row: EventRow) -> LedgerRow:
+    event: Event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
+    index = row.message_index if row.message_index is not None else place_of(event)
+    base = address(url_name(row.session))
+    found = LedgerRow(
+        session=row.session, text=told(event), index=index, timestamp=row.timestamp,
+        href=f"{base}?at={index}#m{index}" if index is not None else base,
+    )  # fmt: skip
+    match event:
+        case m.Rejection(action=m.Action() as action):
+            found.diff, found.path = action.diff, action.path or ""
+            found.words, found.words_kind = action.command or action.plan or "", "the refused command"
+        case m.Boundary():
+            found.words, found.words_kind = event.summary or "", "summary"
+        case m.Failure():
+            found.words, found.words_kind = event.text, "what it said"
+    return found
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+class HitView(msgspec.Struct):
+    """A place where something was found, ready to be shown."""
+
+    index: int
+    field: str
+    words: Markup
+
+
+class FoundView(msgspec.Struct):
+    """A session in which something was found."""
+
+    session: SessionRow
+    hits: list[HitView]
+    more: int
+
+
+class SearchView(msgspec.Struct, kw_only=True):
+    """What was looked for and found."""
+
+    q: str
+    regex: bool
+    found: list[FoundView] = []
+    is_cut: bool = False
+    error: str = ""
+    milliseconds: int | None = None
+
+
+def search_view(store: Store, q: str, regex: bool) -> SearchView:
+    """Search; a query that makes no sense is told as part of the answer, for people type it letter by letter."""
+    view = SearchView(q=q, regex=regex)
+    if not q.strip():
+        return view
+    began = time.perf_counter()
+    try:
+        if regex:
+            answer = search_exactly(store, q, Filters(), _FOUND, _HITS)
+            found, view.is_cut = answer.found, not answer.complete
+        else:
+            found = store.search(parse(q), _FOUND, _HITS)
+            view.is_cut = len(found) == _FOUND
+    except UnspoolError as error:
+        view.error = str(error)
+        return view
+    view.found = [_found_view(entry) for entry in found]
+    view.milliseconds = round((time.perf_counter() - began) * 1000)
+    return view
+
+
+def _found_view(found: Found) -> FoundView:
+    hits = [HitView(hit.message_index, hit.field, marked(hit.snippet)) for hit in found.hits]
+    return FoundView(found.session, hits, found.more)
+
+
+def marked(snippet: Snippet) -> Markup:
+    """A snippet with what was looked for marked."""
+    parts, begin = [], 0
+    for start, end in snippet.marks:
+        parts += [Markup.escape(harmless(snippet.text[begin:start]))]
+        parts += [Markup("<mark>{}</mark>").format(harmless(snippet.text[start:end]))]
+        begin = end
+    parts.append(Markup.escape(harmless(snippet.text[begin:])))
+    return Markup("").join(parts)
+
+
+def search_page(store: Store, q: str, regex: bool, base: Frame) -> str:
+    """The page of the search."""
+    frame = frame_of(store, "search", base, query="" if regex else q)
+    return render("search.html", frame=frame, search=search_view(store, q, regex))
+
+
+def results_piece(store: Store, q: str, regex: bool) -> str:
+    """What was found, alone."""
+    return render("results.html", search=search_view(store, q, regex))
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def stats_page(store: Store, asked: dict[str, str | None], base: Frame) -> str:
+    """How much was done, how it ended, and what it cost."""
+    filter = {name: asked.get(name) or None for name in ("agent", "project", "after", "before")}
+    conditions = [
+        *of_sessions(filter["agent"], filter["project"]),
+        *of_span(parse_time(filter["after"]), parse_time(filter["before"])),
+    ]
+    found = stats(store, *joined(conditions), zone_seconds())
+    view = {
+        "filter": filter, "numbers": _numbers(found), "plots": _plots(found),
+        "projects": [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects],
+    }  # fmt: skip
+    return render("stats.html", frame=frame_of(store, "stats", base), view=view)
+
+
+def _numbers(found: Stats) -> list[tuple[int, str]]:
+    return [
+        (sum(found.sessions.values()), "sessions"), (found.subagents, "sub-agents"),
+        (sum(day.turns for day in found.days), "turns"), (sum(tool.calls for tool in found.tools), "tool calls"),
+        (found.events.get("rejection", 0), "refused"), (found.events.get("interruption", 0), "interrupted"),
+        (sum(t.input + t.cache_read + t.cache_write for t in found.tokens), "tokens in"),
+        (sum(t.output for t in found.tokens), "tokens out"),
+    ]  # fmt: skip
+
+
+def _plots(found: Stats) -> list[dict[str, object]]:
+    days, tokens, tools = found.days, found.tokens, found.tools
+    return [
+        {
+            "name": "Activity", "drawing": plots.activity_plot(days),
+            "columns": ("Day", "Sessions", "Turns", "Calls"),
+            "rows": [(day.day, day.sessions, day.turns, day.calls) for day in days],
+        },
+        {
+            "name": "Tokens", "drawing": plots.token_plot(tokens),
+            "columns": ("Day", "Model", "Replies", "Input", "Output", "Cache read", "Cache write", "Reasoning"),
+            "rows": [
+                (t.day, t.model, t.replies, t.input, t.output, t.cache_read, t.cache_write, t.reasoning) for t in tokens
+            ],
+        },
+        {
+            "name": "Refusals and interruptions", "drawing": plots.stop_plot(days),
+            "columns": ("Day", "Refused", "Interrupted"),
+            "rows": [(day.day, day.rejections, day.interruptions) for day in days],
+        },
+        {
+            "name": "Tools", "drawing": plots.tool_plot(tools),
+            "columns": ("Tool", "Calls", "Failed", "Refused", "Interrupted"),
+            "rows": [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in tools],
+        },
+    ]  # fmt: skip

@@ -1,0 +1,185 @@
+"""The addresses that answer in HTML. What they show is made elsewhere, on a thread that may wait for the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import MediaType, Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from . import overviews, session_pages
+from .desk import Desk
+from .fragments import render
+from .overviews import Frame
+
+_TITLES = {
+    400: "This makes no sense here",
+    401: "Not allowed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "Not possible",
+}
+_PICTURE_HEADERS = {"content-security-policy": "default-src 'none'; sandbox", "x-content-type-options": "nosniff"}
+
+
+def _page(html: str, status: int = 200) -> Response[str]:
+    return Response(html, status_code=status, media_type=MediaType.HTML, headers={"cache-control": "no-cache"})
+
+
+def error_response(status: int, sentence: str) -> Response[str]:
+    """A page that says what is wrong."""
+    title = _TITLES.get(status, "This cannot be shown" if status < 500 else "Something went wrong")
+    html = render("error.html", frame=Frame(kind="error"), error={"title": title, "message": sentence})
+    return _page(html, status)
+
+
+def _base(room: Any) -> Frame:
+    """What is known without asking the store."""
+    progress = getattr(room, "progress", None)
+    told = (int(progress.get("done", 0)), int(progress.get("total", 0))) if progress else None
+    return Frame(kind="", progress=told)
+
+
+# --- all sessions ----------------------------------------------------------------------------------------------------
+
+
+@get("/", include_in_schema=False)
+async def sessions(
+    desk: Desk, room: Any, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
+    status: str | None = None, sort: str | None = None, page: int = 0,
+) -> Response[str]:  # fmt: skip
+    """The list of sessions."""
+    asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
+    filter = overviews.filter_from(asked, page)
+    return _page(await desk.ask(overviews.sessions_page, filter, _base(room)))
+
+
+@get("/list", include_in_schema=False)
+async def session_list(
+    desk: Desk, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
+    status: str | None = None, sort: str | None = None, page: int = 0,
+) -> Response[str]:  # fmt: skip
+    """The list alone."""
+    asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
+    return _page(await desk.ask(overviews.list_piece, overviews.filter_from(asked, page)))
+
+
+@get("/events/{kind:str}", include_in_schema=False)
+async def events(
+    desk: Desk, room: Any, kind: str, agent: str | None = None, project: str | None = None, tool: str | None = None,
+    after: str | None = None, before: str | None = None, page: int = 0,
+) -> Response[str]:  # fmt: skip
+    """A ledger."""
+    asked = {"agent": agent, "project": project, "tool": tool, "after": after, "before": before}
+    return _page(await desk.ask(overviews.events_page, kind, asked, page, _base(room)))
+
+
+@get("/search", include_in_schema=False)
+async def search(desk: Desk, room: Any, q: str = "", regex: str = "") -> Response[str]:
+    """What was said, done or printed."""
+    return _page(await desk.ask(overviews.search_page, q, bool(regex), _base(room)))
+
+
+@get("/results", include_in_schema=False)
+async def results(desk: Desk, q: str = "", regex: str = "") -> Response[str]:
+    """What was found, alone."""
+    return _page(await desk.ask(overviews.results_piece, q, bool(regex)))
+
+
+@get("/stats", include_in_schema=False)
+async def stats(
+    desk: Desk, room: Any, agent: str | None = None, project: str | None = None, after: str | None = None,
+    before: str | None = None,
+) -> Response[str]:  # fmt: skip
+    """The numbers."""
+    asked = {"agent": agent, "project": project, "after": after, "before": before}
+    return _page(await desk.ask(overviews.stats_page, asked, _base(room)))
+
+
+# --- one session -----------------------------------------------------------------------------------------------------
+
+
+@get("/sessions/{key:str}", include_in_schema=False)
+async def session(
+    desk: Desk, room: Any, key: str, branch: int | None = None, at: int | None = None, page: int | None = None
+) -> Response[str]:
+    """A session."""
+    asked = {"branch": branch, "at": at, "page": page}
+    return _page(await desk.ask(session_pages.session_page, key, asked, _base(room)))
+
+
+@get("/sessions/{key:str}/compare", include_in_schema=False)
+async def compare(desk: Desk, room: Any, key: str, a: int = 0, b: int = 0) -> Response[str]:
+    """Two branches."""
+    return _page(await desk.ask(session_pages.compare_page, key, a, b, _base(room)))
+
+
+@get("/sessions/{key:str}/pages/{number:int}", include_in_schema=False)
+async def page(desk: Desk, key: str, number: int, branch: int = 0) -> Response[str]:
+    """One page of the transcript."""
+    return _page(await desk.ask(session_pages.page_piece, key, number, branch))
+
+
+@get("/sessions/{key:str}/branches/{number:int}", include_in_schema=False)
+async def branch(desk: Desk, key: str, number: int) -> Response[str]:
+    """A line that was left."""
+    return _page(await desk.ask(session_pages.branch_piece, key, number))
+
+
+@get("/sessions/{key:str}/embedded", include_in_schema=False)
+async def embedded(desk: Desk, key: str) -> Response[str]:
+    """A sub-agent in the transcript of another."""
+    return _page(await desk.ask(session_pages.embedded_piece, key))
+
+
+@get("/sessions/{key:str}/outputs/{index:int}/{place:int}", include_in_schema=False)
+async def output(desk: Desk, key: str, index: int, place: int) -> Response[str]:
+    """All of a long text."""
+    return _page(await desk.ask(session_pages.output_piece, key, index, place))
+
+
+@get("/sessions/{key:str}/replaced/{index:int}", include_in_schema=False)
+async def replaced(desk: Desk, key: str, index: int) -> Response[str]:
+    """What a compaction replaced."""
+    return _page(await desk.ask(session_pages.replaced_piece, key, index))
+
+
+@get("/sessions/{key:str}/context/{index:int}", include_in_schema=False)
+async def context(desk: Desk, key: str, index: int) -> Response[str]:
+    """What was in context."""
+    return _page(await desk.ask(session_pages.context_piece, key, index))
+
+
+@get("/sessions/{key:str}/rail", include_in_schema=False)
+async def rail(desk: Desk, key: str, branch: int = 0) -> Response[str]:
+    """The time line."""
+    return _page(await desk.ask(session_pages.rail_piece, key, branch))
+
+
+@get("/sessions/{key:str}/tree", include_in_schema=False)
+async def tree(desk: Desk, key: str) -> Response[str]:
+    """The branches."""
+    return _page(await desk.ask(session_pages.tree_piece, key))
+
+
+@get("/sessions/{key:str}/images/{index:int}/{place:int}", include_in_schema=False)
+async def image(desk: Desk, key: str, index: int, place: int) -> Response[bytes]:
+    """A picture of the conversation, and nothing that could be anything else."""
+    data, media_type = await desk.ask(session_pages.picture, key, index, place)
+    headers = _PICTURE_HEADERS | {"cache-control": "private, max-age=3600"}
+    return Response(data, media_type=media_type, headers=headers)
+
+
+@get("/sessions/{key:str}/export/{format:str}", include_in_schema=False)
+async def export(desk: Desk, key: str, format: str) -> Response[bytes]:
+    """The session as a file."""
+    file = await desk.ask(session_pages.export, key, format)
+    safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)
+    headers = {"content-disposition": f'attachment; filename="{safe}"'}
+    return Response(file.data, media_type=file.media_type, headers=headers)
+
+
+routes: list[HTTPRouteHandler] = [
+    sessions, session_list, events, search, results, stats, session, compare, page, branch, embedded, output, replaced,
+    context, rail, tree, image, export,
+]  # fmt: skip

@@ -49,13 +49,14 @@ def start_sync(place: str, home: Path) -> subprocess.Popen[bytes]:
 
 
 def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
-    """Change files, sync, kill; in between and at the end nothing may be wrong. Returns how many were really killed."""
+    """Change files, sync, kill; in between and at the end nothing may be wrong. Returns how many runs that took."""
     chance = random.Random(seed)
     home = folder / "home"
     longest = _write(home, chance, 0)
     took = 0.5
-    killed = 0
-    for number in range(1, kills + 1):
+    killed = number = 0
+    while killed < kills:
+        number += 1
         process = start_sync(place, home)
         assert process.stdout is not None
         process.stdout.readline()
@@ -73,7 +74,7 @@ def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
             _check(place, folder, home)
             longest = _write(home, chance, longest)
     _check(place, folder, home)
-    return killed
+    return number
 
 
 def _write(home: Path, chance: random.Random, turns: int) -> int:
@@ -104,14 +105,14 @@ def main() -> None:
     """As many kills as asked for, of each kind of store."""
     kills = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as folder:
-        killed = kill_often(str(Path(folder) / "store.db"), Path(folder), kills)
-        print(f"SQLite: {killed} of {kills} killed in the middle, nothing lost")
+        runs = kill_often(str(Path(folder) / "store.db"), Path(folder), kills)
+        print(f"SQLite: {kills} of {runs} runs killed in the middle, nothing lost")
     if server.programs() is None:
         print(server.MISSING)
         return
     with server.running() as address, tempfile.TemporaryDirectory() as folder:
-        killed = kill_often(server.new_database(address, "kills"), Path(folder), kills)
-        print(f"PostgreSQL: {killed} of {kills} killed in the middle, nothing lost")
+        runs = kill_often(server.new_database(address, "kills"), Path(folder), kills)
+        print(f"PostgreSQL: {kills} of {runs} runs killed in the middle, nothing lost")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, log_of, write_home
 from .kills import kill_often, opened, start_sync
 
-KILLS = int(os.environ.get("UNSPOOL_TEST_KILLS", "12"))
+KILLS = int(os.environ.get("UNSPOOL_TEST_KILLS", "26"))
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -29,9 +29,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("postgres_address") if request.param == "postgres" else str(tmp_path / "store.db")
 
 
-def test_killed_in_the_middle(place: str, tmp_path: Path) -> None:
-    """At random moments, again and again."""
-    kill_often(place, tmp_path, KILLS)
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_in_the_middle(place: str, tmp_path: Path, seed: int) -> None:
+    """At random moments, again and again: with both kinds of store more than two hundred times."""
+    kill_often(place, tmp_path, KILLS, seed)
 
 
 def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Writes anew what is generated: golden outlines, the published schema, the outputs in the README. `make regen`."""
+"""Writes anew what is generated: golden outlines, the published schemas, the outputs in the README. `make regen`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from unspool.schema import json_schema
+from unspool.web.api.openapi import openapi_text
+from unspool.web.api.routes import ENDPOINTS
 
 from .outline import outline
 from .readme import with_real_outputs
@@ -16,6 +18,7 @@ from .recordings import Recording, recordings
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = ROOT / "docs" / "schema" / "unspool-1.schema.json"
+OPENAPI = ROOT / "docs" / "schema" / "openapi.json"
 README = ROOT / "README.md"
 
 
@@ -47,6 +50,7 @@ def main() -> None:
         path.write_text(golden(list(found)), encoding="utf-8")
     SCHEMA.parent.mkdir(parents=True, exist_ok=True)
     SCHEMA.write_bytes(schema_text())
+    OPENAPI.write_bytes(openapi_text(ENDPOINTS))
     README.write_text(with_real_outputs(README.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -141,6 +141,11 @@ def containing(text: str) -> str:
     return f"%{_escaped(text)}%"
 
 
+def ending(text: str) -> str:
+    """A pattern for LIKE: anything with text at its end."""
+    return f"%{_escaped(text)}"
+
+
 def _beginning(text: str) -> str:
     return f"{_escaped(text)}%"
 

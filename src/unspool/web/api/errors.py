@@ -41,7 +41,8 @@ def error_response(status: int, sentence: str, advice: str | None = None) -> Res
     """The answer to a request that cannot be fulfilled."""
     code = _CODES.get(status) or ("bad_request" if status < 500 else "fault")
     answer = FaultAnswer(error=Fault(code=code, message=sentence, advice=advice))
-    return Response(msgspec.json.encode(answer), status_code=status, media_type="application/json")
+    headers = {"allow": "GET"} if status == 405 else None
+    return Response(msgspec.json.encode(answer), status_code=status, headers=headers, media_type="application/json")
 
 
 def explain(error: HTTPException) -> str:

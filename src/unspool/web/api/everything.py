@@ -14,10 +14,11 @@ from ...render.told import EVENTS, told
 from ...store import Store
 from ...store.ledger import ledger
 from ...store.rows import EventRow
+from ...store.search import ending
 from ...store.stats import Stats
 from ...store.stats import stats as count
 from ...store.where import joined, of_events, of_sessions, of_span
-from ..listing import list_projects, list_sessions, subagent_of
+from ..listing import list_projects, list_sessions, name_of_project
 from ..wire import Filter
 from .asking import Endpoint
 from .searching import search
@@ -51,7 +52,13 @@ def sessions_of_project(store: Store, asked: ProjectAsked) -> SessionPage:
 
 def agent_session(store: Store, asked: AgentSessionAsked) -> Session:
     """The whole session of a sub-agent."""
-    return store.load(subagent_of(store, asked.project, asked.agent_id).id)
+    id = asked.agent_id.removeprefix("agent-")
+    where = "session.kind = 'subagent' AND (session.name IN (?, ?) OR lower(session.name) LIKE ? ESCAPE '\\')"
+    rows = store.sessions(where, id, asked.agent_id, ending(f"/{id}"))
+    fits = [row for row in rows if row.project and asked.project in (row.project, name_of_project(row.project))]
+    if not fits:
+        raise NotFoundError(f"no sub-agent {id!r} in project {asked.project!r}; /api/projects lists the projects")
+    return store.load(fits[0].id)
 
 
 def sessions(store: Store, asked: SessionsAsked) -> SessionPage:
@@ -83,7 +90,7 @@ def _path_of(store: Store, project: str) -> str | None:
     return named[0] if named else None
 
 
-def events(store: Store, asked: LedgerAsked) -> Ledger:
+def all_events(store: Store, asked: LedgerAsked) -> Ledger:
     """What was refused, interrupted, compacted, cleared, what failed or never finished, in all sessions."""
     seq = store.last_entry()
     conditions = [
@@ -128,7 +135,7 @@ ENDPOINTS = [
     Endpoint.of("/projects/{project}/sessions", sessions_of_project),
     Endpoint.of("/projects/{project}/agent-sessions/{agent_id}", agent_session),
     Endpoint.of("/sessions", sessions),
-    Endpoint.of("/events/{kind}", events),
+    Endpoint.of("/events/{kind}", all_events),
     Endpoint.of("/search", search),
     Endpoint.of("/stats", stats),
     Endpoint.of("/health", health),

@@ -19,6 +19,7 @@ _ABOUT = """What coding agents did on this computer, as the store of unspool hol
 Every address answers GET alone. Answers of sessions have an ETag."""
 
 
+_TEXT = {"type": "string"}
 _CHANGES = (
     "What changes, as server-sent events: `id` is the number of the change, `event` its kind, `data` a LiveEvent. "
     "It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
@@ -45,7 +46,7 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "components": {
             "schemas": components,
             "responses": {"Error": {"description": "What is wrong, in a sentence.", "content": _json("FaultAnswer")}},
-            "headers": {"ETag": {"description": "Another one when the answer is.", "schema": {"type": "string"}}},
+            "headers": {"ETag": {"description": "Another one when the answer is.", "schema": _TEXT}},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "cookie": {"type": "apiKey", "in": "cookie", "name": f"unspool-{PORT}"},
@@ -60,11 +61,7 @@ def openapi_text(endpoints: Sequence[Endpoint]) -> bytes:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    content = (
-        {"text/plain": {"schema": {"type": "string"}}}
-        if endpoint.answered is bytes
-        else _json(endpoint.answered.__name__)
-    )
+    content = {"text/plain": {"schema": _TEXT}} if endpoint.answered is bytes else _json(endpoint.answered.__name__)
     summary = (endpoint.answer.__doc__ or "").strip()
     answers = {
         "200": {"description": summary, "content": content, "headers": {"ETag": {"$ref": "#/components/headers/ETag"}}},
@@ -89,9 +86,9 @@ def _parameter(endpoint: Endpoint, name: str, schema: dict[str, Any]) -> dict[st
 def _live() -> dict[str, Any]:
     stream = {"text/event-stream": {"schema": {"$ref": f"{SCHEMAS}LiveEvent"}}}
     parameters = [
-        {"name": "since", "in": "query", "schema": {"type": "integer", "minimum": 0}},
-        {"name": "session", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
-        {"name": "Last-Event-ID", "in": "header", "schema": {"type": "string"}},
+        _said("since", "query", "The number of the last change that is known.", {"type": "integer", "minimum": 0}),
+        _said("session", "query", "Sessions whose new entries come as HTML too.", {"type": "array", "items": _TEXT}),
+        _said("Last-Event-ID", "header", "The same as `since`; browsers send it when they connect again.", _TEXT),
     ]
     return {
         "operationId": "live_events",
@@ -100,6 +97,10 @@ def _live() -> dict[str, Any]:
         "parameters": parameters,
         "responses": {"200": {"description": "Events.", "content": stream}} | _errors(),
     }
+
+
+def _said(name: str, place: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
 
 
 def _errors() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ...render.told import happened, place_of, told
 from ...render.transcript import CallView, Entry
 from ..listing import url_name
 from ..reading import SessionReader
-from ..trail import Lines
+from ..trail import Lines, Trail
 from ..wire import ContextView
 from .asking import About, Endpoint
 from .errors import RefusedError
@@ -71,26 +71,28 @@ def history(about: About, asked: HistoryAsked) -> History:
     start = max(0, stop - asked.limit)
     entries = (entry for first, last in trail.part(start, stop) for entry in reader.entries(first, last + 1))
     return History(
-        seq=about.seq, session=reader.row, branch=asked.branch, length=len(trail), items=list(_items(reader, entries)),
-        before=trail.index_at(start) if start else None,
+        seq=about.seq, session=reader.row, branch=asked.branch, length=len(trail),
+        items=list(_items(reader, trail, entries)), before=trail.index_at(start) if start else None,
     )  # fmt: skip
 
 
-def _items(reader: SessionReader, entries: Iterator[Entry]) -> Iterator[HistoryItem]:
+def _items(reader: SessionReader, trail: Trail, entries: Iterator[Entry]) -> Iterator[HistoryItem]:
     for entry in entries:
         if entry.kind not in _SHOWN or entry.index is None:
             continue
         yield HistoryItem(
             kind=entry.kind, index=entry.index, key=entry.key, text=entry.text, label=entry.label,  # type: ignore[arg-type]
-            context=entry.context, timestamp=entry.timestamp, model=entry.model, call=_light(entry.call),
+            context=entry.context, timestamp=entry.timestamp, model=entry.model, call=_of_line(entry.call, trail),
             image=_picture(reader, entry),
         )  # fmt: skip
 
 
-def _light(call: CallView | None) -> CallView | None:
-    """A call whose pictures are left out: they have items of their own."""
-    if call is None or call.result is None or not call.result.parts:
+def _of_line(call: CallView | None, trail: Trail) -> CallView | None:
+    """A call without a result that another line got, and without pictures: those have items of their own."""
+    if call is None or call.result is None:
         return call
+    if call.result_index is not None and call.result_index not in trail:
+        return msgspec.structs.replace(call, result=None, result_index=None, result_place=0, seconds=None)
     parts = [
         msgspec.structs.replace(part, data=None) if isinstance(part, m.Image) else part for part in call.result.parts
     ]
@@ -132,7 +134,7 @@ def context(about: About, asked: MessageAsked) -> ContextView:
     return about.reader.context(asked.index)
 
 
-def events(about: About, asked: SessionEventsAsked) -> SessionEvents:
+def session_events(about: About, asked: SessionEventsAsked) -> SessionEvents:
     """Everything that happened in a session."""
     found = [
         EventItem(
@@ -158,6 +160,6 @@ ENDPOINTS = [
     Endpoint.of("/sessions/{key}/history", history),
     Endpoint.of("/sessions/{key}/tree", tree),
     Endpoint.of("/sessions/{key}/context/{index}", context),
-    Endpoint.of("/sessions/{key}/events", events),
+    Endpoint.of("/sessions/{key}/events", session_events),
     Endpoint.of("/sessions/{key}/raw/{index}", raw),
 ]

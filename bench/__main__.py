@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import memory, reading, start, storing, tree
+from . import memory, reading, start, storing, tree, web
 from .multiply import multiply, recordings
 from .report import Measure
 
@@ -49,6 +49,7 @@ def measures(folder: Path, copies: int) -> Iterator[Measure]:
     yield from storing.searching(folder)
     yield from storing.measure(_more(whole, homes, folder), folder)
     yield from storing.against_agentsview(_CORPUS, folder)
+    yield from web.measure(_CORPUS, folder)
 
 
 def main() -> int:

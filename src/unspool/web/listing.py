@@ -29,7 +29,8 @@ _NOT_NESTED = """(session.kind = 'main' OR NOT EXISTS (SELECT 1 FROM session AS 
 
 def find(store: Store, key: str) -> SessionRow:
     """A session by the agent's id or the beginning of it, or by its number in the store."""
-    rows = store.sessions("session.id = ?", int(key)) if _is_number(key) else []
+    rows = store.sessions("session.id = ?", int(key)) if _is_number(key) else store.sessions("session.name = ?", key)
+    # Where several machines have a session of one name, it was copied: the newest is meant.
     return rows[0] if rows else store.find(key)
 
 

@@ -39,7 +39,8 @@ from .wire import ContextView, EntryPage, Mark, MarkKind
 
 PAGE = 50
 """Messages of a trail on one page."""
-_MOST_TICKS = 400
+_MOST_MARKS = 300
+"""Of one kind: more cannot be told apart on a screen."""
 _BACK = 64
 """So many blocks before a page are searched for the call of a result."""
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
@@ -226,14 +227,17 @@ class SessionReader:
         """Turns and events along a line."""
         trail = self.trail(branch)
         length = max(1, len(trail))
-        prompts = [index for index in self._store.prompts(self.row.id) if index in trail]
-        step = -(-len(prompts) // _MOST_TICKS) or 1
-        found = [(index, "turn", f"turn {number * step + 1}") for number, index in enumerate(prompts[::step])]
-        found += [(index, kind, label) for index, kind, label in self._happened() if index in trail]
-        return [
-            Mark(index, round(trail.position_of(index) / length, 4), kind, label)  # type: ignore[arg-type]
-            for index, kind, label in sorted(found)
+        found: dict[MarkKind, list[tuple[int, str]]] = {}
+        for number, index in enumerate(self._store.prompts(self.row.id)):
+            found.setdefault("turn", []).append((index, f"turn {number + 1}"))
+        for index, kind, label in self._happened():
+            found.setdefault(kind, []).append((index, label))
+        marks = [
+            Mark(index, round(trail.position_of(index) / length, 4), kind, label)
+            for kind, places in found.items()
+            for index, label in _thinned([place for place in places if place[0] in trail])
         ]
+        return sorted(marks, key=lambda mark: (mark.index, mark.kind))
 
     def _happened(self) -> Iterator[tuple[int, MarkKind, str]]:
         head = self.head
@@ -311,6 +315,10 @@ class SessionReader:
         command = shlex.join(part.format(id=self.row.name) for part in AGENTS[self.row.agent].info.resume)
         project = self.head.info.project
         return f"cd {shlex.quote(project.path)} && {command}" if project is not None and project.path else command
+
+
+def _thinned(places: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    return places[:: -(-len(places) // _MOST_MARKS) or 1]
 
 
 def _half(block: m.Block, backwards: bool) -> str | None:

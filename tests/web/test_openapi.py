@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import schemathesis
@@ -22,8 +22,10 @@ from schemathesis.checks import (
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
+from unspool.web.api.errors import CODES
 from unspool.web.api.openapi import openapi, openapi_text
 from unspool.web.api.routes import ENDPOINTS
+from unspool.web.wire import EventKind
 
 from ..regen import OPENAPI
 
@@ -83,6 +85,14 @@ def test_everything_is_explained() -> None:
         assert item["get"]["summary"], path
         for parameter in item["get"]["parameters"]:
             assert parameter.get("description"), (path, parameter["name"])
+
+
+def test_the_page_about_the_api_names_everything() -> None:
+    """Each address, each kind of change, each code of an error."""
+    page = (OPENAPI.parents[1] / "api.md").read_text()
+    assert [path for path in openapi(ENDPOINTS)["paths"] if f"| `{path}` |" not in page] == []
+    assert [kind for kind in get_args(EventKind) if f"`{kind}`" not in page] == []
+    assert [code for code in CODES.values() if f"`{code}`" not in page] == []
 
 
 def asked(client: Client, case: Question) -> schemathesis.Response:

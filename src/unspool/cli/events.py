@@ -81,7 +81,7 @@ def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str], failu
 def events_of(session: Session) -> Iterator[Event]:
     """All events of a session, each told in a line."""
     for kind, event in happened(session):
-        yield _event(session, kind, place_of(event), event, told(event))
+        yield _event(session, kind, place_of(event), event, told(event, 60))
 
 
 def _event(session: Session, kind: str, index: int | None, event: Any, text: str) -> Event:

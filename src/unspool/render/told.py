@@ -45,8 +45,8 @@ def place_of(event: Event) -> int | None:
             return event.message_index
 
 
-def told(event: Event) -> str:
-    """Say what happened."""
+def told(event: Event, width: int = 80) -> str:
+    """Say what happened; of a command or a path that was refused, no more than `width`."""
     match event:
         case m.Boundary():
             return compaction_label(event)
@@ -55,7 +55,7 @@ def told(event: Event) -> str:
         case m.Interruption():
             return interruption_label(event)
         case m.Rejection():
-            return _refusal(event)
+            return _refusal(event, width)
         case m.Rollback():
             return f"{len(event.dropped_message_indices)} messages dropped"
         case m.Failure():
@@ -73,8 +73,8 @@ def told(event: Event) -> str:
             return f"{event.reason}: {one_line(event.detail)}{where}"
 
 
-def _refusal(event: m.Rejection) -> str:
+def _refusal(event: m.Rejection, width: int) -> str:
     action = event.action
     what = (action.command or action.path or "") if action is not None else ""
     why = f" “{event.reason}”" if event.reason else ""
-    return f"{event.tool_name or '?'} {one_line(what, 60)} refused by {event.by}{why}"
+    return f"{event.tool_name or '?'} {one_line(what, width)} refused by {event.by}{why}"

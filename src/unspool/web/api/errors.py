@@ -10,9 +10,10 @@ from litestar.exceptions import HTTPException
 
 from ...errors import AmbiguousError, NotFoundError, UsageError
 
-_CODES = {
+CODES = {
     400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 503: "unavailable",
 }  # fmt: skip
+"""What a program can tell apart, by the status."""
 
 
 class Fault(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -39,7 +40,7 @@ class RefusedError(UsageError):
 
 def error_response(status: int, sentence: str, advice: str | None = None) -> Response[bytes]:
     """The answer to a request that cannot be fulfilled."""
-    code = _CODES.get(status) or ("bad_request" if status < 500 else "fault")
+    code = CODES.get(status) or ("bad_request" if status < 500 else "fault")
     answer = FaultAnswer(error=Fault(code=code, message=sentence, advice=advice))
     headers = {"allow": "GET"} if status == 405 else None
     return Response(msgspec.json.encode(answer), status_code=status, headers=headers, media_type="application/json")

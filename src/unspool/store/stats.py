@@ -125,7 +125,13 @@ class _Counting:
         )
         rows = self._rows(columns, _NAMED_ACTS, "act.kind = 'call'", _NAME)
         tools = [
-            Tool(name=name, calls=int(calls), failed=int(failed), rejected=int(rejected), interrupted=int(interrupted))
+            Tool(
+                name=name or "?",
+                calls=int(calls),
+                failed=int(failed),
+                rejected=int(rejected),
+                interrupted=int(interrupted),
+            )
             for name, calls, failed, rejected, interrupted in rows
         ]
         return sorted(tools, key=lambda tool: (-tool.calls, tool.name))
@@ -154,13 +160,16 @@ class _Counting:
         )  # fmt: skip
         return [
             Tokens(
-                day=_date(row[0]), model=row[1], replies=int(row[2]), **dict(zip(names, map(int, row[3:]), strict=True))
+                day=_date(row[0]),
+                model=row[1] or "?",
+                replies=int(row[2]),
+                **dict(zip(names, map(int, row[3:]), strict=True)),
             )
             for row in rows
         ]
 
 
-_NAME = "coalesce(name.text, '?')"
+_NAME = "coalesce(name.text, '')"
 _NAMED_ACTS = "act JOIN session ON session.id = act.session LEFT JOIN name ON name.id = act.name"
 _ACTS = "act JOIN session ON session.id = act.session"
 _EVENTS = "event JOIN session ON session.id = event.session"

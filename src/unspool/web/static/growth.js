@@ -66,7 +66,6 @@ export class Growth {
     if (branch === pages.branch && index >= news.first) this.append(fresh, this.pageOf(news, index));
   }
 
-  /** @param {HTMLElement} fresh @param {number} number */
   append(fresh, number) {
     const { pages } = this;
     const { dataset } = pages.sections[number];
@@ -84,7 +83,7 @@ export class Growth {
     announceContent(fresh);
   }
 
-  /** Draw a page anew; only what differs is touched. @param {number} number */
+  /** Draw a page anew; only what differs is touched. */
   async renew(number) {
     const { pages } = this;
     for (let attempt = 0; attempt < 3 && pages.loaded.has(number); attempt++) {

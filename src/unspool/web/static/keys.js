@@ -5,8 +5,8 @@ import { indexOf } from "./place.js";
 
 /** Where j and k go on pages that have no transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
-/** With more turns than this the time line leaves some out. */
-const MOST_TICKS = 400;
+/** With more turns than this the time line may leave some out. */
+const MOST_TICKS = 200;
 const TYPING = "input, textarea, select, [contenteditable]";
 
 /** @typedef {{place: import("./place.js").Place, rail: import("./rail.js").Rail, torch: import("./torch.js").Torch}} Reading */
@@ -16,7 +16,7 @@ const TYPING = "input, textarea, select, [contenteditable]";
 function stepThroughLinks(direction) {
   const links = findAll(LINKS).filter((link) => link.checkVisibility());
   const at = links.indexOf(document.activeElement);
-  links.at(at < 0 ? Math.min(direction - 1, 0) / 2 : Math.min(Math.max(at + direction, 0), links.length - 1))?.focus();
+  (at < 0 ? links.at(direction > 0 ? 0 : -1) : links[at + direction])?.focus();
 }
 
 /** @param {Reading} reading @param {string} marks @param {Direction} direction */
@@ -27,7 +27,7 @@ function stepThroughMarks({ place, rail }, marks, direction) {
 
 /** @param {Reading} reading @param {Direction} direction */
 function stepThroughPrompts(reading, direction) {
-  if (findAll("#rail .mark.turn").length < MOST_TICKS) stepThroughMarks(reading, ".mark.turn", direction);
+  if (findAll("#rail .mark.turn").length <= MOST_TICKS) stepThroughMarks(reading, ".mark.turn", direction);
   else void reading.place.step(direction, (entry) => entry.dataset.kind === "prompt");
 }
 

@@ -48,19 +48,18 @@ export class Live {
     window.addEventListener("pagehide", () => stream.close(), { once: true });
   }
 
-  /** @param {boolean} isOnline */
   show(isOnline) {
     const banner = find("#offline");
-    clearTimeout(this.offlineTimer);
     // A stream that is only renewed is no reason to alarm anybody.
-    if (!isOnline) this.offlineTimer = setTimeout(() => (banner.hidden = false), 1500);
-    else banner.hidden = true;
-    if (isOnline) this.reading?.place.pages.retryFailed();
+    if (!isOnline) return void (this.offlineTimer ||= setTimeout(() => (banner.hidden = false), 1500));
+    clearTimeout(this.offlineTimer);
+    this.offlineTimer = 0;
+    banner.hidden = true;
+    this.reading?.place.pages.retryFailed();
   }
 
   // --- events ---
 
-  /** @param {any} event */
   hear(event) {
     if (event.kind === "progress") return this.showProgress(event);
     this.seq = event.seq;
@@ -102,8 +101,7 @@ export class Live {
     const box = find("[data-progress]");
     if (!box) return;
     box.hidden = done >= total;
-    Object.assign(find("progress", box), { max: total || 1, value: done });
-    find("[data-progress-text]", box).textContent = `${grouped(done)} of ${grouped(total)}`;
+    box.textContent = `Reading sessions: ${grouped(done)} of ${grouped(total)}`;
   }
 
   // --- parts of the page ---
@@ -125,7 +123,8 @@ export class Live {
 
   async fetchList() {
     const old = find("[data-list]");
-    if (!old) return;
+    // The first session ever: there is no list yet.
+    if (!old) return find("#sessions") && this.refreshMain();
     const isPage = document.body.dataset.pageKind === "sessions";
     const query = find("#filter")?.value ? `?${new URLSearchParams({ q: find("#filter").value })}` : "";
     const fragment = await fetchFragment(`/list${isPage ? location.search : query}`);

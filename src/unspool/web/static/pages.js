@@ -50,7 +50,7 @@ export class Pages {
     return this.sections.length - 1;
   }
 
-  /** Messages on a page. @param {number} number */
+  /** Messages on a page. */
   lengthOf(number) {
     return Math.max(Math.min(this.size, this.count - number * this.size), 0);
   }
@@ -96,7 +96,7 @@ export class Pages {
     }
   }
 
-  /** An entry of the transcript itself, if its page has content. @param {string} key */
+  /** An entry of the transcript itself, if its page has content. */
   entry(key) {
     return find(`section.page > [data-key="${CSS.escape(key)}"]`, this.box);
   }
@@ -151,7 +151,6 @@ export class Pages {
     return load.done;
   }
 
-  /** @param {number} number @param {AbortSignal} signal */
   async fetchInto(number, signal) {
     const section = this.sections[number];
     const kept = this.kept.get(number);
@@ -172,7 +171,6 @@ export class Pages {
     }
   }
 
-  /** @param {number} number @param {unknown} error */
   fail(number, error) {
     const section = this.sections[number];
     section.dataset.state = "failed";
@@ -193,13 +191,11 @@ export class Pages {
     return find("section.page", await fetchFragment(`${this.base}/pages/${number}?branch=${this.branch}`, signal));
   }
 
-  /** @param {HTMLElement} section @param {HTMLElement} fresh */
   describe(section, fresh) {
     const { first, last } = fresh.dataset;
     if (first !== undefined) Object.assign(section.dataset, { first, last });
   }
 
-  /** @param {number} number @param {ParentNode} content */
   fill(number, content) {
     const section = this.sections[number];
     if (!section) return;
@@ -219,7 +215,6 @@ export class Pages {
     if (far.length) void this.sight.change(() => far.forEach((number, at) => this.empty(number, heights[at])));
   }
 
-  /** @param {number} number */
   isInUse(number) {
     const section = this.sections[number];
     const selection = getSelection();
@@ -227,7 +222,6 @@ export class Pages {
     return isSelected || section.contains(document.activeElement);
   }
 
-  /** @param {number} number @param {number} height */
   empty(number, height) {
     const section = this.sections[number];
     if (!section) return;
@@ -264,7 +258,7 @@ export class Pages {
     return low;
   }
 
-  /** The entry of a message, or the last one before it. @param {number} index */
+  /** The entry of a message, or the last one before it. */
   async reach(index) {
     const number = await this.pageOf(index);
     await this.load(number, true);

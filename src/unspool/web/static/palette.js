@@ -36,7 +36,6 @@ export class Palette {
     void this.ask(new AbortController().signal);
   }
 
-  /** @param {AbortSignal} signal */
   async ask(signal) {
     const words = this.input.value.trim();
     const views = VIEWS.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
@@ -71,7 +70,6 @@ export class Palette {
     this.choose(0);
   }
 
-  /** @param {number} at */
   choose(at) {
     const options = findAll("[role=option]", this.list);
     this.at = options.length ? (at + options.length) % options.length : 0;

@@ -1,14 +1,18 @@
 /** Where the reader is: the current entry, moving to another, and an address that leads back to this view. */
 
-import { inside, onContent } from "./dom.js";
+import { find, inside, onContent } from "./dom.js";
 import { entriesOf } from "./sight.js";
 
 const MOVED = "unspool:current";
+const OPENED = "unspool:address";
 const MARGIN = 12;
 
 /** @param {(entry: HTMLElement | null) => void} listener called when another entry becomes the current one */
 export const onMove = (listener) =>
   document.addEventListener(MOVED, (/** @type {any} */ event) => listener(event.detail));
+
+/** @param {() => void} listener called when the address asks for another view */
+export const onOpen = (listener) => document.addEventListener(OPENED, listener);
 
 /** The message an entry belongs to, or the one before it. @param {Element | null} entry @returns {number} */
 export function indexOf(entry) {
@@ -22,9 +26,6 @@ function messageIn(url) {
   return /^\d+$/.test(asked) ? Number(asked) : null;
 }
 
-/** @param {URL | Location} url */
-const branchIn = (url) => new URLSearchParams(url.search).get("branch") ?? "0";
-
 export class Place {
   /** @type {string | null} `data-key` of the current entry: its element may come and go */
   key = null;
@@ -32,6 +33,7 @@ export class Place {
   journey = 0;
   isStepping = false;
   timer = 0;
+  search = location.search;
 
   /** @param {import("./pages.js").Pages} pages */
   constructor(pages) {
@@ -39,7 +41,7 @@ export class Place {
     this.sight = pages.sight;
     history.scrollRestoration = "manual";
     this.sight.onScroll(() => this.writeSoon());
-    window.addEventListener("popstate", () => void this.open());
+    window.addEventListener("popstate", () => location.search !== this.search && this.open());
     window.addEventListener("pagehide", () => this.write());
     document.addEventListener("click", (event) => this.clicked(event));
     onContent(() => this.mark(this.current));
@@ -57,13 +59,11 @@ export class Place {
     return current && this.sight.isVisible(current) ? current : this.sight.topEntry;
   }
 
-  /** @param {HTMLElement | null} entry */
   mark(entry) {
     entry?.classList.add("current");
     entry?.setAttribute("aria-current", "true");
   }
 
-  /** @param {HTMLElement | null} entry */
   select(entry) {
     const before = this.current;
     if (before !== entry) {
@@ -76,7 +76,6 @@ export class Place {
     document.dispatchEvent(new CustomEvent(MOVED, { detail: entry }));
   }
 
-  /** @param {MouseEvent} event */
   clicked(event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const link = inside(event, "a[href]");
@@ -85,15 +84,20 @@ export class Place {
     if (entry && getSelection()?.isCollapsed) this.select(entry);
   }
 
-  /** A link to a message of this transcript need not load the page again. @param {URL} url @param {Event} event */
-  followed(url, event) {
+  /** A link to a message on this line need not load the page again. @param {URL} url @param {Event} event */
+  async followed(url, event) {
     const index = messageIn(url);
-    if (index === null || url.origin + url.pathname !== location.origin + location.pathname) return;
-    if (branchIn(url) !== branchIn(location)) return;
+    const asked = url.searchParams;
+    const isHere = url.origin + url.pathname === location.origin + location.pathname;
+    if (index === null || !isHere || (asked.get("branch") ?? this.pages.branch) !== this.pages.branch) return;
     event.preventDefault();
     this.write();
+    // On a small screen the transcript comes back in front of the pane with the link.
+    if (/^#[^m]/.test(location.hash)) location.hash = "#reading";
     history.pushState(null, "", this.address(index, 0));
-    void this.goTo(index);
+    this.remember("context", asked.get("context"));
+    await this.open();
+    if (!find(`#m${index}`, this.pages.box) && !inside(event, ".mark")) location.replace(url);
   }
 
   // --- moving ---
@@ -157,7 +161,7 @@ export class Place {
     }
   }
 
-  /** Scroll no more than it takes to see an entry whole. @param {HTMLElement} entry */
+  /** Scroll no more than it takes to see an entry whole. */
   reveal(entry) {
     const { top, height, bottom } = entry.getBoundingClientRect();
     const view = this.sight.view;
@@ -172,18 +176,19 @@ export class Place {
   async open() {
     const asked = new URLSearchParams(location.search);
     const index = messageIn(location);
+    this.search = location.search;
+    document.dispatchEvent(new Event(OPENED));
     // A page that could not be fetched says so itself.
     if (index !== null) await this.goTo(index, -Number(asked.get("y") ?? -MARGIN)).catch(() => undefined);
-    else if (location.hash || asked.has("page")) return;
-    else if (Number(this.pages.main.dataset.page) > 0) await this.goToEnd();
-    else this.sight.scroller.scrollTop = 0;
+    else if (!location.hash && !asked.has("page")) this.sight.scroller.scrollTop = 0;
   }
 
   /** @param {number | null} index @param {number} offset pixels of the entry that are above the screen */
   address(index, offset) {
     const url = new URL(location.href);
     if (url.hash.startsWith("#m")) url.hash = "";
-    for (const name of ["at", "y", "page"]) url.searchParams.delete(name);
+    for (const name of ["at", "y", "page", "branch"]) url.searchParams.delete(name);
+    if (this.pages.branch !== "0") url.searchParams.set("branch", this.pages.branch);
     if (index !== null) url.searchParams.set("at", String(index));
     if (index !== null && offset) url.searchParams.set("y", String(offset));
     return url.href;
@@ -212,8 +217,8 @@ export class Place {
     this.replace(url.href);
   }
 
-  /** @param {string} address */
   replace(address) {
     if (address !== location.href) history.replaceState(history.state, "", address);
+    this.search = location.search;
   }
 }

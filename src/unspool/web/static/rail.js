@@ -37,7 +37,7 @@ export class Rail {
     frame.style.height = `${(this.shareAt(bottom) - from) * 100}%`;
   }
 
-  /** How far along the session a height of the screen is, 0 to 1. @param {number} edge */
+  /** How far along the session a height of the screen is, 0 to 1. */
   shareAt(edge) {
     const { number, share } = this.pages.sight.pageAt(edge);
     return Math.min((number * this.pages.size + share * this.pages.lengthOf(number)) / (this.pages.count || 1), 1);

@@ -2,6 +2,8 @@
 
 import { find } from "./dom.js";
 
+const FRAMES = 12;
+
 /** @param {HTMLElement} element @returns {Element} the one that scrolls it */
 function scrollerOf(element) {
   for (let box = element.parentElement; box && box !== document.body; box = box.parentElement) {
@@ -10,7 +12,7 @@ function scrollerOf(element) {
   return document.scrollingElement ?? document.documentElement;
 }
 
-/** Which of elements in vertical order is the first that reaches below an edge. @param {Element[]} list @param {number} edge */
+/** Which of elements in vertical order is the first that reaches below an edge. @param {Element[]} list */
 function firstBelow(list, edge) {
   let [low, high] = [0, list.length];
   while (low < high) {
@@ -33,6 +35,8 @@ export class Sight {
   anchor = null;
   follows = false;
   wantsEnd = false;
+  /** For so many frames more. */
+  frames = 0;
 
   /** @param {HTMLElement} box */
   constructor(box) {
@@ -41,6 +45,9 @@ export class Sight {
     this.scrollsPage = this.scroller === document.scrollingElement;
     // Called after layout and before paint: the moment to put right what the browser's own anchoring did not.
     new ResizeObserver(() => this.settle()).observe(box);
+    for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
+      window.addEventListener(kind, () => this.release(), { passive: true, capture: true });
+    }
   }
 
   /** @param {() => void} listener */
@@ -56,7 +63,6 @@ export class Sight {
     return { top: top + padding, bottom };
   }
 
-  /** @param {Element} element */
   isVisible(element) {
     const rect = element.getBoundingClientRect();
     const { top, bottom } = this.view;
@@ -79,22 +85,48 @@ export class Sight {
     return null;
   }
 
-  /** Page at a height of the screen, and how much of it is above. @param {number} edge */
+  /** Page at a height of the screen, and how much of it is above. */
   pageAt(edge) {
     const number = Math.min(firstBelow(this.sections, edge), this.sections.length - 1);
     const { top, height } = this.sections[number].getBoundingClientRect();
     return { number, share: Math.min(Math.max((edge - top) / (height || 1), 0), 1) };
   }
 
-  /** Scroll so that an element is `below` pixels under the upper edge. @param {Element} element @param {number} below */
+  /**
+   * Scroll so that an element is `below` pixels under the upper edge. Entries get their real height only on the screen,
+   * so it is held there for some frames, unless the reader moves on.
+   * @param {Element} element
+   * @param {number} below
+   */
   bring(element, below) {
-    this.anchor = null;
-    this.scroller.scrollTop += element.getBoundingClientRect().top - this.view.top - below;
+    this.hold({ element, top: this.view.top + below }, FRAMES);
+    this.settle();
   }
 
   bringEnd() {
+    this.hold(null, FRAMES);
+    this.follows = true;
+    this.settle();
+  }
+
+  /** @param {Sight["anchor"]} anchor @param {number} frames */
+  hold(anchor, frames) {
+    const isHolding = this.frames > 0;
+    this.anchor = anchor;
+    this.follows = false;
+    this.frames = frames;
+    const next = () => {
+      if (--this.frames <= 0) return this.release();
+      this.settle();
+      requestAnimationFrame(next);
+    };
+    if (!isHolding) requestAnimationFrame(next);
+  }
+
+  release() {
+    this.frames = 0;
     this.anchor = null;
-    this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.follows = false;
   }
 
   /**
@@ -114,22 +146,22 @@ export class Sight {
   }
 
   apply() {
-    this.follows = this.wantsEnd && this.isAtEnd;
+    if (!this.frames) {
+      const follows = this.wantsEnd && this.isAtEnd;
+      const current = find(".entry.current", this.box);
+      const element = current && this.isVisible(current) ? current : this.topEntry;
+      this.hold(element && { element, top: element.getBoundingClientRect().top }, 1);
+      this.follows = follows;
+    }
     this.wantsEnd = false;
-    const current = find(".entry.current", this.box);
-    const element = current && this.isVisible(current) ? current : this.topEntry;
-    this.anchor = element && { element, top: element.getBoundingClientRect().top };
     for (const change of this.changes.splice(0)) change();
-    requestAnimationFrame(() => {
-      this.anchor = null;
-      this.follows = false;
-    });
   }
 
   settle() {
-    if (this.follows) return this.bringEnd();
-    if (!this.anchor?.element.isConnected) return;
-    const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
-    if (Math.abs(moved) >= 1) this.scroller.scrollTop += moved;
+    if (this.follows) this.scroller.scrollTop = this.scroller.scrollHeight;
+    else if (this.anchor?.element.isConnected) {
+      const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
+      if (Math.abs(moved) >= 1) this.scroller.scrollTop += moved;
+    }
   }
 }

@@ -18,7 +18,6 @@
     }
   };
 
-  /** @param {string} theme */
   const wear = (theme) => {
     if (theme === "system") root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", theme);
@@ -29,7 +28,6 @@
     }
   };
 
-  /** @param {string} theme */
   const choose = (theme) => {
     try {
       localStorage.setItem("theme", theme);

@@ -19,7 +19,7 @@ export function relative(moment, now = Date.now()) {
   return "just now";
 }
 
-/** @param {HTMLElement} element */
+/** */
 function update(element) {
   const moment = new Date(element.getAttribute("datetime") ?? "");
   if (Number.isNaN(moment.getTime())) return;

@@ -1,7 +1,8 @@
 /** The context torch: lights what the model had before it at the current message, dims the rest and says why. */
 
 import { announceContent, fetchFragment, fetchJson, find, findAll, onContent, toast } from "./dom.js";
-import { indexOf, onMove } from "./place.js";
+import { waiting } from "./lazy.js";
+import { indexOf, onMove, onOpen } from "./place.js";
 
 export class Torch {
   /** @type {number | null} the message whose context is shown */
@@ -18,8 +19,15 @@ export class Torch {
     this.main = place.pages.main;
     onMove((entry) => this.point !== null && entry && this.aim(indexOf(entry)));
     onContent((root) => this.paint(root));
+    onOpen(() => this.read());
+    this.read();
+  }
+
+  /** Do what the address says. */
+  read() {
     const asked = new URLSearchParams(location.search).get("context") ?? "";
     if (/^\d+$/.test(asked)) this.aim(Number(asked));
+    else this.end();
   }
 
   toggle() {
@@ -29,7 +37,6 @@ export class Torch {
     this.aim(indexOf(entry));
   }
 
-  /** @param {number} index */
   aim(index) {
     if (index === this.point) return;
     this.point = index;
@@ -38,33 +45,33 @@ export class Torch {
     this.timer = setTimeout(() => this.light(index), 90);
   }
 
-  /** @param {number} index */
   async light(index) {
     this.abort.abort();
     this.abort = new AbortController();
     const { signal } = this.abort;
     const address = `${this.place.pages.base}/context/${index}`;
+    const box = find("#inspector");
+    const done = waiting(box, "Finding out what the model had before it…");
     try {
       const [view, inspector] = await Promise.all([fetchJson(`/api${address}`, signal), fetchFragment(address, signal)]);
       this.stretches = view.stretches;
       this.main.classList.add("torch");
       this.paint(document);
-      const box = find("#inspector");
       box.replaceChildren(inspector);
       announceContent(box);
     } catch (error) {
       if (signal.aborted) return;
-      toast(String(error));
+      toast(error instanceof Error ? error.message : "");
       this.end();
+    } finally {
+      done();
     }
   }
 
-  /** @param {number} index */
   stateOf(index) {
     return this.stretches.find(({ first, last }) => first <= index && index <= last)?.state ?? "after";
   }
 
-  /** @param {any} root */
   paint(root) {
     if (!this.stretches.length) return;
     const entries = findAll(".entry[data-index]", root);

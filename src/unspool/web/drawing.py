@@ -10,7 +10,7 @@ from .. import model as m
 from ..render.transcript import fork_label
 from .wire import Stretch
 
-_WIDTH = 640
+_WIDTH = 440
 _LANE = 26
 _TOP = 16
 _MOST_LANES = 60

@@ -32,6 +32,8 @@ _SESSIONS = 200
 _EVENTS = 100
 _FOUND = 30
 _HITS = 5
+_TOLD = 60
+"""So much of a command is told with the event."""
 LEDGERS = {
     "rejections": ("Rejections", "What somebody refused, with the reason where one was given.", "nothing was refused."),
     "interruptions": ("Interruptions", "Turns and tools that were stopped before their end.", "nothing was stopped."),
@@ -68,6 +70,8 @@ class ListView(msgspec.Struct, kw_only=True):
 
     groups: list[Group]
     total: int
+    is_reading: bool
+    """The sessions are being read for the first time."""
     here: int | None
     filter: Filter
     is_filtered: bool
@@ -78,25 +82,25 @@ class ListView(msgspec.Struct, kw_only=True):
     sorted_by: dict[str, str]
 
 
-def frame_of(store: Store, kind: str, base: Frame | None = None, **more: str) -> Frame:
+def frame_of(store: Store, kind: str, base: Frame, **more: str) -> Frame:
     """The frame of a page, as things stand."""
     sql = "session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?)"
     rows = store.sessions(f"session.kind = 'main' AND {sql}", time.time() - 300, limit=200)
     live = sum(is_live(row) for row in rows)
-    progress = base.progress if base is not None else None
-    return Frame(kind=kind, seq=store.last_entry(), live=live, progress=progress, **more)
+    return Frame(kind=kind, seq=store.last_entry(), live=live, progress=base.progress, **more)
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
 
 
-def listing(store: Store, filter: Filter, here: SessionRow | None = None) -> ListView:
+def listing(store: Store, filter: Filter, base: Frame, here: SessionRow | None = None) -> ListView:
     """The sessions that fit a filter."""
     found = list_sessions(store, filter)
     shown = filter.offset + len(found.sessions)
     is_filtered = bool(filter.q or filter.agent or filter.project or filter.has or filter.status)
     return ListView(
-        groups=_groups(found.sessions), total=found.total, here=here.id if here is not None else None, filter=filter,
+        groups=_groups(found.sessions), total=found.total, is_reading=base.progress is not None,
+        here=here.id if here is not None else None, filter=filter,
         is_filtered=is_filtered,
         next=_list_address(filter, page=shown // filter.limit) if shown < found.total else None,
         all=_list_address(Filter(sort=filter.sort)),
@@ -141,12 +145,12 @@ def filter_from(asked: dict[str, str | None], page: int) -> Filter:
 
 def sessions_page(store: Store, filter: Filter, base: Frame) -> str:
     """All sessions."""
-    return render("sessions.html", frame=frame_of(store, "sessions", base), list=listing(store, filter))
+    return render("sessions.html", frame=frame_of(store, "sessions", base), list=listing(store, filter, base))
 
 
-def list_piece(store: Store, filter: Filter) -> str:
+def list_piece(store: Store, filter: Filter, base: Frame) -> str:
     """The list alone."""
-    return render("sessions_pane.html", list=listing(store, filter))
+    return render("sessions_pane.html", list=listing(store, filter, base))
 
 
 # --- ledgers ---------------------------------------------------------------------------------------------------------
@@ -205,7 +209,9 @@ def _ledger_row(row: EventRow) -> LedgerRow:
     match event:
         case m.Rejection(action=m.Action() as action):
             found.diff, found.path = action.diff, action.path or ""
-            found.words, found.words_kind = action.command or action.plan or "", "the refused command"
+            words = action.command or action.plan or ""
+            if len(words) > _TOLD:
+                found.words, found.words_kind = words, "the refused command" if action.command else "the refused plan"
         case m.Boundary():
             found.words, found.words_kind = event.summary or "", "summary"
         case m.Failure():

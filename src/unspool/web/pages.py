@@ -56,12 +56,12 @@ async def sessions(
 
 @get("/list", include_in_schema=False)
 async def session_list(
-    desk: Desk, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
+    desk: Desk, room: Any, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
     status: str | None = None, sort: str | None = None, page: int = 0,
 ) -> Response[str]:  # fmt: skip
     """The list alone."""
     asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
-    return _page(await desk.ask(overviews.list_piece, overviews.filter_from(asked, page)))
+    return _page(await desk.ask(overviews.list_piece, overviews.filter_from(asked, page), _base(room)))
 
 
 @get("/events/{kind:str}", include_in_schema=False)

@@ -70,7 +70,7 @@ def reader_of(store: Store, key: str) -> SessionReader:
         return SessionReader(store, find(store, key.replace(SLASH, "/")))
 
 
-def session_page(store: Store, key: str, asked: dict[str, int | None], progress: Frame | None = None) -> str:
+def session_page(store: Store, key: str, asked: dict[str, int | None], base: Frame) -> str:
     """The whole page, opened at a message, at a page, or at the beginning."""
     reader = reader_of(store, key)
     branch, at = asked.get("branch") or 0, asked.get("at")
@@ -82,9 +82,9 @@ def session_page(store: Store, key: str, asked: dict[str, int | None], progress:
     first = max(0, min(number, pages - 1) - (1 if at is not None else 0))
     shown = range(first, min(first + _AT_ONCE + (1 if at is not None else 0), pages))
     view = _view(reader, branch, first, shown[-1])
-    frame = frame_of(store, "session", progress)
+    frame = frame_of(store, "session", base)
     return render(
-        "session.html", frame=frame, view=view, list=listing(store, Filter(), reader.row),
+        "session.html", frame=frame, view=view, list=listing(store, Filter(), base, reader.row),
         sections=[Markup(page_section(reader, number, branch)) for number in shown], rail=_rail(reader, branch),
     )  # fmt: skip
 
@@ -256,7 +256,7 @@ def _whole_call(reader: SessionReader, call: m.ToolCall) -> str:
 # --- two branches ----------------------------------------------------------------------------------------------------
 
 
-def compare_page(store: Store, key: str, a: int, b: int, progress: Frame | None = None) -> str:
+def compare_page(store: Store, key: str, a: int, b: int, base: Frame) -> str:
     """Two lines side by side, from where they part."""
     reader = reader_of(store, key)
     one, other = reader.trail(a), reader.trail(b)
@@ -266,7 +266,7 @@ def compare_page(store: Store, key: str, a: int, b: int, progress: Frame | None 
         "row": reader.row, "base": address(url_name(reader.row)), "a": a, "b": b, "fork": fork,
         "sides": [_side(reader, a, one, shared), _side(reader, b, other, shared)],
     }  # fmt: skip
-    return render("compare.html", frame=frame_of(store, "session", progress), view=view)
+    return render("compare.html", frame=frame_of(store, "session", base), view=view)
 
 
 def _shared(one: Trail, other: Trail) -> int:

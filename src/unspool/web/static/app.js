@@ -16,9 +16,11 @@ import { startSearch } from "./search.js";
 import { startTimes } from "./time.js";
 import { Torch } from "./torch.js";
 
+/** @typedef {ReturnType<typeof startReading>} Reading what belongs to a transcript; null on other pages */
+
 function startReading() {
   const main = find("main[data-session]");
-  if (!main || !find("#pages", main)) return null;
+  if (!main) return null;
   const pages = new Pages(main);
   const place = new Place(pages);
   void place.open();

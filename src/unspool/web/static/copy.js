@@ -1,8 +1,6 @@
-/**
- * Copy buttons: `<button data-copy="text">`.
- */
+/** Copy buttons: `<button data-copy="text">`. */
 
-import { make, toast } from "./dom.js";
+import { inside, make, toast } from "./dom.js";
 
 /** @param {string} text */
 async function copy(text) {
@@ -10,8 +8,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
   } catch {
     // Without a secure context there is no clipboard, but a selection can still be copied.
-    const area = make("textarea", { "aria-hidden": "true" });
-    area.value = text;
+    const area = make("textarea", {}, text);
     document.body.append(area);
     area.select();
     const isDone = document.execCommand("copy");
@@ -23,9 +20,7 @@ async function copy(text) {
 
 export function startCopying() {
   document.addEventListener("click", (event) => {
-    const button = event.target instanceof Element && event.target.closest("button[data-copy]");
-    if (!button) return;
-    event.preventDefault();
-    void copy(button.getAttribute("data-copy") ?? "");
+    const button = inside(event, "button[data-copy]");
+    if (button) void copy(button.dataset.copy);
   });
 }

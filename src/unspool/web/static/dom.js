@@ -85,5 +85,5 @@ export function calmly(work, pause) {
   return soon;
 }
 
-/** */
+
 export const grouped = (number) => number.toLocaleString("en");

@@ -9,7 +9,7 @@ const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
 const MOST_TICKS = 200;
 const TYPING = "input, textarea, select, [contenteditable]";
 
-/** @typedef {{place: import("./place.js").Place, rail: import("./rail.js").Rail, torch: import("./torch.js").Torch}} Reading */
+/** @typedef {import("./app.js").Reading} Reading */
 /** @typedef {1 | -1} Direction */
 
 /** @param {Direction} direction */
@@ -45,7 +45,7 @@ function toggleBranches() {
   find("summary", menu).focus();
 }
 
-/** @param {Reading | null} reading */
+/** @param {Reading} reading */
 function back(reading) {
   const menu = find("details.menu[open]");
   const focused = document.activeElement;
@@ -54,7 +54,7 @@ function back(reading) {
   else if (reading && !reading.torch.end()) reading.place.select(null);
 }
 
-/** @param {Reading | null} reading @returns {Record<string, () => void>} */
+/** @param {Reading} reading @returns {Record<string, () => void>} */
 function commandsOf(reading) {
   const always = {
     "/": () => (find("#query") ?? find("#search")).select(),
@@ -78,7 +78,7 @@ function commandsOf(reading) {
   };
 }
 
-/** @param {Reading | null} reading @param {() => void} openPalette */
+/** @param {Reading} reading @param {() => void} openPalette */
 export function startKeys(reading, openPalette) {
   const commands = commandsOf(reading);
   let before = "";

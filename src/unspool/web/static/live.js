@@ -1,10 +1,8 @@
 /** Keeps what is shown in step with what happens: new messages, the list of sessions, the time line, the head. */
 
 import { announceContent, calmly, fetchFragment, find, findAll, grouped, toast, whisper } from "./dom.js";
-import { morph, morphChildren } from "./morph.js";
+import { morph } from "./morph.js";
 import { Stream } from "./stream.js";
-
-/** @typedef {{place: import("./place.js").Place, rail: import("./rail.js").Rail, growth: import("./growth.js").Growth}} Reading */
 
 export class Live {
   main = find("main");
@@ -21,7 +19,7 @@ export class Live {
     await this.reading?.growth.renewAll(this.reading.place.pages.count);
   }, 300);
 
-  /** @param {Reading | null} reading */
+  /** @param {import("./app.js").Reading} reading */
   constructor(reading) {
     this.reading = reading;
     this.sight = reading?.place.sight;
@@ -70,7 +68,6 @@ export class Live {
     if (isOurs && this.reading) this.apply(event, this.reading);
   }
 
-  /** @param {any} event @param {Reading} reading */
   apply(event, { growth, rail, place }) {
     rail.refresh();
     if (event.kind === "messages.appended" && place.pages.branch === "0") this.tell(growth.add(event));
@@ -122,16 +119,13 @@ export class Live {
   }
 
   async fetchList() {
-    const old = find("[data-list]");
-    // The first session ever: there is no list yet.
-    if (!old) return find("#sessions") && this.refreshMain();
+    const old = find("#sessions");
+    if (!old) return;
     const isPage = document.body.dataset.pageKind === "sessions";
-    const query = find("#filter")?.value ? `?${new URLSearchParams({ q: find("#filter").value })}` : "";
-    const fragment = await fetchFragment(`/list${isPage ? location.search : query}`);
-    morphChildren(old, find("[data-list]", fragment));
-    for (const link of findAll(`li[data-session="${this.session}"] > a, a[data-session="${this.session}"]`, old)) {
-      link.setAttribute("aria-current", "page");
-    }
+    const query = new URLSearchParams(isPage ? location.search : { q: find("#filter")?.value ?? "" });
+    morph(old, find("#sessions", await fetchFragment(`/list?${query}`)));
+    const here = `[data-session="${this.session}"]`;
+    for (const link of findAll(`li${here} > a, a${here}`, old)) link.ariaCurrent = "page";
     announceContent(old);
   }
 }

@@ -6,61 +6,38 @@
 /** Attributes that belong to the reader or to the scripts, not to the server. */
 const OURS = new Set(["style", "open", "data-torch", "aria-current", "aria-busy", "data-state"]);
 
-/** @param {Node} node what tells it from its siblings */
-function keyOf(node) {
-  if (!(node instanceof Element)) return null;
-  return node.getAttribute("data-key") ?? node.getAttribute("data-session") ?? (node.id || null);
-}
-
-/** @param {Element} old @param {Element} fresh */
-function sameInside(old, fresh) {
-  const hash = fresh.getAttribute("data-hash");
-  return hash !== null && hash === old.getAttribute("data-hash");
-}
+/** What tells a node from its siblings. @param {any} node */
+const keyOf = ({ dataset, id }) => dataset?.key ?? dataset?.session ?? dataset?.project ?? (id || null);
 
 /** @param {Element} old @param {Element} fresh */
 function morphAttributes(old, fresh) {
   const isCurrent = old.classList.contains("current");
-  for (const { name, value } of fresh.attributes) {
-    if (!OURS.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const name of new Set([...old.getAttributeNames(), ...fresh.getAttributeNames()])) {
+    const value = fresh.getAttribute(name);
+    if (OURS.has(name) || old.getAttribute(name) === value) continue;
+    if (value === null) old.removeAttribute(name);
+    else old.setAttribute(name, value);
   }
-  for (const { name } of [...old.attributes]) {
-    if (!OURS.has(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
-  }
-  if (isCurrent) old.classList.add("current");
+  old.classList.toggle("current", isCurrent);
 }
 
-/**
- * @param {Element} old stays in the page
- * @param {Element} fresh is used up
- */
+/** @param {any} old stays in the page @param {any} fresh is used up */
 export function morph(old, fresh) {
-  if (sameInside(old, fresh)) return;
+  const isSame = fresh.dataset.hash !== undefined && fresh.dataset.hash === old.dataset.hash;
   // What the reader has had fetched into it is worth more than the empty shell.
-  if (old.getAttribute("data-state") === "loaded" && old.matches(".loaded")) return;
+  if (isSame || (old.matches(".loaded") && old.dataset.state)) return;
   morphAttributes(old, fresh);
-  if (old instanceof HTMLInputElement || old instanceof HTMLTextAreaElement) return;
-  morphChildren(old, fresh);
+  if (!old.matches("input, textarea, select")) morphChildren(old, fresh);
 }
 
-/** @param {Node} a @param {Node} b */
-function alike(a, b) {
-  return a.nodeType === b.nodeType && a.nodeName === b.nodeName && keyOf(a) === keyOf(b);
-}
-
-/**
- * @param {Element} old
- * @param {ParentNode} fresh
- */
+/** @param {Element} old @param {ParentNode} fresh */
 export function morphChildren(old, fresh) {
-  const keyed = new Map();
-  for (const child of old.children) if (keyOf(child) !== null) keyed.set(keyOf(child), child);
+  const keyed = new Map([...old.children].map((child) => [keyOf(child), child]));
   let place = old.firstChild;
   for (const next of [...fresh.childNodes]) {
     const key = keyOf(next);
-    const known = key === null ? null : keyed.get(key);
-    const match = known && alike(known, next) ? known : place && key === null && alike(place, next) ? place : null;
-    if (!match) {
+    const match = key === null ? place : keyed.get(key);
+    if (match?.nodeName !== next.nodeName || keyOf(match) !== key) {
       old.insertBefore(next, place);
       continue;
     }

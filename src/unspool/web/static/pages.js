@@ -3,7 +3,7 @@
  * session of a hundred thousand messages scrolls like a short one.
  */
 
-import { announceContent, fetchFragment, find, findAll, grouped } from "./dom.js";
+import { announceContent, fetchFragment, find, findAll, grouped, make } from "./dom.js";
 import { failure, waiting } from "./lazy.js";
 import { entriesOf, Sight } from "./sight.js";
 
@@ -22,19 +22,19 @@ export class Pages {
   near = new Set();
   /** @type {Map<number, DocumentFragment>} */
   kept = new Map();
-  /** @type {Map<number, {abort: AbortController, done: Promise<void>, isAsked: boolean}>} */
+  /** @type {Map<number, {abort: AbortController, done: Promise<void>, isAsked: boolean}>} on their way */
   loading = new Map();
   timer = 0;
 
-  /** @param {HTMLElement} main */
+  /** @param {any} main */
   constructor(main) {
     this.main = main;
     this.box = find("#pages", main);
     this.sight = new Sight(this.box);
     this.sections = this.sight.sections;
-    this.size = Number(main.dataset.pageSize) || 50;
-    this.base = `/sessions/${encodeURIComponent(main.dataset.key ?? "")}`;
-    this.branch = main.dataset.branch ?? "0";
+    this.size = Number(main.dataset.pageSize);
+    this.base = `/sessions/${encodeURIComponent(main.dataset.key)}`;
+    this.branch = main.dataset.branch;
     this.observer = new IntersectionObserver((entries) => this.seen(entries), {
       root: this.sight.scrollsPage ? null : this.sight.scroller,
       rootMargin: "150% 0px",
@@ -43,7 +43,7 @@ export class Pages {
   }
 
   get count() {
-    return Number(this.main.dataset.count) || 0;
+    return Number(this.main.dataset.count);
   }
 
   get last() {
@@ -59,24 +59,18 @@ export class Pages {
 
   /** A place for every page. */
   lay() {
-    const rendered = findAll(":scope > section.page", this.box);
-    const height = rendered.reduce((sum, section) => sum + section.offsetHeight, 0) / rendered.length || 4000;
-    const pages = Number(this.main.dataset.pages) || 1;
-    this.guess = Math.round(Math.min(height, HIGHEST / pages));
-    for (const section of rendered) this.loaded.add(Number(section.dataset.page));
-    for (let number = 0; number < pages; number++) {
-      this.place(number, rendered.find((section) => Number(section.dataset.page) === number));
-    }
+    const rendered = new Map([...this.box.children].map((section) => [Number(section.dataset.page), section]));
+    const pages = Number(this.main.dataset.pages);
+    this.guess = Math.min(this.box.offsetHeight / rendered.size, HIGHEST / pages);
+    this.loaded = new Set(rendered.keys());
+    for (let number = 0; number < pages; number++) this.place(number, rendered.get(number));
     this.box.replaceChildren(...this.sections);
     find(".paging", this.main)?.remove();
   }
 
-  /** @param {number} number @param {HTMLElement} [rendered] by the server */
-  place(number, rendered) {
-    const section = rendered ?? document.createElement("section");
-    section.className = "page";
-    section.dataset.page = String(number);
-    if (!rendered) section.style.height = `${this.guess}px`;
+  /** @param {number} number @param {any} section rendered by the server, or made here */
+  place(number, section = make("section", { class: "page", "data-page": String(number) })) {
+    if (!this.loaded.has(number)) section.style.height = `${this.guess}px`;
     this.sections[number] = section;
     this.observer.observe(section);
   }
@@ -141,14 +135,12 @@ export class Pages {
       return under.done;
     }
     const abort = new AbortController();
-    const load = { abort, done: this.fetchInto(number, abort.signal), isAsked };
-    this.loading.set(number, load);
-    const finished = () => {
-      if (this.loading.get(number) === load) this.loading.delete(number);
+    const done = this.fetchInto(number, abort.signal).finally(() => {
+      if (this.loading.get(number)?.abort === abort) this.loading.delete(number);
       this.wake();
-    };
-    load.done.then(finished, finished);
-    return load.done;
+    });
+    this.loading.set(number, { abort, done, isAsked });
+    return done;
   }
 
   async fetchInto(number, signal) {
@@ -198,7 +190,6 @@ export class Pages {
 
   fill(number, content) {
     const section = this.sections[number];
-    if (!section) return;
     this.kept.delete(number);
     section.replaceChildren(...content.childNodes);
     section.style.height = "";
@@ -224,7 +215,6 @@ export class Pages {
 
   empty(number, height) {
     const section = this.sections[number];
-    if (!section) return;
     const content = document.createDocumentFragment();
     content.append(...section.childNodes);
     section.style.height = `${height}px`;

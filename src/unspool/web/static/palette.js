@@ -1,6 +1,4 @@
-/**
- * Go to anything: views, sessions by title, and places in sessions by what was said there.
- */
+/** Go to anything: views, sessions by title, and places in sessions by what was said there. */
 
 import { fetchFragment, fetchJson, find, findAll, make } from "./dom.js";
 import { asTyped } from "./search.js";
@@ -10,78 +8,67 @@ const VIEWS = [
   ["Compactions", "/events/compactions"], ["Context clears", "/events/clears"], ["Errors", "/events/errors"],
   ["Never finished", "/events/orphans"], ["Stats", "/stats"],
 ];
+const MOST_HITS = 12;
 
 /** @param {string} kind @param {string} label @param {string} href */
-function option(kind, label, href) {
-  const link = make("a", { href, tabindex: "-1" }, make("span", { class: "kind" }, kind), ` ${label}`);
-  return make("li", { role: "option" }, link);
-}
+const link = (kind, label, href) => make("a", { href }, make("span", { class: "kind" }, kind), ` ${label}`);
 
 export class Palette {
+  dialog = find("#palette");
+  input = find("#palette-input");
+  list = find("#palette-list");
+  at = 0;
+
   constructor() {
-    this.dialog = find("dialog#palette");
-    this.input = find("#palette-input");
-    this.list = find("#palette-list");
-    if (!this.dialog) return;
-    const type = asTyped((signal) => this.ask(signal));
-    this.input.addEventListener("input", type);
+    this.input.addEventListener("input", asTyped((signal) => this.ask(signal)));
     this.dialog.addEventListener("keydown", (event) => this.press(event));
-    this.dialog.addEventListener("click", (event) => event.target === this.dialog && this.dialog.close());
+    this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
   }
 
   open() {
-    if (!this.dialog || this.dialog.open) return;
+    if (this.dialog.open) return;
     this.dialog.showModal();
     this.input.select();
     void this.ask(new AbortController().signal);
   }
 
+  /** @param {AbortSignal} signal */
   async ask(signal) {
     const words = this.input.value.trim();
+    const query = new URLSearchParams({ q: words });
     const views = VIEWS.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
-    const found = views.map(([name, href]) => option("view", name, href));
-    if (words) found.push(option("search", words, `/search?${new URLSearchParams({ q: words })}`));
-    this.show(found);
-    const query = new URLSearchParams({ q: words, limit: "8" });
-    const [sessions, hits] = await Promise.allSettled([
-      fetchJson(`/api/sessions?${query}`, signal),
-      words ? fetchFragment(`/results?${query}`, signal) : Promise.reject(),
+    const known = views.map(([name, href]) => link("view", name, href));
+    if (words) known.push(link("search", words, `/search?${query}`));
+    this.show(known);
+    const [sessions, hits] = await Promise.all([
+      fetchJson(`/api/sessions?${query}&limit=8`, signal).then((answer) => answer.sessions, () => []),
+      words ? fetchFragment(`/results?${query}`, signal).then((found) => findAll("li > a", found), () => []) : [],
     ]);
     if (signal.aborted) return;
-    if (sessions.status === "fulfilled") found.unshift(...this.sessionsOf(sessions.value));
-    if (hits.status === "fulfilled") {
-      for (const link of findAll("li > a", hits.value).slice(0, 12)) {
-        link.tabIndex = -1;
-        found.push(make("li", { role: "option" }, link));
-      }
-    }
-    this.show(found);
+    const named = sessions.map(({ row }) => link(row.agent, row.title || row.name, `/sessions/${encodeURIComponent(row.name)}`));
+    this.show([...named, ...known, ...hits.slice(0, MOST_HITS)]);
   }
 
-  /** @param {{sessions: any[]}} answer */
-  sessionsOf({ sessions }) {
-    return sessions.map(({ row }) => option(row.agent, row.title || row.name, `/sessions/${encodeURIComponent(row.name)}`));
-  }
-
-  /** @param {HTMLElement[]} options */
-  show(options) {
-    options.forEach((each, at) => (each.id = `palette-${at}`));
-    this.list.replaceChildren(...options);
+  /** @param {HTMLElement[]} links */
+  show(links) {
+    for (const each of links) each.tabIndex = -1;
+    this.list.replaceChildren(...links.map((each, at) => make("li", { role: "option", id: `palette-${at}` }, each)));
     this.choose(0);
   }
 
+  /** @param {number} at */
   choose(at) {
-    const options = findAll("[role=option]", this.list);
+    const options = this.list.children;
     this.at = options.length ? (at + options.length) % options.length : 0;
-    options.forEach((each, place) => each.setAttribute("aria-selected", String(place === this.at)));
+    for (const option of options) option.ariaSelected = String(option === options[this.at]);
     options[this.at]?.scrollIntoView({ block: "nearest" });
-    this.input.setAttribute("aria-activedescendant", options[this.at]?.id ?? "");
+    this.input.setAttribute("aria-activedescendant", `palette-${this.at}`);
   }
 
   /** @param {KeyboardEvent} event */
   press(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) this.choose((this.at ?? 0) + step);
+    if (step) this.choose(this.at + step);
     else if (event.key === "Enter") find("[aria-selected=true] > a", this.list)?.click();
     else return;
     event.preventDefault();

@@ -53,7 +53,7 @@ export class Place {
     return this.key === null ? null : this.pages.entry(this.key);
   }
 
-  /** The current entry while it is on the screen, otherwise the first one there. */
+  /** The current entry while it is on the screen, otherwise the first there. */
   get here() {
     const { current } = this;
     return current && this.sight.isVisible(current) ? current : this.sight.topEntry;
@@ -64,14 +64,12 @@ export class Place {
     entry?.setAttribute("aria-current", "true");
   }
 
-  select(entry) {
-    const before = this.current;
-    if (before !== entry) {
-      before?.classList.remove("current");
-      before?.removeAttribute("aria-current");
-    }
+  select(entry, isFocused = false) {
+    this.current?.classList.remove("current");
+    this.current?.removeAttribute("aria-current");
     this.key = entry?.dataset.key ?? null;
     this.mark(entry);
+    if (isFocused) entry?.focus({ preventScroll: true });
     this.writeSoon();
     document.dispatchEvent(new CustomEvent(MOVED, { detail: entry }));
   }
@@ -107,9 +105,8 @@ export class Place {
     const journey = ++this.journey;
     const entry = await this.pages.reach(index);
     if (!entry || journey !== this.journey) return;
-    this.select(entry);
+    this.select(entry, true);
     this.sight.bring(entry, below);
-    entry.focus({ preventScroll: true });
   }
 
   async goToEnd() {
@@ -136,9 +133,8 @@ export class Place {
     try {
       const entry = await this.next(direction, fits);
       if (!entry || journey !== this.journey) return;
-      this.select(entry);
+      this.select(entry, true);
       this.reveal(entry);
-      entry.focus({ preventScroll: true });
     } finally {
       this.isStepping = false;
     }

@@ -39,8 +39,9 @@ export class Rail {
 
   /** How far along the session a height of the screen is, 0 to 1. */
   shareAt(edge) {
-    const { number, share } = this.pages.sight.pageAt(edge);
-    return Math.min((number * this.pages.size + share * this.pages.lengthOf(number)) / (this.pages.count || 1), 1);
+    const { sight, size, count } = this.pages;
+    const { number, share } = sight.pageAt(edge);
+    return (number * size + share * this.pages.lengthOf(number)) / (count || 1);
   }
 
   /** Pressing beside the marks goes there, and moving on goes along. @param {PointerEvent} event */

@@ -1,16 +1,10 @@
-/**
- * Search as you type, on the page of the search and in the filter of the list.
- */
+/** Search as you type, on the page of the search and in the filter of the list. */
 
 import { announceContent, fetchFragment, find, findAll } from "./dom.js";
 import { failure } from "./lazy.js";
 import { morphChildren } from "./morph.js";
 
-/**
- * Asks a little after the last keystroke; a newer question ends the older one.
- * @param {(signal: AbortSignal) => Promise<void>} ask
- * @returns {() => void}
- */
+/** Asks a little after the last keystroke; a newer question ends the older one. @param {(signal: AbortSignal) => Promise<void>} ask */
 export function asTyped(ask) {
   let timer = 0;
   let abort = new AbortController();
@@ -18,60 +12,38 @@ export function asTyped(ask) {
     clearTimeout(timer);
     abort.abort();
     abort = new AbortController();
-    const { signal } = abort;
-    timer = window.setTimeout(() => ask(signal).catch(() => undefined), 120);
+    timer = setTimeout(ask, 120, abort.signal);
   };
 }
 
-/** @param {HTMLFormElement} form @returns {string} what it asks, without what is empty */
-function queryOf(form) {
-  const given = [...new FormData(form)].filter(([, value]) => value !== "");
-  return new URLSearchParams(given).toString();
-}
-
-/**
- * @param {HTMLInputElement} input
- * @param {HTMLElement} box filled with the answer
- * @param {string} fragment address of the answer alone
- * @param {boolean} isPage whether the address of the page follows
- */
-function connect(input, box, fragment, isPage) {
-  const form = input.form;
+/** @param {any} input @param {any} box for the answer @param {string} address of the answer alone @param {boolean} isPage whether the address follows */
+function connect(input, box, address, isPage) {
   const type = asTyped(async (signal) => {
-    const query = queryOf(form);
-    const suffix = query && `?${query}`;
-    box.setAttribute("aria-busy", "true");
+    const given = [...new FormData(input.form)].filter(([, value]) => value !== "");
+    const query = given.length ? `?${new URLSearchParams(given)}` : "";
     try {
-      const content = await fetchFragment(fragment + suffix, signal);
+      const content = await fetchFragment(address + query, signal);
       morphChildren(box, find("[data-list]", content) ?? content);
       announceContent(box);
-      if (isPage) history.replaceState(history.state, "", location.pathname + suffix);
+      if (isPage) history.replaceState(null, "", location.pathname + query);
     } catch (error) {
       if (!signal.aborted) box.replaceChildren(failure(error, type));
-    } finally {
-      if (!signal.aborted) box.removeAttribute("aria-busy");
     }
   });
-  form.addEventListener("input", type);
-  input.addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowDown") return;
-    event.preventDefault();
-    find("li > a", box)?.focus();
-  });
-  box.addEventListener("keydown", (event) => {
+  input.form.addEventListener("input", type);
+  const move = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();
-    const links = findAll("li > a", box);
-    (links[links.indexOf(document.activeElement) + step] ?? input).focus();
-  });
+    const stops = [input, ...findAll("li > a", box)];
+    stops[stops.indexOf(document.activeElement) + step]?.focus();
+  };
+  input.addEventListener("keydown", move);
+  box.addEventListener("keydown", move);
 }
 
 export function startSearch() {
-  const query = find("#query");
-  const results = find("#results");
-  if (query && results) connect(query, results, "/results", true);
-  const filter = find("#filter");
-  const list = find("[data-list]");
-  if (filter && list) connect(filter, list, "/list", document.body.dataset.pageKind === "sessions");
+  const [results, list] = [find("#results"), find("[data-list]")];
+  if (results) connect(find("#query"), results, "/results", true);
+  if (list) connect(find("#filter"), list, "/list", document.body.dataset.pageKind === "sessions");
 }

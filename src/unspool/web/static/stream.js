@@ -1,6 +1,4 @@
-/**
- * The stream of live events, with patience: it comes back by itself when the server was away or the machine slept.
- */
+/** The stream of live events, with patience: it comes back by itself when the server was away or the machine slept. */
 
 const KINDS = [
   "session.created", "messages.appended", "messages.superseded", "branches.changed", "events.found",
@@ -9,29 +7,24 @@ const KINDS = [
 const LONGEST_PAUSE = 15_000;
 
 export class Stream {
-  /**
-   * @param {(event: any) => void} onEvent
-   * @param {(isOnline: boolean) => void} onState
-   */
+  /** @type {EventSource | undefined} */
+  source;
+  timer = 0;
+  pause = 1000;
+  beat = Date.now();
+
+  /** @param {(event: any) => void} onEvent @param {(isOnline: boolean) => void} onState */
   constructor(onEvent, onState) {
     this.onEvent = onEvent;
     this.onState = onState;
-    /** @type {EventSource | null} */
-    this.source = null;
-    this.since = 0;
-    /** @type {string[]} */
-    this.sessions = [];
-    this.pause = 1000;
-    this.beat = Date.now();
     setInterval(() => this.notice(), 10_000);
   }
 
   /** @param {number} since the last event that is known @param {string[]} sessions whose messages are wanted as HTML */
   open(since, sessions) {
     this.close();
-    this.since = since;
-    this.sessions = sessions;
-    const query = new URLSearchParams([["since", String(since)], ...sessions.map((session) => ["session", session])]);
+    [this.since, this.sessions] = [since, sessions];
+    const query = new URLSearchParams([["since", since], ...sessions.map((session) => ["session", session])]);
     const source = (this.source = new EventSource(`/api/events?${query}`));
     source.onopen = () => {
       this.pause = 1000;
@@ -40,34 +33,30 @@ export class Stream {
     source.onerror = () => {
       this.onState(false);
       // The browser itself tries again after a broken connection, but gives up after a refusal.
-      if (source.readyState === EventSource.CLOSED) this.retry();
+      if (source.readyState !== EventSource.CLOSED) return;
+      this.timer = setTimeout(() => this.open(this.since, sessions), this.pause);
+      this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
     };
     for (const kind of KINDS) source.addEventListener(kind, (event) => this.hear(event));
   }
 
   /** @param {MessageEvent} message */
-  hear(message) {
-    const event = JSON.parse(message.data);
-    if (message.lastEventId) this.since = event.kind === "resync" ? event.seq : Math.max(this.since, event.seq);
+  hear({ data, lastEventId }) {
+    const event = JSON.parse(data);
+    if (lastEventId) this.since = event.seq;
     this.onEvent(event);
-  }
-
-  retry() {
-    this.close();
-    this.timer = setTimeout(() => this.open(this.since, this.sessions), this.pause);
-    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
   }
 
   /** A machine that slept has a connection that only looks alive. */
   notice() {
-    const slept = Date.now() - this.beat > 60_000;
+    const hasSlept = Date.now() - this.beat > 60_000;
     this.beat = Date.now();
-    if (slept) this.open(this.since, this.sessions);
+    if (hasSlept && this.source) this.open(this.since, this.sessions);
   }
 
   close() {
     clearTimeout(this.timer);
     this.source?.close();
-    this.source = null;
+    this.source = undefined;
   }
 }

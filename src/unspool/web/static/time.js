@@ -1,6 +1,4 @@
-/**
- * Times as people say them ("4 minutes ago"), refreshed each minute; the exact one stays on hover.
- */
+/** Times as people say them ("4 minutes ago"), refreshed each minute; the exact one stays on hover. */
 
 import { findAll, onContent } from "./dom.js";
 
@@ -10,28 +8,22 @@ const UNITS = [
 ];
 const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
-/** @param {Date} moment @param {number} now milliseconds */
-export function relative(moment, now = Date.now()) {
-  const seconds = (moment.getTime() - now) / 1000;
-  for (const [unit, length] of UNITS) {
-    if (Math.abs(seconds) >= length) return words.format(Math.trunc(seconds / length), unit);
-  }
-  return "just now";
+/** @param {number} seconds from now */
+function relative(seconds) {
+  const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? [];
+  return unit ? words.format(Math.trunc(seconds / length), unit) : "just now";
 }
 
-/** */
+/** @param {HTMLElement} element */
 function update(element) {
-  const moment = new Date(element.getAttribute("datetime") ?? "");
-  if (Number.isNaN(moment.getTime())) return;
-  const text = relative(moment);
-  if (element.textContent === text) return;
-  // Only the server writes anything else than a relative time, and what it writes is the exact one.
-  if (element.dataset.relative !== element.textContent) element.title = element.textContent?.trim() || "";
-  element.textContent = element.dataset.relative = text;
+  const text = relative((Date.parse(element.getAttribute("datetime") ?? "") - Date.now()) / 1000);
+  // Anything but the last relative time was written by the server, and that is the exact one.
+  if (element.dataset.relative !== element.textContent) element.title = element.textContent ?? "";
+  if (element.textContent !== text) element.textContent = element.dataset.relative = text;
 }
 
 export function startTimes() {
-  const all = (root) => findAll("time[datetime]:not([data-exact])", root).forEach(update);
+  const all = (/** @type {ParentNode} */ root) => findAll("time[datetime]", root).forEach(update);
   onContent(all);
   setInterval(() => document.hidden || all(document), 60_000);
   document.addEventListener("visibilitychange", () => document.hidden || all(document));

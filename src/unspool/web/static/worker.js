@@ -16,30 +16,24 @@ const stream = new Stream(pass, (state) => {
 
 /** @param {any} event */
 function pass(event) {
-  const isNumbered = event.kind !== "progress";
   for (const [port, tab] of tabs) {
-    if (isNumbered && event.kind !== "resync" && event.seq <= tab.seq) continue;
-    if (isNumbered) tab.seq = event.seq;
-    const isShown = event.session && [String(event.session.id), event.session.name].includes(tab.session);
-    port.postMessage({ event: { ...event, messages: undefined, entries: isShown ? event.entries : undefined } });
+    if (/^(messages|branches|events|subagents|session)/.test(event.kind) && event.seq <= tab.seq) continue;
+    if (event.kind !== "progress") tab.seq = event.seq;
+    const entries = String(event.session?.id) === tab.session ? event.entries : undefined;
+    port.postMessage({ event: { ...event, messages: undefined, entries } });
   }
 }
 
-/** Ask for the oldest that any tab is missing; those who know it already do not get it again. */
-function reopen() {
-  if (!tabs.size) return stream.close();
-  const since = Math.min(...[...tabs.values()].map((tab) => tab.seq));
-  stream.open(since, [...new Set([...tabs.values()].map((tab) => tab.session).filter(Boolean))]);
-}
-
-/** @param {MessageEvent} connected */
-globalThis.onconnect = (connected) => {
-  const port = connected.ports[0];
+globalThis.onconnect = ({ ports: [port] }) => {
   port.onmessage = ({ data }) => {
     if (data.bye) tabs.delete(port);
-    else tabs.set(port, { seq: data.seq, session: data.session });
+    else tabs.set(port, data);
+    const all = [...tabs.values()];
+    if (!all.length) return stream.close();
     // Leaving needs no new stream: one session too many does no harm.
-    if (!data.bye || !tabs.size) reopen();
-    if (!data.bye) port.postMessage({ isOnline });
+    if (data.bye) return;
+    port.postMessage({ isOnline });
+    // From the oldest that any tab is missing; those who know it do not get it again.
+    stream.open(Math.min(...all.map(({ seq }) => seq)), [...new Set(all.map(({ session }) => session).filter(Boolean))]);
   };
 };

@@ -1,0 +1,478 @@
+"""The pages in a real browser: windows on long transcripts, keys, live events, and what stays when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ..builders import ClaudeLog, call
+from .conftest import put_together, recordings
+
+sync_api = pytest.importorskip("playwright.sync_api")
+CHROMIUM = shutil.which("chromium")
+STATIC = Path(__file__).parents[2] / "src/unspool/web/static"
+TOKEN = "the-token-of-the-tests"
+TURNS = 300
+SERVE = """
+import sys
+from unspool.web.server import serve
+from unspool.web.settings import Settings
+token, store, home, port = sys.argv[1:]
+settings = Settings(token=token, store=store, homes=(home,), port=int(port), polls=True)
+serve(settings, lambda settings: print("ready", flush=True))
+"""
+Page = Any
+
+
+def long_log() -> ClaudeLog:
+    """A session of many pages, with an edge: one turn was rewound."""
+    log = ClaudeLog("long")
+    for turn in range(TURNS):
+        log.user(f"Question {turn}: " + "why is it so " * (turn % 9), name=f"prompt {turn}")
+        log.model(f"Answer {turn}.\n\n" + "Because of this and that. " * (turn * 7 % 40), name=f"answer {turn}")
+        log.model(call(f"call{turn}", command=f"make part-{turn}"))
+        log.result(f"call{turn}", "line of output\n" * (turn % 70), name=f"result {turn}")
+        if turn == 20:
+            log.user("A question that was taken back", parent="result 20")
+            log.model("An answer that nobody wanted")
+            log.last = log.id("result 20")
+    return log
+
+
+class Served:
+    """A real server on a home directory that a test may write into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = put_together(recordings(), folder / "home")
+        self.log = long_log()
+        self.path = self.log.write(self.home)
+        self.written = len(self.log.lines)
+        self._folder = folder
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.port: int = listening.getsockname()[1]
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        arguments = [TOKEN, str(self._folder / "store.db"), str(self.home), str(self.port)]
+        environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SERVE, *arguments], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=20)
+
+    @property
+    def address(self) -> str:
+        return f"{self.base}/sessions/{self.log.session}"
+
+    def say(self, *texts: str) -> None:
+        """The agent goes on in the long session."""
+        for text in texts:
+            self.log.user(text)
+        with self.path.open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in self.log.lines[self.written :]))
+        self.written = len(self.log.lines)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("served"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no browser here")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def context(browser: Any, served: Served) -> Iterator[Any]:
+    """A browser of its own for each test; nothing may go wrong in it unseen."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(15_000)
+    complaints: list[str] = []
+    context.on("weberror", lambda error: complaints.append(str(error.error)))
+    context.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
+    page = context.new_page()
+    page.goto(f"{served.base}/open?token={TOKEN}")
+    wait_for(page, f"document.querySelector('[data-key=\"{served.log.session}\"]')", reload=True)
+    page.close()
+    yield context
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def page(context: Any) -> Page:
+    return context.new_page()
+
+
+def wait_for(page: Page, condition: str, *, reload: bool = False) -> None:
+    """Until something is true in a page."""
+    end = time.monotonic() + 20
+    while not page.evaluate(f"Boolean({condition})"):
+        assert time.monotonic() < end, f"{condition} did not become true"
+        page.wait_for_timeout(100)
+        if reload:
+            page.reload()
+
+
+def open_at(page: Page, address: str, index: int | None = None) -> None:
+    page.goto(address if index is None else f"{address}?at={index}")
+    wait_for(page, "document.querySelectorAll('section.page').length > 10")
+    if index is not None:
+        wait_for(page, "document.querySelector('.entry.current')")
+
+
+def current(page: Page) -> str | None:
+    found: str | None = page.evaluate("document.querySelector('.entry.current')?.dataset.key ?? null")
+    return found
+
+
+def top_of(page: Page, selector: str) -> float:
+    found: float = page.evaluate(f"document.querySelector({selector!r}).getBoundingClientRect().top")
+    return found
+
+
+def prompt(turn: int) -> int:
+    """The index of a prompt: two messages were taken back after turn 20."""
+    return turn * 4 + (2 if turn > 20 else 0)
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+def test_only_pages_near_the_screen_have_content(page: Page, served: Served) -> None:
+    """All pages have their place, few have elements, also after a long way."""
+    open_at(page, served.address)
+    assert page.locator("section.page").count() == -(-TURNS * 4 // 50)
+    for _ in range(30):
+        page.mouse.wheel(0, 2500)
+        page.wait_for_timeout(30)
+    wait_for(page, "document.querySelectorAll('section.page > .entry').length > 50")
+    page.wait_for_timeout(300)
+    assert page.evaluate("document.querySelectorAll('section.page:not(:empty)').length") < 14
+
+
+def test_a_message_can_be_opened_from_its_address(page: Page, served: Served) -> None:
+    """Whether the server rendered its page or not."""
+    open_at(page, served.address, prompt(150))
+    assert current(page) == f"{prompt(150)}.0"
+    assert 0 < top_of(page, ".entry.current") < 200
+    page.goto(f"{served.address}#m{prompt(250)}")
+    wait_for(page, f"document.querySelector('.entry.current')?.dataset.index == {prompt(250)}")
+    assert 0 < top_of(page, ".entry.current") < 200
+
+
+def test_reading_upwards_does_not_jump(page: Page, served: Served) -> None:
+    """What is on the screen moves by as much as one scrolls, whatever is put in above it."""
+    open_at(page, served.address, prompt(200))
+    page.wait_for_timeout(800)
+    worst = page.evaluate(
+        """async () => {
+          const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+          let worst = 0;
+          for (let i = 0; i < 120; i++) {
+            const entry = [...document.querySelectorAll('section.page > .entry')]
+              .find((entry) => entry.getBoundingClientRect().bottom > 300);
+            if (!entry) { await frame(); continue; }
+            const before = entry.getBoundingClientRect().top;
+            document.scrollingElement.scrollTop -= 130;
+            await frame();
+            worst = Math.max(worst, Math.abs(entry.getBoundingClientRect().top - before - 130));
+          }
+          return worst;
+        }"""
+    )
+    assert worst < 3
+
+
+def test_the_address_restores_the_view(page: Page, served: Served) -> None:
+    """After scrolling, loading the address again shows the same at the same height."""
+    open_at(page, served.address, prompt(100))
+    page.mouse.move(700, 500)
+    page.mouse.wheel(0, 1700)
+    page.wait_for_timeout(900)
+    where = "[...document.querySelectorAll('section.page > .entry')].find(e => e.getBoundingClientRect().bottom > 100)"
+    before = page.evaluate(f"(() => {{ const e = {where}; return [e.dataset.key, e.getBoundingClientRect().top] }})()")
+    assert "at=" in page.url
+    page.goto(page.url)
+    wait_for(page, "document.querySelector('.entry.current')")
+    page.wait_for_timeout(500)
+    after = page.evaluate(f"(() => {{ const e = {where}; return [e.dataset.key, e.getBoundingClientRect().top] }})()")
+    assert after[0] == before[0]
+    assert after[1] == pytest.approx(before[1], abs=3)
+
+
+def test_back_leads_to_where_one_was(page: Page, served: Served) -> None:
+    """Jumps along the time line are steps of the history."""
+    open_at(page, served.address, prompt(10))
+    page.locator("#rail .mark.rewind").first.click()
+    wait_for(page, f"document.querySelector('.entry.current')?.dataset.index == {prompt(20) + 3 - 1}")
+    page.go_back()
+    wait_for(page, f"document.querySelector('.entry.current')?.dataset.index == {prompt(10)}")
+
+
+def test_the_frame_of_the_time_line_follows(page: Page, served: Served) -> None:
+    """The time line says where in the session one is, and pressing it goes there."""
+    open_at(page, served.address, prompt(150))
+    page.wait_for_timeout(200)
+    assert 45 < page.evaluate("parseFloat(document.querySelector('#rail .frame').style.top)") < 55
+    line = page.locator("#rail .timeline").bounding_box()
+    page.mouse.click(line["x"] + line["width"] / 2, line["y"] + line["height"] * 0.8)
+    wait_for(page, "parseFloat(document.querySelector('#rail .frame').style.top) > 75")
+    wait_for(page, "document.querySelector('section.page[data-page=\"19\"] > .entry')")
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_transcript_is_walked_by_keyboard(page: Page, served: Served) -> None:
+    """Message by message, prompt by prompt, event by event; over the edges of pages too."""
+    open_at(page, served.address, prompt(12))
+    page.keyboard.press("j")
+    assert current(page) == f"{prompt(12) + 1}.0"
+    page.keyboard.press("k")
+    assert current(page) == f"{prompt(12)}.0"
+    for _ in range(3):
+        page.keyboard.press("n")
+        page.wait_for_timeout(150)
+    assert current(page) == f"{prompt(15)}.0"
+    page.keyboard.press("p")
+    wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(14)}")
+    page.keyboard.press("]")
+    wait_for(page, f"document.querySelector('.entry.current').dataset.index > {prompt(20)}")
+    for _ in range(80):
+        page.keyboard.press("j")
+        page.wait_for_timeout(15)
+    wait_for(page, f"document.querySelector('.entry.current').dataset.index > {prompt(38)}")
+    assert page.evaluate("document.activeElement.matches('.entry.current')")
+
+
+def test_an_entry_is_opened_by_keyboard(page: Page, served: Served) -> None:
+    """`o` opens the call one stands on."""
+    open_at(page, served.address, prompt(40) + 2)
+    page.keyboard.press("o")
+    assert page.evaluate("document.querySelector('.entry.current details').open")
+    page.keyboard.press("o")
+    assert not page.evaluate("document.querySelector('.entry.current details').open")
+
+
+def test_keys_do_nothing_while_one_types(page: Page, served: Served) -> None:
+    """Letters go into the field, and Escape leaves it."""
+    open_at(page, served.address, prompt(3))
+    page.keyboard.press("/")
+    page.keyboard.type("jjj")
+    assert page.input_value("#search") == "jjj"
+    assert current(page) == f"{prompt(3)}.0"
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    assert current(page) == f"{prompt(3) + 1}.0"
+
+
+def test_the_list_is_walked_by_keyboard(page: Page, served: Served) -> None:
+    """j, k and Enter open a session."""
+    page.goto(served.base)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    first = page.locator("#sessions li.session > a").first.get_attribute("href")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == first
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{first}")
+
+
+def test_help_and_palette_open_and_close(page: Page, served: Served) -> None:
+    """By key; the palette finds views, sessions and words."""
+    open_at(page, served.address)
+    page.keyboard.press("?")
+    assert page.evaluate("document.querySelector('#help').open")
+    page.keyboard.press("Escape")
+    assert not page.evaluate("document.querySelector('#help').open")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("Question 77")
+    page.locator("#palette-list li", has_text="77").nth(1).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile(r"at=\d+"))
+
+
+# --- context ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_torch_lights_what_the_model_had(page: Page, served: Served) -> None:
+    """What was rewound and what came later goes dark; the point moves along, and Escape puts the light out."""
+    open_at(page, served.address, prompt(22))
+    page.keyboard.press("c")
+    wait_for(page, "document.querySelector('[data-torch]')")
+    states = "document.querySelector('#m{}')?.dataset.torch"
+    assert page.evaluate(states.format(prompt(19))) == "in"
+    assert page.evaluate(states.format(prompt(24))) == "after"
+    assert f"context={prompt(22)}" in page.url
+    for _ in range(3):
+        page.keyboard.press("j")
+    wait_for(page, f"document.querySelector('#inspector').textContent.includes('#{prompt(23)}')")
+    assert page.evaluate(states.format(prompt(22))) == "in"
+    page.goto(page.url)
+    wait_for(page, "document.querySelector('[data-torch]')")
+    page.keyboard.press("Escape")
+    assert page.locator("[data-torch]").count() == 0
+    assert "context=" not in page.url
+
+
+# --- what is fetched when asked for ----------------------------------------------------------------------------------
+
+
+def test_a_dead_branch_is_fetched_into_its_place(page: Page, served: Served) -> None:
+    """And when that fails, it says so and can be tried again."""
+    open_at(page, served.address, prompt(20))
+    page.route("**/branches/*", lambda route: route.abort())
+    page.locator("article.fork summary").first.click()
+    page.locator("article.fork .failed").wait_for()
+    page.unroute("**/branches/*")
+    page.locator("article.fork .retry").click()
+    page.locator("article.fork .loaded", has_text="An answer that nobody wanted").wait_for()
+
+
+def test_a_long_output_is_shown_whole(page: Page, served: Served) -> None:
+    """The button is replaced by all lines."""
+    open_at(page, served.address, prompt(69) + 2)
+    page.keyboard.press("o")
+    entry = page.locator(".entry.current")
+    entry.locator("button.more").click()
+    wait_for(page, "document.querySelector('.entry.current').textContent.match(/line of output/g).length >= 69")
+
+
+def test_times_are_relative_and_exact_on_hover(page: Page, served: Served) -> None:
+    open_at(page, served.address)
+    time_element = page.locator("section.page time").first
+    assert "ago" in time_element.inner_text()
+    assert "2026" in (time_element.get_attribute("title") or "")
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_search_answers_while_one_types(page: Page, served: Served) -> None:
+    """And the address keeps the question; hits are walked by arrows."""
+    page.goto(f"{served.base}/search")
+    page.locator("#query").press_sequentially("Question 123", delay=20)
+    page.locator("#results li", has_text="123").first.wait_for()
+    page.wait_for_url("**/search?q=Question+123")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.closest('#results li') !== null")
+
+
+# --- live ------------------------------------------------------------------------------------------------------------
+
+
+def grown(page: Page, text: str) -> None:
+    wait_for(page, f"document.querySelector('#pages').textContent.includes({text!r})")
+
+
+def test_new_messages_come_without_moving_what_is_read(context: Any, served: Served) -> None:
+    """At the end the view follows; elsewhere a pill counts. Tabs stay in step, also when one of them closes."""
+    reading, following = context.new_page(), context.new_page()
+    open_at(reading, served.address, prompt(100))
+    open_at(following, served.address)
+    following.keyboard.press("End")
+    grown(following, f"Question {TURNS - 1}")
+    following.evaluate("document.scrollingElement.scrollTop = 1e9")
+    reading.bring_to_front()
+    reading.wait_for_timeout(1000)
+    before = top_of(reading, ".entry.current")
+    served.say("First news", "Second news")
+    wait_for(reading, "document.querySelector('#new-messages').textContent === '2 new ↓'")
+    assert top_of(reading, ".entry.current") == before
+    following.bring_to_front()
+    grown(following, "Second news")
+    wait_for(following, "innerHeight + scrollY >= document.documentElement.scrollHeight - 2")
+    assert following.locator("#new-messages").is_hidden()
+    following.close()
+    served.say("Third news")
+    wait_for(reading, "document.querySelector('#new-messages').textContent === '3 new ↓'")
+    reading.locator("#new-messages").click()
+    grown(reading, "Third news")
+    wait_for(reading, "document.querySelector('#new-messages').hidden")
+
+
+def test_tabs_watch_different_sessions_over_one_stream(context: Any, served: Served) -> None:
+    """Each gets the messages of the session it shows."""
+    other = ClaudeLog("other")
+    other.user("Something else")
+    path = other.write(served.home)
+    first, second = context.new_page(), context.new_page()
+    open_at(first, served.address)
+    first.evaluate("document.scrollingElement.scrollTop = 1e9")
+    second.goto(served.base)
+    wait_for(second, f"document.querySelector('[data-key=\"{other.session}\"]')")
+    second.goto(f"{served.base}/sessions/{other.session}")
+    other.user("Words in the other session")
+    path.write_bytes(other.data)
+    grown(second, "Words in the other session")
+    served.say("Words in the long session")
+    first.bring_to_front()
+    first.evaluate("document.scrollingElement.scrollTop = 1e9")
+    grown(first, "Words in the long session")
+
+
+def test_a_server_that_was_away_is_found_again(page: Page, served: Served) -> None:
+    """A banner says so, then it goes by itself, and what happened meanwhile is there."""
+    open_at(page, served.address)
+    page.wait_for_timeout(500)
+    served.stop()
+    page.locator("#offline").wait_for(state="visible")
+    served.say("Said while nobody served")
+    served.start()
+    page.locator("#offline").wait_for(state="hidden")
+    wait_for(page, "!document.querySelector('#new-messages').hidden")
+    page.locator("#new-messages").click()
+    grown(page, "Said while nobody served")
+
+
+# --- without ---------------------------------------------------------------------------------------------------------
+
+
+def test_everything_can_be_read_without_script(browser: Any, served: Served) -> None:
+    """Pages are reached by links, details open by themselves."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{served.base}/open?token={TOKEN}&next=/sessions/{served.log.session}")
+    assert page.locator("article.entry").count() > 50
+    page.locator("nav.paging a[rel=next]").click()
+    assert page.locator("article.entry", has_text="Question 26:").count() == 1
+    context.close()
+
+
+def test_the_scripts_are_small_and_of_this_house() -> None:
+    """No build step, nothing from elsewhere, no HTML made of strings."""
+    scripts = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
+    assert sum(len(text.encode()) for text in scripts.values()) < 60_000
+    for name, text in scripts.items():
+        assert text.startswith("/**"), f"{name} does not say what it is for"
+        assert text.count("\n") <= 350, name
+        assert not re.search(r"https?://|\beval\(|new Function|insertAdjacentHTML|outerHTML|document\.write", text), (
+            name
+        )
+        assert text.count(".innerHTML") == (1 if name == "dom.js" else 0), name

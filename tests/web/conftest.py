@@ -12,6 +12,7 @@ from litestar.testing import TestClient
 
 from unspool.index.sync import Sync
 from unspool.store.sqlite import SqliteStore
+from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -65,8 +66,6 @@ def store(store_path: Path) -> Iterator[SqliteStore]:
 @pytest.fixture(scope="session")
 def app(store_path: Path) -> Litestar:
     """An application that shows that store, and does not follow anything."""
-    from unspool.web.app import create_app
-
     return create_app(Settings(token=TOKEN, store=str(store_path), port=PORT, follows=False))
 
 

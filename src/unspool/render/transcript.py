@@ -77,6 +77,8 @@ class Entry(msgspec.Struct, kw_only=True):
     image: m.Image | None = None
     picture: tuple[int, int] | None = None
     """Of `image`: the message it stands in, and its place among the pictures of it."""
+    session: str | None = None
+    """Another session, in which the conversation goes on."""
     notes: list[Entry] = []
     """Of `notes`: what the harness told the model, one after the other."""
 
@@ -109,9 +111,10 @@ class Transcript:
         self._branch_of = branch_of or (lambda index: session.messages[index].branch)
         self._hides_dead = branches == "active"
         self._describe = describe
+        # Of a result that is said again, the first counts: so it is the same whichever messages are at hand.
         self._results = {
             block.call_id: _Found(block, message, place)
-            for message in self._messages
+            for message in reversed(self._messages)
             for place, block in enumerate(message.blocks)
             if isinstance(block, m.ToolResult)
         }
@@ -263,7 +266,10 @@ class Transcript:
                 Entry(kind="error", index=index, label=x.kind.replace("_", " "), text=x.text)
                 for x in self._failures.get(index, ())
             ),
-            *(Entry(kind="clear", index=index, label=clear_label(x)) for x in self._clears.get(index, ())),
+            *(
+                Entry(kind="clear", index=index, label=clear_label(x), session=x.next_session)
+                for x in self._clears.get(index, ())
+            ),
             *(Entry(kind="resume", index=index, label=resume_label(x)) for x in self._resumes.get(index, ())),
         ]
         for entry in found:

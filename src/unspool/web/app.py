@@ -7,17 +7,17 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Litestar, Request, Response, get
 from litestar.config.compression import CompressionConfig
-from litestar.di import Provide
+from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
-from litestar.params import Parameter
+from litestar.params import FromQuery, HeaderParameter
 from litestar.response import Stream
 from litestar.static_files import create_static_files_router
 
-from ..errors import NotFoundError, UnspoolError, UsageError
+from ..errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
 from ..store import open_store
 from . import api, pages
 from .desk import Desk
@@ -92,7 +92,8 @@ def create_app(settings: Settings) -> Litestar:
         compression_config=CompressionConfig(
             backend="gzip", gzip_compress_level=3, minimum_size=4000, exclude=[f"^{EVENTS}$"]
         ),
-        openapi_config=api.openapi_config(),
+        # The API describes itself, better than the framework could.
+        openapi_config=None,
         lifespan=[room.open],
         logging_config=None,
     )
@@ -105,10 +106,10 @@ def create_app(settings: Settings) -> Litestar:
 @get(EVENTS, include_in_schema=False)
 async def live_events(
     request: Request[Any, Any, Any],
-    hub: Hub,
-    since: int | None = None,
-    session: list[str] | None = None,
-    last_event_id: str | None = Parameter(header="Last-Event-ID", default=None),
+    hub: NamedDependency[Hub],
+    since: FromQuery[int | None] = None,
+    session: FromQuery[list[str] | None] = None,
+    last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
 ) -> Stream:
     """Everything that happens from now on, or since a number, as server-sent events."""
     unknown = set(request.query_params) - {"since", "session"}
@@ -145,7 +146,7 @@ def _answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
 def _told(error: Exception) -> tuple[int, str]:
     if isinstance(error, NotFoundError):
         return 404, str(error)
-    if isinstance(error, UsageError):
+    if isinstance(error, UsageError | AmbiguousError):
         return 400, str(error)
     if isinstance(error, UnspoolError):
         return 503, str(error)

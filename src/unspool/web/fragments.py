@@ -52,6 +52,7 @@ def environment() -> Environment:
     """The templates, with everything they may use."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
+        auto_reload=False,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

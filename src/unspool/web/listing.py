@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import PurePath
 
-from ..errors import NotFoundError, UsageError
+from ..errors import UsageError
 from ..store.base import NEWEST_FIRST, Store
 from ..store.rows import SessionRow
 from .wire import Filter, Listed, ProjectRow, SessionList
@@ -20,7 +20,7 @@ _SORTS = {
     "recent": NEWEST_FIRST,
     "started": "session.started DESC NULLS LAST, session.id DESC",
     "messages": "session.messages DESC, session.id DESC",
-    "title": "lower(session.title), session.id",
+    "title": "lower(session.title) NULLS LAST, session.id",
 }
 _NOT_NESTED = """(session.kind = 'main' OR NOT EXISTS (SELECT 1 FROM session AS above
     WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent))"""
@@ -81,19 +81,6 @@ def list_projects(store: Store) -> list[ProjectRow]:
 def name_of_project(path: str) -> str:
     """The last part of a folder's path."""
     return PurePath(path.replace("\\", "/")).name or path
-
-
-def subagent_of(store: Store, project: str, agent_id: str) -> SessionRow:
-    """The session of a sub-agent that ran in a project, by the id the agent gave it."""
-    agent_id = agent_id.removeprefix("agent-")
-    names = (agent_id, f"agent-{agent_id}")
-    rows = store.sessions(
-        "session.kind = 'subagent' AND (session.name IN (?, ?) OR session.name LIKE ?)", *names, f"%/agent-{agent_id}"
-    )
-    fits = [row for row in rows if row.project is None or project in (row.project, name_of_project(row.project))]
-    if not fits:
-        raise NotFoundError(f"no sub-agent {agent_id!r} in project {project!r}; /api/projects lists the projects")
-    return fits[0]
 
 
 def _conditions(filter: Filter) -> tuple[str, list[object]]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from litestar import MediaType, Response, get
+from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
 
 from . import overviews, session_pages
 from .desk import Desk
 from .fragments import render
 from .overviews import Frame
+
+TheDesk: TypeAlias = NamedDependency[Desk]
+TheRoom: TypeAlias = NamedDependency[Any]
 
 _TITLES = {
     400: "This makes no sense here",
@@ -45,9 +50,16 @@ def _base(room: Any) -> Frame:
 
 @get("/", include_in_schema=False)
 async def sessions(
-    desk: Desk, room: Any, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
-    status: str | None = None, sort: str | None = None, page: int = 0,
-) -> Response[str]:  # fmt: skip
+    desk: TheDesk,
+    room: TheRoom,
+    q: FromQuery[str] = "",
+    agent: FromQuery[str | None] = None,
+    project: FromQuery[str | None] = None,
+    has: FromQuery[str | None] = None,
+    status: FromQuery[str | None] = None,
+    sort: FromQuery[str | None] = None,
+    page: FromQuery[int] = 0,
+) -> Response[str]:
     """The list of sessions."""
     asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
     filter = overviews.filter_from(asked, page)
@@ -56,9 +68,16 @@ async def sessions(
 
 @get("/list", include_in_schema=False)
 async def session_list(
-    desk: Desk, room: Any, q: str = "", agent: str | None = None, project: str | None = None, has: str | None = None,
-    status: str | None = None, sort: str | None = None, page: int = 0,
-) -> Response[str]:  # fmt: skip
+    desk: TheDesk,
+    room: TheRoom,
+    q: FromQuery[str] = "",
+    agent: FromQuery[str | None] = None,
+    project: FromQuery[str | None] = None,
+    has: FromQuery[str | None] = None,
+    status: FromQuery[str | None] = None,
+    sort: FromQuery[str | None] = None,
+    page: FromQuery[int] = 0,
+) -> Response[str]:
     """The list alone."""
     asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
     return _page(await desk.ask(overviews.list_piece, overviews.filter_from(asked, page), _base(room)))
@@ -66,31 +85,42 @@ async def session_list(
 
 @get("/events/{kind:str}", include_in_schema=False)
 async def events(
-    desk: Desk, room: Any, kind: str, agent: str | None = None, project: str | None = None, tool: str | None = None,
-    after: str | None = None, before: str | None = None, page: int = 0,
-) -> Response[str]:  # fmt: skip
+    desk: TheDesk,
+    room: TheRoom,
+    kind: FromPath[str],
+    agent: FromQuery[str | None] = None,
+    project: FromQuery[str | None] = None,
+    tool: FromQuery[str | None] = None,
+    after: FromQuery[str | None] = None,
+    before: FromQuery[str | None] = None,
+    page: FromQuery[int] = 0,
+) -> Response[str]:
     """A ledger."""
     asked = {"agent": agent, "project": project, "tool": tool, "after": after, "before": before}
     return _page(await desk.ask(overviews.events_page, kind, asked, page, _base(room)))
 
 
 @get("/search", include_in_schema=False)
-async def search(desk: Desk, room: Any, q: str = "", regex: str = "") -> Response[str]:
+async def search(desk: TheDesk, room: TheRoom, q: FromQuery[str] = "", regex: FromQuery[str] = "") -> Response[str]:
     """What was said, done or printed."""
     return _page(await desk.ask(overviews.search_page, q, bool(regex), _base(room)))
 
 
 @get("/results", include_in_schema=False)
-async def results(desk: Desk, q: str = "", regex: str = "") -> Response[str]:
+async def results(desk: TheDesk, q: FromQuery[str] = "", regex: FromQuery[str] = "") -> Response[str]:
     """What was found, alone."""
     return _page(await desk.ask(overviews.results_piece, q, bool(regex)))
 
 
 @get("/stats", include_in_schema=False)
 async def stats(
-    desk: Desk, room: Any, agent: str | None = None, project: str | None = None, after: str | None = None,
-    before: str | None = None,
-) -> Response[str]:  # fmt: skip
+    desk: TheDesk,
+    room: TheRoom,
+    agent: FromQuery[str | None] = None,
+    project: FromQuery[str | None] = None,
+    after: FromQuery[str | None] = None,
+    before: FromQuery[str | None] = None,
+) -> Response[str]:
     """The numbers."""
     asked = {"agent": agent, "project": project, "after": after, "before": before}
     return _page(await desk.ask(overviews.stats_page, asked, _base(room)))
@@ -101,7 +131,12 @@ async def stats(
 
 @get("/sessions/{key:str}", include_in_schema=False)
 async def session(
-    desk: Desk, room: Any, key: str, branch: int | None = None, at: int | None = None, page: int | None = None
+    desk: TheDesk,
+    room: TheRoom,
+    key: FromPath[str],
+    branch: FromQuery[int | None] = None,
+    at: FromQuery[int | None] = None,
+    page: FromQuery[int | None] = None,
 ) -> Response[str]:
     """A session."""
     asked = {"branch": branch, "at": at, "page": page}
@@ -109,61 +144,63 @@ async def session(
 
 
 @get("/sessions/{key:str}/compare", include_in_schema=False)
-async def compare(desk: Desk, room: Any, key: str, a: int = 0, b: int = 0) -> Response[str]:
+async def compare(
+    desk: TheDesk, room: TheRoom, key: FromPath[str], a: FromQuery[int] = 0, b: FromQuery[int] = 0
+) -> Response[str]:
     """Two branches."""
     return _page(await desk.ask(session_pages.compare_page, key, a, b, _base(room)))
 
 
 @get("/sessions/{key:str}/pages/{number:int}", include_in_schema=False)
-async def page(desk: Desk, key: str, number: int, branch: int = 0) -> Response[str]:
+async def page(desk: TheDesk, key: FromPath[str], number: FromPath[int], branch: FromQuery[int] = 0) -> Response[str]:
     """One page of the transcript."""
     return _page(await desk.ask(session_pages.page_piece, key, number, branch))
 
 
 @get("/sessions/{key:str}/branches/{number:int}", include_in_schema=False)
-async def branch(desk: Desk, key: str, number: int) -> Response[str]:
+async def branch(desk: TheDesk, key: FromPath[str], number: FromPath[int]) -> Response[str]:
     """A line that was left."""
     return _page(await desk.ask(session_pages.branch_piece, key, number))
 
 
 @get("/sessions/{key:str}/embedded", include_in_schema=False)
-async def embedded(desk: Desk, key: str) -> Response[str]:
+async def embedded(desk: TheDesk, key: FromPath[str]) -> Response[str]:
     """A sub-agent in the transcript of another."""
     return _page(await desk.ask(session_pages.embedded_piece, key))
 
 
 @get("/sessions/{key:str}/outputs/{index:int}/{place:int}", include_in_schema=False)
-async def output(desk: Desk, key: str, index: int, place: int) -> Response[str]:
+async def output(desk: TheDesk, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[str]:
     """All of a long text."""
     return _page(await desk.ask(session_pages.output_piece, key, index, place))
 
 
 @get("/sessions/{key:str}/replaced/{index:int}", include_in_schema=False)
-async def replaced(desk: Desk, key: str, index: int) -> Response[str]:
+async def replaced(desk: TheDesk, key: FromPath[str], index: FromPath[int]) -> Response[str]:
     """What a compaction replaced."""
     return _page(await desk.ask(session_pages.replaced_piece, key, index))
 
 
 @get("/sessions/{key:str}/context/{index:int}", include_in_schema=False)
-async def context(desk: Desk, key: str, index: int) -> Response[str]:
+async def context(desk: TheDesk, key: FromPath[str], index: FromPath[int]) -> Response[str]:
     """What was in context."""
     return _page(await desk.ask(session_pages.context_piece, key, index))
 
 
 @get("/sessions/{key:str}/rail", include_in_schema=False)
-async def rail(desk: Desk, key: str, branch: int = 0) -> Response[str]:
+async def rail(desk: TheDesk, key: FromPath[str], branch: FromQuery[int] = 0) -> Response[str]:
     """The time line."""
     return _page(await desk.ask(session_pages.rail_piece, key, branch))
 
 
 @get("/sessions/{key:str}/tree", include_in_schema=False)
-async def tree(desk: Desk, key: str) -> Response[str]:
+async def tree(desk: TheDesk, key: FromPath[str]) -> Response[str]:
     """The branches."""
     return _page(await desk.ask(session_pages.tree_piece, key))
 
 
 @get("/sessions/{key:str}/images/{index:int}/{place:int}", include_in_schema=False)
-async def image(desk: Desk, key: str, index: int, place: int) -> Response[bytes]:
+async def image(desk: TheDesk, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[bytes]:
     """A picture of the conversation, and nothing that could be anything else."""
     data, media_type = await desk.ask(session_pages.picture, key, index, place)
     headers = _PICTURE_HEADERS | {"cache-control": "private, max-age=3600"}
@@ -171,7 +208,7 @@ async def image(desk: Desk, key: str, index: int, place: int) -> Response[bytes]
 
 
 @get("/sessions/{key:str}/export/{format:str}", include_in_schema=False)
-async def export(desk: Desk, key: str, format: str) -> Response[bytes]:
+async def export(desk: TheDesk, key: FromPath[str], format: FromPath[str]) -> Response[bytes]:
     """The session as a file."""
     file = await desk.ask(session_pages.export, key, format)
     safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)

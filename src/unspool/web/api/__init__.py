@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .errors import error_response, explain
-from .openapi import openapi_config
 from .routes import routes
 
-__all__ = ["error_response", "explain", "openapi_config", "routes"]
+__all__ = ["error_response", "explain", "routes"]

@@ -26,10 +26,6 @@ _CHANGES = (
 )
 
 
-def openapi_config() -> None:
-    """The framework's own description is not made: it knows less than this one."""
-
-
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description: OpenAPI 3.1, whose schemas are JSON Schema."""
     types = [endpoint.answered for endpoint in endpoints if endpoint.answered is not bytes]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response, Router, get
+from litestar.di import NamedDependency
 from litestar.exceptions import HTTPException
 
 from ... import __version__
@@ -38,7 +39,7 @@ class Reply(NamedTuple):
 
 
 @get(_PATHS, include_in_schema=False)
-async def ask(request: Request[Any, Any, Any], desk: Desk) -> Response[bytes]:
+async def ask(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
     """Answer a question."""
     endpoint, in_path = find_endpoint(ENDPOINTS, request.scope["raw_path"])
     asked = understood(endpoint, in_path, request.scope["query_string"])

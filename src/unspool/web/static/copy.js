@@ -2,7 +2,6 @@
 
 import { inside, make, toast } from "./dom.js";
 
-/** @param {string} text */
 async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);

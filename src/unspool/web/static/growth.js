@@ -6,7 +6,6 @@ import { entriesOf } from "./sight.js";
 
 /** @typedef {{first: number, count: number, trail_length?: number, entries?: {key: string, index: number, html: string}[]}} News */
 
-/** @param {HTMLElement} a @param {HTMLElement} b */
 function isAfter(a, b) {
   const [[index, place], [otherIndex, otherPlace]] = [a, b].map(({ dataset }) => [
     Number(dataset.index ?? Infinity), Number(dataset.key?.split(".")[1] ?? Infinity),
@@ -23,7 +22,7 @@ export class Growth {
     this.pages = pages;
   }
 
-  /** Put what came with an event in its place. @param {News} news @returns {number} messages that are new to the reader */
+  /** Put what came with an event in its place. @param {News} news @returns {number} messages that are new */
   add(news) {
     const { pages } = this;
     const before = pages.sections.length;
@@ -49,7 +48,6 @@ export class Growth {
     return Math.min(Math.max(Math.floor(position / this.pages.size), 0), this.pages.last);
   }
 
-  /** @param {any} fresh @param {News} news */
   put(fresh, news) {
     const { pages } = this;
     const { key, branch } = fresh.dataset;
@@ -99,7 +97,7 @@ export class Growth {
     }
   }
 
-  /** Draw anew what holds some messages. @param {number} first @param {number} last */
+  /** Draw anew what holds some messages. */
   async renewRange(first, last) {
     const { loaded, kept, sections } = this.pages;
     kept.clear();

@@ -7,12 +7,12 @@ import { indexOf } from "./place.js";
 const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
 /** With more turns than this the time line may leave some out. */
 const MOST_TICKS = 200;
+const EVENTS = ".mark:not(.turn)";
 const TYPING = "input, textarea, select, [contenteditable]";
 
 /** @typedef {import("./app.js").Reading} Reading */
 /** @typedef {1 | -1} Direction */
 
-/** @param {Direction} direction */
 function stepThroughLinks(direction) {
   const links = findAll(LINKS).filter((link) => link.checkVisibility());
   const at = links.indexOf(document.activeElement);
@@ -31,7 +31,6 @@ function stepThroughPrompts(reading, direction) {
   else void reading.place.step(direction, (entry) => entry.dataset.kind === "prompt");
 }
 
-/** @param {HTMLElement | null} entry */
 function toggleDetails(entry) {
   const details = entry && find("details", entry);
   if (details) details.open = !details.open;
@@ -39,10 +38,9 @@ function toggleDetails(entry) {
 }
 
 function toggleBranches() {
-  const menu = find(".session-head details.branches");
-  if (!menu) return;
-  menu.open = !menu.open;
-  find("summary", menu).focus();
+  const menu = find("details.branches > summary");
+  menu?.focus();
+  menu?.click();
 }
 
 /** @param {Reading} reading */
@@ -70,8 +68,8 @@ function commandsOf(reading) {
     k: () => step(-1),
     n: () => stepThroughPrompts(reading, 1),
     p: () => stepThroughPrompts(reading, -1),
-    "]": () => stepThroughMarks(reading, ".mark:not(.turn)", 1),
-    "[": () => stepThroughMarks(reading, ".mark:not(.turn)", -1),
+    "]": () => stepThroughMarks(reading, EVENTS, 1),
+    "[": () => stepThroughMarks(reading, EVENTS, -1),
     o: () => toggleDetails(reading.place.here),
     b: toggleBranches,
     c: () => reading.torch.toggle(),

@@ -24,7 +24,6 @@ export function waiting(box, what) {
   };
 }
 
-/** @param {any} details */
 async function fill(details) {
   if (details.dataset.state) return;
   const box = find(":scope > .loaded", details);
@@ -43,7 +42,6 @@ async function fill(details) {
   }
 }
 
-/** @param {any} button */
 async function unfold(button) {
   const cut = button.closest("[data-cut]") ?? button;
   const hadFocus = document.activeElement === button;

@@ -9,7 +9,6 @@ const OURS = new Set(["style", "open", "data-torch", "aria-current", "aria-busy"
 /** What tells a node from its siblings. @param {any} node */
 const keyOf = ({ dataset, id }) => dataset?.key ?? dataset?.session ?? dataset?.project ?? (id || null);
 
-/** @param {Element} old @param {Element} fresh */
 function morphAttributes(old, fresh) {
   const isCurrent = old.classList.contains("current");
   for (const name of new Set([...old.getAttributeNames(), ...fresh.getAttributeNames()])) {

@@ -26,7 +26,6 @@ export class Pages {
   loading = new Map();
   timer = 0;
 
-  /** @param {any} main */
   constructor(main) {
     this.main = main;
     this.box = find("#pages", main);
@@ -97,7 +96,6 @@ export class Pages {
 
   // --- which pages have content ---
 
-  /** @param {IntersectionObserverEntry[]} entries */
   seen(entries) {
     for (const { target, isIntersecting } of entries) {
       const number = Number(target.getAttribute("data-page"));
@@ -178,7 +176,7 @@ export class Pages {
     for (const button of findAll("section[data-state=failed] > .failed > .retry", this.box)) button.click();
   }
 
-  /** @param {number} number @param {AbortSignal} [signal] @returns {Promise<HTMLElement>} as the server has it now */
+  /** @param {number} number @param {AbortSignal} [signal] */
   async fetchPage(number, signal) {
     return find("section.page", await fetchFragment(`${this.base}/pages/${number}?branch=${this.branch}`, signal));
   }
@@ -227,8 +225,7 @@ export class Pages {
 
   /**
    * The page of a message. Branches that were left make indices run ahead of places, so pages are looked into until
-   * the right one is found; each look narrows the rest.
-   * @param {number} index
+   * the right one is found.
    */
   async pageOf(index) {
     let [low, high] = [0, this.last];

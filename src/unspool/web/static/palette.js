@@ -10,7 +10,6 @@ const VIEWS = [
 ];
 const MOST_HITS = 12;
 
-/** @param {string} kind @param {string} label @param {string} href */
 const link = (kind, label, href) => make("a", { href }, make("span", { class: "kind" }, kind), ` ${label}`);
 
 export class Palette {
@@ -32,7 +31,6 @@ export class Palette {
     void this.ask(new AbortController().signal);
   }
 
-  /** @param {AbortSignal} signal */
   async ask(signal) {
     const words = this.input.value.trim();
     const query = new URLSearchParams({ q: words });
@@ -49,14 +47,12 @@ export class Palette {
     this.show([...named, ...known, ...hits.slice(0, MOST_HITS)]);
   }
 
-  /** @param {HTMLElement[]} links */
   show(links) {
     for (const each of links) each.tabIndex = -1;
     this.list.replaceChildren(...links.map((each, at) => make("li", { role: "option", id: `palette-${at}` }, each)));
     this.choose(0);
   }
 
-  /** @param {number} at */
   choose(at) {
     const options = this.list.children;
     this.at = options.length ? (at + options.length) % options.length : 0;
@@ -65,7 +61,6 @@ export class Palette {
     this.input.setAttribute("aria-activedescendant", `palette-${this.at}`);
   }
 
-  /** @param {KeyboardEvent} event */
   press(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.choose(this.at + step);

@@ -7,11 +7,11 @@ const MOVED = "unspool:current";
 const OPENED = "unspool:address";
 const MARGIN = 12;
 
-/** @param {(entry: HTMLElement | null) => void} listener called when another entry becomes the current one */
+/** When another entry becomes the current one. @param {(entry: HTMLElement | null) => void} listener */
 export const onMove = (listener) =>
   document.addEventListener(MOVED, (/** @type {any} */ event) => listener(event.detail));
 
-/** @param {() => void} listener called when the address asks for another view */
+/** When the address asks for another view. @param {() => void} listener */
 export const onOpen = (listener) => document.addEventListener(OPENED, listener);
 
 /** The message an entry belongs to, or the one before it. @param {Element | null} entry @returns {number} */
@@ -31,7 +31,6 @@ export class Place {
   key = null;
   /** Counts: a later journey ends an earlier one. */
   journey = 0;
-  isStepping = false;
   timer = 0;
   search = location.search;
 
@@ -82,7 +81,7 @@ export class Place {
     if (entry && getSelection()?.isCollapsed) this.select(entry);
   }
 
-  /** A link to a message on this line need not load the page again. @param {URL} url @param {Event} event */
+  /** A link to a message on this line need not load the page again. */
   async followed(url, event) {
     const index = messageIn(url);
     const asked = url.searchParams;
@@ -127,20 +126,13 @@ export class Place {
 
   /** To the next entry, or the next that fits. @param {1 | -1} direction @param {(entry: HTMLElement) => boolean} [fits] */
   async step(direction, fits = () => true) {
-    if (this.isStepping) return;
-    this.isStepping = true;
     const journey = ++this.journey;
-    try {
-      const entry = await this.next(direction, fits);
-      if (!entry || journey !== this.journey) return;
-      this.select(entry, true);
-      this.reveal(entry);
-    } finally {
-      this.isStepping = false;
-    }
+    const entry = await this.next(direction, fits);
+    if (!entry || journey !== this.journey) return;
+    this.select(entry, true);
+    this.reveal(entry);
   }
 
-  /** @param {1 | -1} direction @param {(entry: HTMLElement) => boolean} fits */
   async next(direction, fits) {
     const { here: start, pages } = this;
     if (!start || (start !== this.current && direction > 0 && fits(start))) return start;
@@ -205,7 +197,7 @@ export class Place {
     this.replace(this.address(isTop ? null : indexOf(entry), offset));
   }
 
-  /** Keep something else of the view in the address. @param {string} name @param {string | null} value */
+  /** Keep something else of the view in the address. */
   remember(name, value) {
     const url = new URL(location.href);
     if (value === null) url.searchParams.delete(name);

@@ -4,31 +4,23 @@ import { calmly, fetchFragment, find, findAll, inside } from "./dom.js";
 import { morph } from "./morph.js";
 
 export class Rail {
-  isDrawn = true;
-
   /** @param {import("./place.js").Place} place */
   constructor(place) {
     this.place = place;
     this.pages = place.pages;
     this.refresh = calmly(() => this.fetch(), 2000);
-    this.pages.sight.onScroll(() => this.drawSoon());
-    new ResizeObserver(() => this.drawSoon()).observe(this.pages.box);
+    this.pages.sight.onScroll(() => this.draw());
+    new ResizeObserver(() => this.draw()).observe(this.pages.box);
     document.addEventListener("pointerdown", (event) => this.press(event));
     this.arrange();
   }
 
   arrange() {
     for (const mark of findAll("#rail .mark[data-at]")) mark.style.top = `${mark.dataset.at * 100}%`;
-    this.drawSoon();
-  }
-
-  drawSoon() {
-    if (this.isDrawn) requestAnimationFrame(() => this.draw());
-    this.isDrawn = false;
+    this.draw();
   }
 
   draw() {
-    this.isDrawn = true;
     const frame = find("#rail .frame");
     if (!frame) return;
     const { top, bottom } = this.pages.sight.view;
@@ -54,9 +46,7 @@ export class Rail {
     event.preventDefault();
     go(event);
     document.addEventListener("pointermove", go, { signal: end.signal });
-    for (const name of ["pointerup", "pointercancel"]) {
-      document.addEventListener(name, () => end.abort(), { signal: end.signal });
-    }
+    for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => end.abort(), { once: true });
   }
 
   /** The message of the next mark after (or before) one. @param {string} selector @param {number} index @param {1 | -1} direction */

@@ -16,7 +16,7 @@ export function asTyped(ask) {
   };
 }
 
-/** @param {any} input @param {any} box for the answer @param {string} address of the answer alone @param {boolean} isPage whether the address follows */
+/** @param {any} input @param {any} box for the answer @param {string} address of it @param {boolean} isPage */
 function connect(input, box, address, isPage) {
   const type = asTyped(async (signal) => {
     const given = [...new FormData(input.form)].filter(([, value]) => value !== "");

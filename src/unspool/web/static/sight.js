@@ -38,7 +38,6 @@ export class Sight {
   /** For so many frames more. */
   frames = 0;
 
-  /** @param {HTMLElement} box */
   constructor(box) {
     this.box = box;
     this.scroller = scrollerOf(box);
@@ -50,7 +49,6 @@ export class Sight {
     }
   }
 
-  /** @param {() => void} listener */
   onScroll(listener) {
     (this.scrollsPage ? window : this.scroller).addEventListener("scroll", listener, { passive: true });
   }
@@ -75,14 +73,11 @@ export class Sight {
 
   /** The first entry on the screen. */
   get topEntry() {
-    const { top, bottom } = this.view;
-    for (const section of this.sections.slice(firstBelow(this.sections, top))) {
-      if (section.getBoundingClientRect().top > bottom) break;
-      const entries = entriesOf(section);
-      const first = entries[firstBelow(entries, top)];
-      if (first) return this.isVisible(first) ? first : null;
-    }
-    return null;
+    const { top } = this.view;
+    const at = firstBelow(this.sections, top);
+    const entries = this.sections.slice(at, at + 2).flatMap(entriesOf);
+    const first = entries[firstBelow(entries, top)];
+    return first && this.isVisible(first) ? first : null;
   }
 
   /** Page at a height of the screen, and how much of it is above. */
@@ -94,9 +89,7 @@ export class Sight {
 
   /**
    * Scroll so that an element is `below` pixels under the upper edge. Entries get their real height only on the screen,
-   * so it is held there for some frames, unless the reader moves on.
-   * @param {Element} element
-   * @param {number} below
+   * so it is held there for some frames.
    */
   bring(element, below) {
     this.hold({ element, top: this.view.top + below }, FRAMES);
@@ -109,7 +102,6 @@ export class Sight {
     this.settle();
   }
 
-  /** @param {Sight["anchor"]} anchor @param {number} frames */
   hold(anchor, frames) {
     const isHolding = this.frames > 0;
     this.anchor = anchor;
@@ -132,17 +124,11 @@ export class Sight {
   /**
    * Change the page in the next frame. What is read stays where it is; with `follow` the end does, if it is in sight.
    * @param {() => void} change
-   * @returns {Promise<void>}
    */
   change(change, follow = false) {
     this.wantsEnd ||= follow;
     if (!this.changes.length) requestAnimationFrame(() => this.apply());
-    return new Promise((done) => {
-      this.changes.push(() => {
-        change();
-        done();
-      });
-    });
+    return new Promise((done) => this.changes.push(() => done(change())));
   }
 
   apply() {

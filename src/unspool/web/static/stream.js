@@ -40,7 +40,6 @@ export class Stream {
     for (const kind of KINDS) source.addEventListener(kind, (event) => this.hear(event));
   }
 
-  /** @param {MessageEvent} message */
   hear({ data, lastEventId }) {
     const event = JSON.parse(data);
     if (lastEventId) this.since = event.seq;

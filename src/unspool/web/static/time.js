@@ -14,7 +14,6 @@ function relative(seconds) {
   return unit ? words.format(Math.trunc(seconds / length), unit) : "just now";
 }
 
-/** @param {HTMLElement} element */
 function update(element) {
   const text = relative((Date.parse(element.getAttribute("datetime") ?? "") - Date.now()) / 1000);
   // Anything but the last relative time was written by the server, and that is the exact one.

@@ -14,7 +14,6 @@ const stream = new Stream(pass, (state) => {
   for (const port of tabs.keys()) port.postMessage({ isOnline });
 });
 
-/** @param {any} event */
 function pass(event) {
   for (const [port, tab] of tabs) {
     if (/^(messages|branches|events|subagents|session)/.test(event.kind) && event.seq <= tab.seq) continue;

@@ -63,11 +63,10 @@ export function toast(text) {
   toastTimer = setTimeout(() => (box.hidden = true), 3500);
 }
 
-const voice = make("div", { "aria-live": "polite" });
+const voice = make("div", { "aria-live": "polite", class: "hidden" });
 
 /** Said to those who listen instead of looking. @param {string} text */
 export function whisper(text) {
-  Object.assign(voice.style, { position: "fixed", clipPath: "inset(50%)" });
   document.body.append(voice);
   voice.textContent = text;
 }

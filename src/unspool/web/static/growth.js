@@ -97,21 +97,15 @@ export class Growth {
     }
   }
 
-  /** Draw anew what holds some messages. */
-  async renewRange(first, last) {
-    const { loaded, kept, sections } = this.pages;
+  /** Much may be different now, even the line of the conversation. @param {number} count its messages */
+  async renewAll(count) {
+    const { loaded, kept, sections, sight } = this.pages;
+    this.version++;
     kept.clear();
+    await sight.change(() => this.pages.resize(count));
     for (const [number, { dataset }] of sections.entries()) {
-      if (Number(dataset.last ?? Infinity) < first || Number(dataset.first ?? 0) > last) continue;
       if (loaded.has(number)) await this.renew(number);
       else delete dataset.first;
     }
-  }
-
-  /** The line of the conversation is another one now. @param {number} count its messages */
-  async renewAll(count) {
-    this.version++;
-    await this.pages.sight.change(() => this.pages.resize(count));
-    await this.renewRange(0, Infinity);
   }
 }

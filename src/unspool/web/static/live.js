@@ -13,11 +13,14 @@ export class Live {
   offlineTimer = 0;
   refreshList = calmly(() => this.fetchList(), 1000);
   refreshHead = calmly(() => this.fetchHead(), 1500);
-  refreshMain = calmly(() => this.fetchMain(), 3000);
+  refreshMain = calmly(async () => {
+    morph(this.main, find("main", await fetchFragment(location.href)));
+    announceContent(this.main);
+  }, 3000);
   renewAll = calmly(async () => {
     await this.fetchHead();
     await this.reading?.growth.renewAll(this.reading.place.pages.count);
-  }, 300);
+  }, 700);
 
   /** @param {import("./app.js").Reading} reading */
   constructor(reading) {
@@ -71,9 +74,8 @@ export class Live {
   apply(event, { growth, rail, place }) {
     rail.refresh();
     if (event.kind === "messages.appended" && place.pages.branch === "0") this.tell(growth.add(event));
-    if (event.kind === "messages.superseded") growth.renewRange(event.first ?? 0, event.last ?? Infinity).catch(() => undefined);
     if (event.kind === "session.forgotten") toast("This session has been forgotten.");
-    if (/^(branches|subagents|events|resync)/.test(event.kind)) this.renewAll();
+    if (/superseded|^(branches|subagents|events|resync)/.test(event.kind)) this.renewAll();
     else this.refreshHead();
   }
 
@@ -111,11 +113,6 @@ export class Live {
     morph(old, find(".session-head", page));
     announceContent(old);
     Object.assign(this.main.dataset, { count, live });
-  }
-
-  async fetchMain() {
-    morph(this.main, find("main", await fetchFragment(location.href)));
-    announceContent(this.main);
   }
 
   async fetchList() {

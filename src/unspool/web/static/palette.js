@@ -3,11 +3,6 @@
 import { fetchFragment, fetchJson, find, findAll, make } from "./dom.js";
 import { asTyped } from "./search.js";
 
-const VIEWS = [
-  ["Sessions", "/"], ["Rejections", "/events/rejections"], ["Interruptions", "/events/interruptions"],
-  ["Compactions", "/events/compactions"], ["Context clears", "/events/clears"], ["Errors", "/events/errors"],
-  ["Never finished", "/events/orphans"], ["Stats", "/stats"],
-];
 const MOST_HITS = 12;
 
 const link = (kind, label, href) => make("a", { href }, make("span", { class: "kind" }, kind), ` ${label}`);
@@ -34,8 +29,9 @@ export class Palette {
   async ask(signal) {
     const words = this.input.value.trim();
     const query = new URLSearchParams({ q: words });
-    const views = VIEWS.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
-    const known = views.map(([name, href]) => link("view", name, href));
+    const views = [["Sessions", "/"], ...findAll(".views a").map(({ textContent, href }) => [textContent, href])];
+    const meant = views.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
+    const known = meant.map(([name, href]) => link("view", name, href));
     if (words) known.push(link("search", words, `/search?${query}`));
     this.show(known);
     const [sessions, hits] = await Promise.all([

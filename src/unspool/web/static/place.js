@@ -91,8 +91,7 @@ export class Place {
     this.write();
     // On a small screen the transcript comes back in front of the pane with the link.
     if (/^#[^m]/.test(location.hash)) location.hash = "#reading";
-    history.pushState(null, "", this.address(index, 0));
-    this.remember("context", asked.get("context"));
+    history.pushState(null, "", this.address({ at: index, y: null, context: asked.get("context") }));
     await this.open();
     if (!find(`#m${index}`, this.pages.box) && !inside(event, ".mark")) location.replace(url);
   }
@@ -171,15 +170,23 @@ export class Place {
     else if (!location.hash && !asked.has("page")) this.sight.scroller.scrollTop = 0;
   }
 
-  /** @param {number | null} index @param {number} offset pixels of the entry that are above the screen */
-  address(index, offset) {
+  /** The address with some parameters changed; null leaves one out. @param {Record<string, any>} changes */
+  address(changes) {
     const url = new URL(location.href);
     if (url.hash.startsWith("#m")) url.hash = "";
-    for (const name of ["at", "y", "page", "branch"]) url.searchParams.delete(name);
-    if (this.pages.branch !== "0") url.searchParams.set("branch", this.pages.branch);
-    if (index !== null) url.searchParams.set("at", String(index));
-    if (index !== null && offset) url.searchParams.set("y", String(offset));
+    const branch = this.pages.branch === "0" ? null : this.pages.branch;
+    for (const [name, value] of Object.entries({ ...changes, branch, page: null })) {
+      if (value === null) url.searchParams.delete(name);
+      else url.searchParams.set(name, value);
+    }
     return url.href;
+  }
+
+  /** Keep something of the view in the address. @param {Record<string, any>} changes */
+  remember(changes) {
+    const address = this.address(changes);
+    if (address !== location.href) history.replaceState(null, "", address);
+    this.search = location.search;
   }
 
   writeSoon() {
@@ -193,20 +200,7 @@ export class Place {
     const entry = this.here;
     if (!entry) return;
     const isTop = this.key === null && this.sight.scroller.scrollTop <= 0;
-    const offset = Math.round(this.sight.view.top - entry.getBoundingClientRect().top);
-    this.replace(this.address(isTop ? null : indexOf(entry), offset));
-  }
-
-  /** Keep something else of the view in the address. */
-  remember(name, value) {
-    const url = new URL(location.href);
-    if (value === null) url.searchParams.delete(name);
-    else url.searchParams.set(name, value);
-    this.replace(url.href);
-  }
-
-  replace(address) {
-    if (address !== location.href) history.replaceState(history.state, "", address);
-    this.search = location.search;
+    const above = Math.round(this.sight.view.top - entry.getBoundingClientRect().top);
+    this.remember(isTop ? { at: null, y: null } : { at: indexOf(entry), y: above || null });
   }
 }

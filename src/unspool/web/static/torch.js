@@ -40,7 +40,7 @@ export class Torch {
   aim(index) {
     if (index === this.point) return;
     this.point = index;
-    this.place.remember("context", String(index));
+    this.place.remember({ context: index });
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.light(index), 90);
   }
@@ -89,7 +89,7 @@ export class Torch {
     this.main.classList.remove("torch");
     for (const entry of findAll("[data-torch]")) entry.removeAttribute("data-torch");
     find("#inspector").replaceChildren(this.hint ?? "");
-    this.place.remember("context", null);
+    this.place.remember({ context: null });
     return true;
   }
 }

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ from .decode import Batch, Damage, Place, RecordDecoder
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
 
 T = TypeVar("T")
+
+_REMEMBERED = 1 << 15
 
 
 class Patience:
@@ -132,6 +135,29 @@ def read_whole(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
+
+
+def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Read what is asked of a file again only when the file has changed; a program that follows many asks often."""
+    known: dict[Path, tuple[tuple[int, ...], T]] = {}
+
+    @wraps(read)
+    def remembering(path: Path) -> T:
+        try:
+            facts = path.stat()
+        except OSError:
+            return read(path)
+        stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        found = known.get(path)
+        if found is not None and found[0] == stamp:
+            return found[1]
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        value = read(path)
+        known[path] = stamp, value
+        return value
+
+    return remembering
 
 
 def is_closed(path: Path) -> bool:

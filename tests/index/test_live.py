@@ -147,6 +147,73 @@ def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: SqliteStore
     assert seqs == sorted(set(seqs))
 
 
+@pytest.mark.parametrize(
+    ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
+)
+def test_a_session_that_begins_is_taken_in_at_once(
+    agent: str, lines: list[bytes], tmp_path: Path, store: SqliteStore
+) -> None:
+    """It does not wait for the reading of everything, which then finds nothing to tell."""
+    home = tmp_path / "home"
+    path = place_of(agent, home)
+    follower = Follower(store, home)
+    follower._net = float("inf")
+    path.write_bytes(b"".join(line + b"\n" for line in lines[:10]))
+    follower.take_in({path.parent})
+    assert [entry.kind for entry in store.journal()] == ["session.created"]
+    with open(path, "ab") as file:
+        file.write(b"".join(line + b"\n" for line in lines[10:20]))
+    follower.take_in({path})
+    assert store.journal()[-1].kind == "messages.appended"
+    for _ in range(2):
+        follower._due = 0.0
+        follower.take_in(set())
+        assert equals_fresh(store, home)
+    rows = [msgspec.json.decode(entry.data) for entry in store.journal()]
+    assert sum(row.get("count", 0) for row in rows) == store.sessions()[0].messages, "each message is told once"
+
+
+def test_what_is_no_session_is_left_alone(tmp_path: Path, store: SqliteStore) -> None:
+    """A file without a conversation, one that only warms up, one of something else."""
+    home = tmp_path / "home"
+    follower = Follower(store, home)
+    log, warm = ClaudeLog("empty"), ClaudeLog("empty", agent="w1")
+    log.record({"type": "summary", "summary": "a title", "leafUuid": log.id("x")})
+    warm.user("Warmup")
+    warm.model("ready")
+    paths = {log.write(home), warm.write(home), home / ".claude" / "todos" / "a.json"}
+    follower._find_homes()
+    follower._net = float("inf")
+    follower.take_in(paths)
+    assert store.sessions() == []
+    follower._due = 0.0
+    follower.take_in(set())
+    assert store.sessions() == []
+
+
+def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store: SqliteStore) -> None:
+    """Lines that keep coming put that off, but not for ever."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(home)
+    Sync(store, home).run()
+    follower = Follower(store, home)
+    follower._net = float("inf")
+    dues = []
+    for number in range(3):
+        log.model(f"answer {number}")
+        path.write_bytes(log.data)
+        follower.take_in({path})
+        assert follower._due is not None
+        dues.append(follower._due)
+    assert follower._restless is not None
+    assert dues == sorted(dues)
+    follower._restless = follower._due = 0.0
+    follower.take_in({path})
+    assert equals_fresh(store, home)
+
+
 def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Path, store: SqliteStore) -> None:
     """Another program finds that the session was not read as a whole, though no file has changed."""
     home = tmp_path / "home"

@@ -158,12 +158,13 @@ def test_a_session_that_is_found_to_be_a_copy(tmp_path: Path) -> None:
     copy.write(home)
     store = SqliteStore(tmp_path / "store.db", machine=MACHINE)
     synced(store, home)
-    original.lines = original.lines[:1]
-    original.write(home)
-    synced(store, home)
-    found = difference(contents(store), fresh(tmp_path, home))
+    lines = original.lines
+    for count in (1, 90, 200):
+        original.lines = lines[:count]
+        original.write(home)
+        synced(store, home)
+        assert difference(contents(store), fresh(tmp_path, home)) == "", count
     store.close()
-    assert found == ""
 
 
 @pytest.mark.parametrize("agent", AGENTS)

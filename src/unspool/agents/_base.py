@@ -91,6 +91,10 @@ class Home(Protocol):
         """The session that a file in the folder belongs to."""
         ...
 
+    def lists(self, ref: SessionRef) -> bool:
+        """Whether a session is one of `refs`, without finding them all."""
+        ...
+
     def peek(self, ref: SessionRef) -> Peek:
         """Look at the beginning of a session."""
         ...

@@ -18,8 +18,10 @@ _SECONDS = 2.0
 class Pipeline:
     """Writes what it is given, in order."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, committed: Callable[[], None] | None = None) -> None:
+        """`committed` is called when something lasts."""
         self._store = store
+        self._committed = committed
         self._open: ExitStack | None = None
         self._written = 0
         self._began = 0.0
@@ -53,6 +55,8 @@ class Pipeline:
         if self._open is not None:
             open, self._open = self._open, None
             open.close()
+            if self._committed is not None:
+                self._committed()
 
     def cancel(self, error: BaseException) -> None:
         """Take back what was not committed."""

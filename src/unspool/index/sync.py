@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +21,12 @@ from ..store.rows import FileRow, StoredSession
 from .archive import keep, keep_new
 from .changes import Held, created, differences, held
 from .pipeline import Pipeline
-from .scan import Changed, compare, walk
+from .scan import Changed, compare, look, walk
 from .workers import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, read_all
 from .writer import Ending, Messages, SessionWriter
 
+_AT_ONCE = 4 << 20
+"""Bytes of a session that is read while others wait."""
 _HELD = 16 << 20
 """Bytes of one session that wait until it is read to its end."""
 
@@ -60,34 +63,76 @@ class Sync:
         self._store = store
         self._places = places
 
-    def run(self, tell: Callable[[Progress], None] | None = None) -> Report:
-        """Look at everything once."""
+    def run(
+        self,
+        tell: Callable[[Progress], None] | None = None,
+        committed: Callable[[], None] | None = None,
+        open_too: bool = False,
+    ) -> Report:
+        """Look at everything once.
+
+        `committed` is called when something has been written for good. With `open_too`, sessions that an agent has open
+        are looked at though no file changed: the agent may have died.
+        """
         began = time.perf_counter()
         report = Report()
         with self._store.alone():
-            self._run(report, tell)
+            self._run(report, tell, Pipeline(self._store, committed), open_too)
             self._store.prune_journal()
         report.seconds = time.perf_counter() - began
         return report
 
-    def _run(self, report: Report, tell: Callable[[Progress], None] | None) -> None:
+    def take_in(self, agent: str, home: Home, path: Path) -> Report | None:
+        """Take in the session of one file, without looking at the others; None when they have to be looked at.
+
+        `home` has to know the folder as it is now.
+        """
+        ref = home.ref(path)
+        if ref is None or path not in _paths(ref) or not home.lists(ref):
+            return None
+        store, report = self._store, Report()
+        with store.alone():
+            seen = [entry for path in _paths(ref) if (entry := look(agent, path)) is not None]
+            if sum(entry.size for entry in seen) > _AT_ONCE:
+                return None
+            names = [name_of(path) for path in _paths(ref)]
+            stored = store.stored(agent, ref.id)
+            if any({file[2] for file in store.files_of(known.id)} != set(names) for known in stored.values()):
+                return None
+            changes, _ = compare(seen, {name: row for name in names if (row := store.file_at(name)) is not None})
+            if stored and not changes:
+                return report
+            intake = _Intake(store, agent, home, changes, report)
+            pipeline = Pipeline(store)
+            try:
+                intake.take_in(_Stale(ref, home.around(ref), bool(stored), bool(stored)), pipeline)
+            except BaseException as error:
+                pipeline.cancel(error)
+                raise
+            pipeline.commit()
+        return report
+
+    def _run(self, report: Report, tell: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool) -> None:
         known = self._store.files()
         homes = []
         for agent, root in Library(*self._places).homes():
             inside = {path: row for path, row in known.items() if _is_inside(path, root)}
             changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
-            if changes or missing or self._store.has_unsettled(agent):
+            if changes or missing or self._store.has_unsettled(agent) or (open_too and self._has_open(agent)):
                 homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
         if not homes:
             return
-        pipeline = Pipeline(self._store)
         try:
             self._take_in(homes, pipeline, _Teller(homes, report, tell))
         except BaseException as error:
             pipeline.cancel(error)
             raise
         pipeline.commit()
+
+    def _has_open(self, agent: str) -> bool:
+        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND status IN ('running', 'waiting') LIMIT 1"
+        return bool(self._store.rows(sql, self._store.machine, agent))
 
     def _take_in(self, homes: list[_HomeSync], pipeline: Pipeline, teller: _Teller) -> None:
         shared = [
@@ -99,11 +144,13 @@ class Sync:
         if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
             shared = []
         done = {(task.home, task.place) for task in shared}
-        for read in read_all([(home.home, home.agent) for home in homes], shared) if shared else ():
-            home = homes[read.home]
-            teller.tell(home, home.work[read.place].ref)
-            home.take_in_ready(home.work[read.place], read, pipeline)
-            pipeline.end()
+        # Closed at once when something goes wrong, so that nobody reads on for nothing.
+        with closing(read_all([(home.home, home.agent) for home in homes], shared)) as reads:
+            for read in reads if shared else ():
+                home = homes[read.home]
+                teller.tell(home, home.work[read.place].ref)
+                home.take_in_ready(home.work[read.place], read, pipeline)
+                pipeline.end()
         for number, home in enumerate(homes):
             for place, stale in enumerate(home.work):
                 if (number, place) not in done:
@@ -131,25 +178,15 @@ class _Teller:
         self._report.bytes += home.size_of(ref)
 
 
-class _HomeSync:
-    """One agent's folder in which something has changed."""
+class _Intake:
+    """Takes in sessions of one agent's folder of which something has changed."""
 
-    def __init__(
-        self, store: Store, agent: str, root: Path, changes: list[Changed], missing: list[FileRow], report: Report
-    ) -> None:
+    def __init__(self, store: Store, agent: str, home: Home, changes: list[Changed], report: Report) -> None:
         self._store = store
         self._report = report
-        self._missing = missing
         self._changed = {change.seen.path: change for change in changes}
         self.agent = agent
-        self.home: Home = AGENTS[agent].open(root)
-        refs = _each_once(self.home.refs())
-        self._ids = {ref.id for ref in refs}
-        own = {path for ref in refs for path in _paths(ref)}
-        self._others = [change for path, change in self._changed.items() if path not in own]
-        self.work = self._stale(refs)
-        # The oldest first, so that what is newer has the higher numbers.
-        self.work.sort(key=lambda stale: _newest(stale.ref, self._changed))
+        self.home = home
 
     def changes_of(self, ref: SessionRef) -> list[Changed]:
         """What has changed of a session's files."""
@@ -158,26 +195,6 @@ class _HomeSync:
     def size_of(self, ref: SessionRef) -> int:
         """Bytes of those."""
         return sum(change.seen.size for change in self.changes_of(ref))
-
-    def take_in_rest(self, pipeline: Pipeline) -> None:
-        """Files that are no sessions, and those that are gone."""
-        pipeline.do(self._keep_others)
-        pipeline.do(self._note_missing)
-
-    def _stale(self, refs: list[SessionRef]) -> list[_Stale]:
-        """Sessions to be read: those whose files changed or are others, and those around which something did."""
-        changed = self._changed
-        before = self._store.around(self.agent)
-        held: dict[str, set[str | None]] = {}
-        for _, id, path in self._store.present(self.agent):
-            held.setdefault(id, set()).add(path)
-        found = []
-        for ref in refs:
-            paths, around = _paths(ref), self.home.around(ref)
-            same_files = held.get(ref.id) == {_path_before(path, changed) for path in paths}
-            if not same_files or before.get(ref.id) != around or any(path in changed for path in paths):
-                found.append(_Stale(ref, around, ref.id in before, same_files))
-        return found
 
     def take_in_ready(self, stale: _Stale, read: ReadRef, pipeline: Pipeline) -> None:
         """Write a new session that somebody else has read."""
@@ -247,6 +264,43 @@ class _HomeSync:
         """Remove a session that its file does not hold any more."""
         self._store.forget(left.id)
         self._store.note("session.forgotten", left.id, agent=self.agent, name=left.name)
+
+
+class _HomeSync(_Intake):
+    """One agent's folder in which something has changed."""
+
+    def __init__(
+        self, store: Store, agent: str, root: Path, changes: list[Changed], missing: list[FileRow], report: Report
+    ) -> None:
+        super().__init__(store, agent, AGENTS[agent].open(root), changes, report)
+        self._missing = missing
+        refs = _each_once(self.home.refs())
+        self._ids = {ref.id for ref in refs}
+        own = {path for ref in refs for path in _paths(ref)}
+        self._others = [change for path, change in self._changed.items() if path not in own]
+        self.work = self._stale(refs)
+        # The oldest first, so that what is newer has the higher numbers.
+        self.work.sort(key=lambda stale: _newest(stale.ref, self._changed))
+
+    def _stale(self, refs: list[SessionRef]) -> list[_Stale]:
+        """Sessions to be read: those whose files changed or are others, and those around which something did."""
+        changed = self._changed
+        before = self._store.around(self.agent)
+        files: dict[str, set[str | None]] = {}
+        for _, id, path in self._store.present(self.agent):
+            files.setdefault(id, set()).add(path)
+        found = []
+        for ref in refs:
+            paths, around = _paths(ref), self.home.around(ref)
+            same_files = files.get(ref.id) == {_path_before(path, changed) for path in paths}
+            if not same_files or before.get(ref.id) != around or any(path in changed for path in paths):
+                found.append(_Stale(ref, around, ref.id in before, same_files))
+        return found
+
+    def take_in_rest(self, pipeline: Pipeline) -> None:
+        """Files that are no sessions, and those that are gone."""
+        pipeline.do(self._keep_others)
+        pipeline.do(self._note_missing)
 
     def _keep_others(self) -> None:
         """Files that are no session: they are kept as well, because sessions are read with them."""
@@ -351,8 +405,10 @@ class _Line:
 
 def _note(store: Store, agent: str, name: str, id: int, before: Held | None, ending: Ending) -> None:
     """Tell the journal what is different now."""
-    now = ending.held
-    rows = [created(agent, name, now.messages)] if before is None else differences(before, now, ending.compared)
+    if before is None:
+        rows = iter([created(agent, name, ending.messages)])
+    else:
+        rows = differences(before, ending.held, ending.compared)
     for kind, data in rows:
         store.note(kind, id, **data)
 

@@ -6,17 +6,19 @@ wait until it is written. Only sessions that the store does not have are read so
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +35,7 @@ TOO_LARGE = 64 << 20
 """A session of so many bytes does not wait in one piece."""
 _AT_ONCE = 4 << 20
 _AHEAD = 8
+_PR_SET_PDEATHSIG = 1
 
 
 class ReadSession(NamedTuple):
@@ -68,11 +71,12 @@ class Task(NamedTuple):
 
 
 def can_share() -> bool:
-    """Whether other processes may help: a fork of a program with threads is not safe."""
-    return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and threading.active_count() == 1
+    """Whether other processes may help: a fork of a program with threads is not safe, unless they hold no locks."""
+    threads = [thread for thread in threading.enumerate() if not getattr(thread, "holds_nothing", False)]
+    return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
 
 
-def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[ReadRef]:
+def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Generator[ReadRef, None, None]:
     """Read sessions in other processes; they come in the order in which they were given."""
     global _homes
     _homes = homes
@@ -80,7 +84,8 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[ReadR
     with (
         _few_collections(),
         tempfile.TemporaryDirectory(prefix="unspool-") as folder,
-        ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=_end_with, initargs=(os.getpid(),)) as pool,
+        _none_left(),
     ):
         waiting: deque[Future[str]] = deque()
         groups = enumerate(_groups(tasks))
@@ -113,6 +118,18 @@ def _few_collections() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def _none_left() -> Iterator[None]:
+    """When something goes wrong, nobody waits for what workers still read."""
+    others = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.kill()
+        raise
+
+
 def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
     """Small sessions go together."""
     group: list[Task] = []
@@ -136,6 +153,15 @@ def _results(future: Future[str]) -> Iterator[ReadRef]:
 
 
 # --- in a worker ---
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process with its parent, however that ends: nobody else would."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
 
 _homes: list[tuple[Home, str]] = []
 """With all that was looked up before the fork."""

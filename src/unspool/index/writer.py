@@ -94,11 +94,18 @@ class Ending(NamedTuple):
         return sum(len(event[4]) for event in self.events)
 
     @property
+    def messages(self) -> int:
+        """How many there are."""
+        count = self.values["messages"]
+        assert isinstance(count, int)
+        return count
+
+    @property
     def held(self) -> Held:
         """What the store holds when it is written."""
         counts = json.loads(str(self.values["counts"]))
         events = [(kind, message, data) for kind, message, _, _, data in self.events]
-        return Held(counts["messages"], {name: self.values[name] for name in COLUMNS}, counts, events, self.facts)
+        return Held(self.messages, {name: self.values[name] for name in COLUMNS}, counts, events, self.facts)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
         """Put it in."""

@@ -15,7 +15,17 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import is_closed, log_of, read_batches, read_blocks, read_end, read_start, read_whole, size_of
+from ...logs import (
+    is_closed,
+    log_of,
+    read_batches,
+    read_blocks,
+    read_end,
+    read_start,
+    read_whole,
+    size_of,
+    while_unchanged,
+)  # fmt: skip
 from ...moments import parse_moment
 from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
@@ -258,6 +268,7 @@ class Surroundings:
 # --- the first and the last lines ------------------------------------------------------------------------------------
 
 
+@while_unchanged
 def read_head(path: Path) -> Head | None:
     """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
     block = read_start(path, _HEAD_SIZE)

@@ -94,13 +94,16 @@ def _is_contiguous(path: Path) -> bool:
     return False
 
 
+def original_of(folder: Folder, origin: m.Origin) -> tuple[Path, ...]:
+    """The files of the session that another was copied from."""
+    files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
+    return (files.head.path, *files.more) if files is not None else ()
+
+
 def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
     """Ids of the messages that stand in the original too. A fork of a lost session shares nothing any more."""
-    files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
-    if files is None:
-        return frozenset()
     found: set[str] = set()
-    for path in (files.head.path, *files.more):
+    for path in original_of(folder, origin):
         for block in read_blocks(path):
             found.update(id.decode() for id in _UUID.findall(block))
     return frozenset(found)

@@ -25,6 +25,7 @@ from .lineage import (
     find_origin,
     link_agents,
     link_inline,
+    original_of,
 )  # fmt: skip
 from .thread import Thread
 from .wire import LINES, Line
@@ -90,6 +91,13 @@ class ClaudeHome:
         id = f"{parent}/{name['id']}"
         return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
 
+    def lists(self, ref: SessionRef) -> bool:
+        """Whether there is a conversation in it."""
+        folder = self._around.folder_of(ref.path)
+        if ref.kind == "main":
+            return ref.id in folder.sessions
+        return any(agent.path == ref.path for agent in folder.agents.get(ref.parent or "", ()))
+
     def peek(self, ref: SessionRef) -> Peek:
         """The beginning of a session, and its last lines."""
         head = self._around.folder_of(ref.path).head(ref.path)
@@ -106,7 +114,7 @@ class ClaudeHome:
         )
 
     def around(self, ref: SessionRef) -> str:
-        """Its family's files, its clears and its origin, its title from elsewhere, and whether it is open."""
+        """Its family's files, clears, its origin and what it copied, a title from elsewhere, and whether it is open."""
         folder = self._around.folder_of(ref.path)
         owner = ref.parent or ref.id
         files = folder.sessions.get(owner)
@@ -114,14 +122,16 @@ class ClaudeHome:
         if ref.kind == "subagent" and files is not None:
             family.append(files.head.path)
         memory = folder.path / ref.id / "session-memory" / "summary.md"
+        origin = find_origin(ref.id, folder, self._around) if ref.kind == "main" else None
+        original = original_of(folder, origin) if origin is not None else ()
         facts = (
             [(path.name, size_of(path)) for path in (*family, memory)],
             [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
-            find_origin(ref.id, folder, self._around) if ref.kind == "main" else None,
+            origin,
             len(folder.summaries),
             self._around.live.get(ref.id),
         )
-        return digest(facts)
+        return digest((*facts, *map(size_of, original)))
 
     def _clears_in(self, folder: Folder) -> list[Clear]:
         if folder.path not in self._clears:

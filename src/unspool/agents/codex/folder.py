@@ -15,7 +15,7 @@ import msgspec
 from ... import model as m
 from ...decode import decode_any
 from ...lines import Block, block_of
-from ...logs import log_of, read_batches, read_end, read_start
+from ...logs import log_of, read_batches, read_end, read_start, while_unchanged
 from ...moments import parse_moment
 from .wire import BARE_META, HISTORY, INDEX, LINES, META_LINES, HistoryBase, Line, Meta
 
@@ -156,6 +156,7 @@ def rollout_file(path: Path, archived: bool = False) -> RolloutFile | None:
 # --- heads -----------------------------------------------------------------------------------------------------------
 
 
+@while_unchanged
 def read_head(path: Path) -> Head:
     """Read the first lines of a rollout."""
     block = read_start(path, _HEAD_SIZE)

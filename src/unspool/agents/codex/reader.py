@@ -77,6 +77,10 @@ class CodexHome:
         thread = head.id or (file.thread if file is not None else path.stem)
         return self._ref(thread, [file or RolloutFile(path, thread, thread, "", archived=False)])
 
+    def lists(self, ref: SessionRef) -> bool:
+        """Whether it is a thread of this folder."""
+        return ref.id in self._folder.threads
+
     def peek(self, ref: SessionRef) -> Peek:
         """The beginning of a thread, and its last time."""
         head = self._folder.head(ref.path)
@@ -93,13 +97,20 @@ class CodexHome:
         )
 
     def around(self, ref: SessionRef) -> str:
-        """Its name, its clears, and the threads it started."""
+        """Its name, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
         reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
-        return digest(
-            (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
-        )
+        facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
+        return digest((*facts, *map(size_of, self._originals(ref))))
+
+    def _originals(self, ref: SessionRef) -> Iterator[Path]:
+        """The files whose lines a thread shares."""
+        head = self._folder.head(ref.path)
+        for file in self._folder.threads.get(head.copied_from or "", ())[:1]:
+            yield file.path
+        if head.history_base is not None and head.history_base.thread_id in self._folder.rollouts:
+            yield self._folder.rollouts[head.history_base.thread_id].path
 
     # --- reading ---
 

@@ -13,7 +13,7 @@ from ... import model as m
 from ...decode import Damage, decode_any
 from ...documents import take_apart
 from ...lines import Block
-from ...logs import is_closed, read_end, read_start, read_whole
+from ...logs import is_closed, read_end, read_start, read_whole, while_unchanged
 from ...moments import parse_moment
 from .._facts import project_of
 from .wire import LINES, MESSAGES, TAIL_LINES, Message
@@ -223,6 +223,7 @@ class Folder:
 # --- heads -----------------------------------------------------------------------------------------------------------
 
 
+@while_unchanged
 def read_head(path: Path) -> Head | None:
     """Read the beginning of a session file; None when it is none.
 

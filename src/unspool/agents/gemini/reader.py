@@ -56,6 +56,10 @@ class GeminiHome:
             return self._ref(head.session, files)
         return self._ref(head.session, SessionFiles([head]))
 
+    def lists(self, ref: SessionRef) -> bool:
+        """Whether somebody has said something in it."""
+        return ref.id in self._folder.sessions
+
     def peek(self, ref: SessionRef) -> Peek:
         """The beginning of a session."""
         heads = self._heads(ref)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -260,8 +259,3 @@ def test_words_for_numbers() -> None:
 def test_static_files_have_a_version() -> None:
     """So that a browser may keep them."""
     assert re.fullmatch(r"/static/base\.css\?v=[0-9a-f]{10}", asset("base.css"))
-
-
-def hrefs(html: Iterable[str]) -> list[str]:
-    """All links in some HTML."""
-    return [href for piece in html for href in Fragment(piece).all("href")]

@@ -126,7 +126,8 @@ class _Reader:
                 yield self._hunk(text)
             elif not is_inside and text.startswith(("Index: ", "=====", "diff --git ", "index ")):
                 yield _Line("file", None, None, text)
-            else:
+            elif not text.startswith("\\") or self._numbers_old or self._numbers_new:
+                # Whether the part that was replaced ends with a line says nothing about the file.
                 yield self._line(text)
 
     def _is_head(self, place: int) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from litestar import Litestar
 from litestar.routes import ASGIRoute, HTTPRoute
 from litestar.testing import TestClient
 
+from unspool.web.app import create_app
 from unspool.web.guard import OPEN, POLICY, hosts_of
 from unspool.web.settings import Settings
 
@@ -24,6 +26,12 @@ _EXAMPLES = {
     "agent_id": "x",
     "file_path": "app.js",
 }
+
+
+@pytest.fixture(scope="module")
+def app(store_path: Path) -> Litestar:
+    """An application of its own: it ends with the client that entered it."""
+    return create_app(Settings(token=TOKEN, store=str(store_path), port=PORT, follows=False))
 
 
 @pytest.fixture(scope="module")

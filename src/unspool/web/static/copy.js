@@ -1,6 +1,6 @@
 /** Copy buttons: `<button data-copy="text">`. */
 
-import { inside, make, toast } from "./dom.js";
+import { make, onClick, toast } from "./dom.js";
 
 async function copy(text) {
   try {
@@ -17,9 +17,4 @@ async function copy(text) {
   toast("Copied");
 }
 
-export function startCopying() {
-  document.addEventListener("click", (event) => {
-    const button = inside(event, "button[data-copy]");
-    if (button) void copy(button.dataset.copy);
-  });
-}
+export const startCopying = () => onClick("button[data-copy]", (button) => copy(button.dataset.copy));

@@ -6,10 +6,18 @@ export const find = (selector, root = document) => root.querySelector(selector);
 /** @type {(selector: string, root?: ParentNode) => any[]} */
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-/** @param {Event} event @param {string} selector what it happened in */
-export const inside = (event, selector) => event.target instanceof Element && event.target.closest(selector);
+/** @param {any} event @param {string} selector what it happened in */
+export const inside = (event, selector) => event.target.closest?.(selector);
 
-/** @param {string} tag @param {Record<string, string>} attributes @param {...(Node | string)} children */
+/** @param {string} selector @param {(element: any) => void} listener */
+export function onClick(selector, listener) {
+  document.addEventListener("click", (event) => {
+    const element = inside(event, selector);
+    if (element) listener(element);
+  });
+}
+
+/** @param {string} tag @param {Record<string, string>} attributes @param {...any} children */
 export function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
@@ -22,8 +30,8 @@ async function request(url, signal) {
   const response = await fetch(url, { signal }).catch((error) => {
     throw signal?.aborted ? error : new Error("The server is not reachable.");
   });
-  const { ok, status } = response;
-  if (ok) return response;
+  if (response.ok) return response;
+  const { status } = response;
   if (status === 401) throw new Error("Access has run out. Open the address that unspool printed once more.");
   throw new Error(status === 404 ? "This is no longer there." : `The server could not answer (${status}).`);
 }
@@ -35,10 +43,8 @@ export function parse(html) {
   return document.importNode(template.content, true);
 }
 
-/** @param {string} url @param {AbortSignal} [signal] */
 export const fetchFragment = async (url, signal) => parse(await (await request(url, signal)).text());
 
-/** @param {string} url @param {AbortSignal} [signal] */
 export const fetchJson = async (url, signal) => (await request(url, signal)).json();
 
 const CONTENT = "unspool:content";
@@ -49,7 +55,7 @@ export const announceContent = (root) => document.dispatchEvent(new CustomEvent(
 /** @param {(root: ParentNode) => void} listener called with all that is there, and with all that comes */
 export function onContent(listener) {
   listener(document);
-  document.addEventListener(CONTENT, (/** @type {any} */ event) => listener(event.detail));
+  document.addEventListener(CONTENT, ({ detail }) => listener(detail));
 }
 
 let toastTimer = 0;
@@ -71,7 +77,7 @@ export function whisper(text) {
   voice.textContent = text;
 }
 
-/** Calls that come close together become one, in `pause` ms; none while nobody looks. @param {() => unknown} work @param {number} pause */
+/** Calls that come close together become one; none while nobody looks. @param {() => any} work @param {number} pause ms */
 export function calmly(work, pause) {
   let timer = 0;
   const run = async () => {
@@ -84,5 +90,5 @@ export function calmly(work, pause) {
   return soon;
 }
 
-
+/** @param {number} number */
 export const grouped = (number) => number.toLocaleString("en");

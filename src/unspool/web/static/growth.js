@@ -6,13 +6,6 @@ import { entriesOf } from "./sight.js";
 
 /** @typedef {{first: number, count: number, trail_length?: number, entries?: {key: string, index: number, html: string}[]}} News */
 
-function isAfter(a, b) {
-  const [[index, place], [otherIndex, otherPlace]] = [a, b].map(({ dataset }) => [
-    Number(dataset.index ?? Infinity), Number(dataset.key?.split(".")[1] ?? Infinity),
-  ]);
-  return index > otherIndex || (index === otherIndex && place > otherPlace);
-}
-
 export class Growth {
   /** Counts what was added: a page fetched before must not replace what came since. */
   version = 0;
@@ -42,7 +35,7 @@ export class Growth {
     return added.size;
   }
 
-  /** @param {News} news @param {number} index of one of its messages */
+  /** @param {News} news */
   pageOf({ first, count }, index) {
     const position = this.pages.count - (first + count - index);
     return Math.min(Math.max(Math.floor(position / this.pages.size), 0), this.pages.last);
@@ -51,33 +44,30 @@ export class Growth {
   put(fresh, news) {
     const { pages } = this;
     const { key, branch } = fresh.dataset;
-    const index = Number(fresh.dataset.index ?? NaN);
+    const index = Number(fresh.dataset.index);
     const old = pages.entry(key);
     if (old) {
       morph(old, fresh);
-      announceContent(old);
-      return;
+      return announceContent(old);
     }
-    for (const [number, content] of pages.kept) {
-      if ([...content.children].some((child) => child.getAttribute("data-key") === key)) pages.kept.delete(number);
-    }
-    if (branch === pages.branch && index >= news.first) this.append(fresh, this.pageOf(news, index));
+    // A page that is kept for later may hold it as it was.
+    if (index < news.first) pages.kept.clear();
+    else if (branch === pages.branch) this.append(fresh, this.pageOf(news, index), index);
   }
 
-  append(fresh, number) {
+  append(fresh, number, index) {
     const { pages } = this;
-    const { dataset } = pages.sections[number];
-    dataset.first ??= fresh.dataset.index;
-    dataset.last = fresh.dataset.index;
+    const section = pages.sections[number];
+    section.dataset.first ??= index;
     pages.kept.delete(number);
     if (!pages.loaded.has(number)) {
       // It may be on its way, but without this entry.
       pages.loading.get(number)?.done.then(() => this.renew(number), () => undefined);
       return;
     }
-    const before = entriesOf(pages.sections[number]).findLast((entry) => !isAfter(entry, fresh));
+    const before = entriesOf(section).findLast((entry) => Number(entry.dataset.index) <= index);
     if (before) before.after(fresh);
-    else pages.sections[number].prepend(fresh);
+    else section.prepend(fresh);
     announceContent(fresh);
   }
 

@@ -1,6 +1,6 @@
 /** Everything by keyboard. Keys do nothing while somebody types, and leave combinations to the browser. */
 
-import { find, findAll, inside } from "./dom.js";
+import { find, findAll, inside, onClick } from "./dom.js";
 import { indexOf } from "./place.js";
 
 /** Where j and k go on pages that have no transcript. */
@@ -46,9 +46,8 @@ function toggleBranches() {
 /** @param {Reading} reading */
 function back(reading) {
   const menu = find("details.menu[open]");
-  const focused = document.activeElement;
   if (menu) menu.open = false;
-  else if (focused instanceof HTMLElement && focused.matches(TYPING)) focused.blur();
+  else if (document.activeElement?.matches(TYPING)) document.activeElement.blur();
   else if (reading && !reading.torch.end()) reading.place.select(null);
 }
 
@@ -60,7 +59,7 @@ function commandsOf(reading) {
     "?": () => find("#help").showModal(),
   };
   if (!reading) return { ...always, j: () => stepThroughLinks(1), k: () => stepThroughLinks(-1) };
-  const step = (/** @type {Direction} */ direction) =>
+  const step = (direction) =>
     document.activeElement?.closest("#sessions") ? stepThroughLinks(direction) : void reading.place.step(direction);
   return {
     ...always,
@@ -94,8 +93,5 @@ export function startKeys(reading, openPalette) {
     event.preventDefault();
     command();
   });
-  document.addEventListener("click", (event) => {
-    const button = inside(event, "[data-open]");
-    if (button) find(`#${button.dataset.open}`).showModal();
-  });
+  onClick("[data-open]", (button) => find(`#${button.dataset.open}`).showModal());
 }

@@ -3,7 +3,7 @@
  * would be, with a way to try again.
  */
 
-import { announceContent, fetchFragment, find, inside, make } from "./dom.js";
+import { announceContent, fetchFragment, find, make, onClick } from "./dom.js";
 
 /** @param {any} error @param {() => void} again */
 export function failure(error, again) {
@@ -12,7 +12,7 @@ export function failure(error, again) {
   return make("p", { class: "failed", role: "alert" }, `${error.message} `, button);
 }
 
-/** Says after a moment what the reader is waiting for. @param {HTMLElement} box @param {string} what @returns {() => void} to end it */
+/** Says after a moment what the reader is waiting for. @param {any} box @param {string} what @returns {() => void} the end */
 export function waiting(box, what) {
   const note = make("p", { class: "waiting" }, what);
   const timer = setTimeout(() => box.append(note), 300);
@@ -64,8 +64,5 @@ async function unfold(button) {
 export function startLazy() {
   // `toggle` does not bubble, but it can be caught on its way down.
   document.addEventListener("toggle", ({ target }) => target.open && target.dataset.load && fill(target), true);
-  document.addEventListener("click", (event) => {
-    const button = inside(event, "button[data-load]");
-    if (button) void unfold(button);
-  });
+  onClick("button[data-load]", unfold);
 }

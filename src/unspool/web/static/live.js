@@ -2,6 +2,7 @@
 
 import { announceContent, calmly, fetchFragment, find, findAll, grouped, toast, whisper } from "./dom.js";
 import { morph } from "./morph.js";
+import { onScroll } from "./sight.js";
 import { Stream } from "./stream.js";
 
 export class Live {
@@ -26,13 +27,11 @@ export class Live {
   constructor(reading) {
     this.reading = reading;
     this.sight = reading?.place.sight;
-    this.sight?.onScroll(() => this.readUp());
+    onScroll(() => this.readUp());
     this.pill.addEventListener("click", () => reading?.place.goToEnd());
     window.addEventListener("pageshow", (event) => event.persisted && this.connect());
     this.connect();
   }
-
-  // --- connection ---
 
   connect() {
     if (typeof SharedWorker === "undefined") return this.connectAlone();
@@ -58,8 +57,6 @@ export class Live {
     banner.hidden = true;
     this.reading?.place.pages.retryFailed();
   }
-
-  // --- events ---
 
   hear(event) {
     if (event.kind === "progress") return this.showProgress(event);
@@ -102,8 +99,6 @@ export class Live {
     box.hidden = done >= total;
     box.textContent = `Reading sessions: ${grouped(done)} of ${grouped(total)}`;
   }
-
-  // --- parts of the page ---
 
   async fetchHead() {
     if (!this.reading) return;

@@ -34,10 +34,7 @@ export class Pages {
     this.size = Number(main.dataset.pageSize);
     this.base = `/sessions/${encodeURIComponent(main.dataset.key)}`;
     this.branch = main.dataset.branch;
-    this.observer = new IntersectionObserver((entries) => this.seen(entries), {
-      root: this.sight.scrollsPage ? null : this.sight.scroller,
-      rootMargin: "150% 0px",
-    });
+    this.observer = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: "150% 0px" });
     this.lay();
   }
 
@@ -53,8 +50,6 @@ export class Pages {
   lengthOf(number) {
     return Math.max(Math.min(this.size, this.count - number * this.size), 0);
   }
-
-  // --- places ---
 
   /** A place for every page. */
   lay() {
@@ -94,13 +89,10 @@ export class Pages {
     return find(`section.page > [data-key="${CSS.escape(key)}"]`, this.box);
   }
 
-  // --- which pages have content ---
-
   seen(entries) {
     for (const { target, isIntersecting } of entries) {
       const number = Number(target.getAttribute("data-page"));
-      if (isIntersecting) this.near.add(number);
-      else this.near.delete(number);
+      this.near[isIntersecting ? "add" : "delete"](number);
     }
     this.wake();
   }
@@ -118,9 +110,7 @@ export class Pages {
     for (const [number, load] of this.loading) if (!this.near.has(number) && !load.isAsked) load.abort.abort();
     const missing = [...this.near].filter((number) => !this.loaded.has(number) && !this.sections[number].dataset.state);
     missing.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
-    for (const number of missing) {
-      if (this.loading.size < LOADS_AT_ONCE) this.load(number).catch(() => undefined);
-    }
+    for (const number of missing) if (this.loading.size < LOADS_AT_ONCE) this.load(number).catch(() => undefined);
     this.emptyFarPages(middle);
   }
 
@@ -182,8 +172,7 @@ export class Pages {
   }
 
   describe(section, fresh) {
-    const { first, last } = fresh.dataset;
-    if (first !== undefined) Object.assign(section.dataset, { first, last });
+    if (fresh.dataset.first) section.dataset.first = fresh.dataset.first;
   }
 
   fill(number, content) {
@@ -220,8 +209,6 @@ export class Pages {
     this.kept.set(number, content);
     if (this.kept.size > KEPT) this.kept.delete([...this.kept.keys()][0]);
   }
-
-  // --- where a message is ---
 
   /**
    * The page of a message. Branches that were left make indices run ahead of places, so pages are looked into until

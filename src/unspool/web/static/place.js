@@ -1,7 +1,7 @@
 /** Where the reader is: the current entry, moving to another, and an address that leads back to this view. */
 
 import { find, inside, onContent } from "./dom.js";
-import { entriesOf } from "./sight.js";
+import { entriesOf, onScroll } from "./sight.js";
 
 const MOVED = "unspool:current";
 const OPENED = "unspool:address";
@@ -9,12 +9,12 @@ const MARGIN = 12;
 
 /** When another entry becomes the current one. @param {(entry: HTMLElement | null) => void} listener */
 export const onMove = (listener) =>
-  document.addEventListener(MOVED, (/** @type {any} */ event) => listener(event.detail));
+  document.addEventListener(MOVED, ({ detail }) => listener(detail));
 
 /** When the address asks for another view. @param {() => void} listener */
 export const onOpen = (listener) => document.addEventListener(OPENED, listener);
 
-/** The message an entry belongs to, or the one before it. @param {Element | null} entry @returns {number} */
+/** The message an entry belongs to, or the one before it. @param {Element | null} entry */
 export function indexOf(entry) {
   const index = entry?.getAttribute("data-index");
   return entry && index === null ? indexOf(entry.previousElementSibling) : Number(index ?? 0);
@@ -39,14 +39,12 @@ export class Place {
     this.pages = pages;
     this.sight = pages.sight;
     history.scrollRestoration = "manual";
-    this.sight.onScroll(() => this.writeSoon());
+    onScroll(() => this.writeSoon());
     window.addEventListener("popstate", () => location.search !== this.search && this.open());
     window.addEventListener("pagehide", () => this.write());
     document.addEventListener("click", (event) => this.clicked(event));
     onContent(() => this.mark(this.current));
   }
-
-  // --- the current entry ---
 
   get current() {
     return this.key === null ? null : this.pages.entry(this.key);
@@ -96,8 +94,6 @@ export class Place {
     if (!find(`#m${index}`, this.pages.box) && !inside(event, ".mark")) location.replace(url);
   }
 
-  // --- moving ---
-
   /** @param {number} index @param {number} [below] pixels under the upper edge */
   async goTo(index, below = MARGIN) {
     const journey = ++this.journey;
@@ -123,7 +119,7 @@ export class Place {
     this.sight.bring(sections[number], -above * sections[number].getBoundingClientRect().height);
   }
 
-  /** To the next entry, or the next that fits. @param {1 | -1} direction @param {(entry: HTMLElement) => boolean} [fits] */
+  /** To the next entry that fits. @param {1 | -1} direction @param {(entry: any) => boolean} fits */
   async step(direction, fits = () => true) {
     const journey = ++this.journey;
     const entry = await this.next(direction, fits);
@@ -157,8 +153,6 @@ export class Place {
     else if (bottom > view.bottom - MARGIN) this.sight.bring(entry, room - height);
   }
 
-  // --- the address ---
-
   /** Show what the address says. */
   async open() {
     const asked = new URLSearchParams(location.search);
@@ -167,7 +161,7 @@ export class Place {
     document.dispatchEvent(new Event(OPENED));
     // A page that could not be fetched says so itself.
     if (index !== null) await this.goTo(index, -Number(asked.get("y") ?? -MARGIN)).catch(() => undefined);
-    else if (!location.hash && !asked.has("page")) this.sight.scroller.scrollTop = 0;
+    else if (!location.hash && !asked.has("page")) scrollTo(0, 0);
   }
 
   /** The address with some parameters changed; null leaves one out. @param {Record<string, any>} changes */
@@ -199,7 +193,7 @@ export class Place {
     this.timer = 0;
     const entry = this.here;
     if (!entry) return;
-    const isTop = this.key === null && this.sight.scroller.scrollTop <= 0;
+    const isTop = this.key === null && scrollY <= 0;
     const above = Math.round(this.sight.view.top - entry.getBoundingClientRect().top);
     this.remember(isTop ? { at: null, y: null } : { at: indexOf(entry), y: above || null });
   }

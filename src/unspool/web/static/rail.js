@@ -2,6 +2,7 @@
 
 import { calmly, fetchFragment, find, findAll, inside } from "./dom.js";
 import { morph } from "./morph.js";
+import { onScroll } from "./sight.js";
 
 export class Rail {
   /** @param {import("./place.js").Place} place */
@@ -9,7 +10,7 @@ export class Rail {
     this.place = place;
     this.pages = place.pages;
     this.refresh = calmly(() => this.fetch(), 2000);
-    this.pages.sight.onScroll(() => this.draw());
+    onScroll(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.pages.box);
     document.addEventListener("pointerdown", (event) => this.press(event));
     this.arrange();
@@ -36,12 +37,12 @@ export class Rail {
     return (number * size + share * this.pages.lengthOf(number)) / (count || 1);
   }
 
-  /** Pressing beside the marks goes there, and moving on goes along. @param {PointerEvent} event */
+  /** Pressing beside the marks goes there, and moving on goes along. */
   press(event) {
     const line = inside(event, "#rail .timeline");
     if (!line || event.button || inside(event, "a, button, summary")) return;
     const rect = line.getBoundingClientRect();
-    const go = (/** @type {PointerEvent} */ { clientY }) => this.place.goToShare((clientY - rect.top) / rect.height);
+    const go = ({ clientY }) => this.place.goToShare((clientY - rect.top) / rect.height);
     const end = new AbortController();
     event.preventDefault();
     go(event);
@@ -49,7 +50,7 @@ export class Rail {
     for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, () => end.abort(), { once: true });
   }
 
-  /** The message of the next mark after (or before) one. @param {string} selector @param {number} index @param {1 | -1} direction */
+  /** The message of the next mark after (or before) one. @param {1 | -1} direction */
   next(selector, index, direction) {
     const places = findAll(`#rail ${selector}`).map((mark) => Number(mark.dataset.index));
     const beyond = places.filter((place) => (place - index) * direction > 0);

@@ -4,7 +4,7 @@ import { announceContent, fetchFragment, find, findAll } from "./dom.js";
 import { failure } from "./lazy.js";
 import { morphChildren } from "./morph.js";
 
-/** Asks a little after the last keystroke; a newer question ends the older one. @param {(signal: AbortSignal) => Promise<void>} ask */
+/** Asks a little after the last keystroke; a newer question ends the older one. @param {(signal: AbortSignal) => any} ask */
 export function asTyped(ask) {
   let timer = 0;
   let abort = new AbortController();
@@ -31,7 +31,7 @@ function connect(input, box, address, isPage) {
     }
   });
   input.form.addEventListener("input", type);
-  const move = (/** @type {KeyboardEvent} */ event) => {
+  const move = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (!step) return;
     event.preventDefault();

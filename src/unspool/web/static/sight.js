@@ -2,15 +2,11 @@
 
 import { find } from "./dom.js";
 
+const root = document.documentElement;
 const FRAMES = 12;
 
-/** @param {HTMLElement} element @returns {Element} the one that scrolls it */
-function scrollerOf(element) {
-  for (let box = element.parentElement; box && box !== document.body; box = box.parentElement) {
-    if (/auto|scroll/.test(getComputedStyle(box).overflowY)) return box;
-  }
-  return document.scrollingElement ?? document.documentElement;
-}
+/** @param {() => void} listener */
+export const onScroll = (listener) => window.addEventListener("scroll", listener, { passive: true });
 
 /** Which of elements in vertical order is the first that reaches below an edge. @param {Element[]} list */
 function firstBelow(list, edge) {
@@ -23,7 +19,7 @@ function firstBelow(list, edge) {
   return low;
 }
 
-/** @param {Element} section @returns {any[]} the entries of the transcript itself, without those of opened branches */
+/** The entries of the transcript itself, without those of opened branches. @param {Element} section @returns {any[]} */
 export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
 
 export class Sight {
@@ -40,8 +36,6 @@ export class Sight {
 
   constructor(box) {
     this.box = box;
-    this.scroller = scrollerOf(box);
-    this.scrollsPage = this.scroller === document.scrollingElement;
     // Called after layout and before paint: the moment to put right what the browser's own anchoring did not.
     new ResizeObserver(() => this.settle()).observe(box);
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
@@ -49,16 +43,9 @@ export class Sight {
     }
   }
 
-  onScroll(listener) {
-    (this.scrollsPage ? window : this.scroller).addEventListener("scroll", listener, { passive: true });
-  }
-
   /** Edges of what is visible. */
   get view() {
-    const padding = parseFloat(getComputedStyle(this.scroller).scrollPaddingTop) || 0;
-    if (this.scrollsPage) return { top: padding, bottom: innerHeight };
-    const { top, bottom } = this.scroller.getBoundingClientRect();
-    return { top: top + padding, bottom };
+    return { top: parseFloat(getComputedStyle(root).scrollPaddingTop) || 0, bottom: innerHeight };
   }
 
   isVisible(element) {
@@ -144,10 +131,10 @@ export class Sight {
   }
 
   settle() {
-    if (this.follows) this.scroller.scrollTop = this.scroller.scrollHeight;
+    if (this.follows) root.scrollTop = root.scrollHeight;
     else if (this.anchor?.element.isConnected) {
       const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
-      if (Math.abs(moved) >= 1) this.scroller.scrollTop += moved;
+      if (Math.abs(moved) >= 1) root.scrollTop += moved;
     }
   }
 }

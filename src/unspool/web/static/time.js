@@ -22,8 +22,7 @@ function update(element) {
 }
 
 export function startTimes() {
-  const all = (/** @type {ParentNode} */ root) => findAll("time[datetime]", root).forEach(update);
+  const all = (root) => findAll("time[datetime]", root).forEach(update);
   onContent(all);
-  setInterval(() => document.hidden || all(document), 60_000);
-  document.addEventListener("visibilitychange", () => document.hidden || all(document));
+  setInterval(all, 60_000, document);
 }

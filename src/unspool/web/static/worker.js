@@ -16,7 +16,7 @@ const stream = new Stream(pass, (state) => {
 
 function pass(event) {
   for (const [port, tab] of tabs) {
-    if (/^(messages|branches|events|subagents|session)/.test(event.kind) && event.seq <= tab.seq) continue;
+    if (event.seq <= tab.seq && !/resync|progress/.test(event.kind)) continue;
     if (event.kind !== "progress") tab.seq = event.seq;
     const entries = String(event.session?.id) === tab.session ? event.entries : undefined;
     port.postMessage({ event: { ...event, messages: undefined, entries } });

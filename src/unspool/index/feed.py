@@ -25,7 +25,7 @@ from .follow import Follower
 from .sync import Progress
 
 _TELL_SECONDS = 0.1
-_GRACE_SECONDS = 0.3
+_GRACE_SECONDS = 0.2
 _PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds before it is tried again, the longer the more often it went wrong."""
 
@@ -71,12 +71,14 @@ class _Feed:
         while True:
             try:
                 self._once()
-            except (UnspoolError, OSError) as error:
-                if isinstance(error, BrokenPipeError):
-                    raise
+            except UnspoolError as error:
+                _say(error=str(error))
+            except BrokenPipeError:
+                raise
+            except OSError as error:
                 _say(error=str(error))
                 # A system watches only so many folders; looking at them again and again always works.
-                self._polling = self._polling or (True if "watch" in str(error) else None)
+                self._polling = True if "watch" in str(error) else self._polling
             except Exception as error:
                 _say(error=f"{type(error).__name__}: {error}")
             time.sleep(_PAUSES[min(self._went_wrong, len(_PAUSES) - 1)])
@@ -88,7 +90,8 @@ class _Feed:
             follower = Follower(store, *self._homes, polling=self._polling)
             self._read_all(store, follower)
             for entries in follower.follow():
-                self._tell_seq(entries[-1].seq)
+                if entries:
+                    self._tell_seq(entries[-1].seq)
                 self._tell_failures(follower.failures)
                 self._went_wrong = 0
             # Watching ends only because of a signal, and that one of ours.

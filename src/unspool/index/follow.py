@@ -70,8 +70,11 @@ class Follower:
             self.failures = sync.run(tell, committed).failures
 
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[JournalEntry]]:
-        """Give what has changed, as often as something has, until somebody says stop."""
-        seen = self._store.last_entry()
+        """Give what has changed, as often as something has, until somebody says stop.
+
+        Nothing is given when something could not be read: `failures` tells what.
+        """
+        seen, failed = self._store.last_entry(), self.failures
         while stop is None or not stop.is_set():
             if not self._homes:
                 _wait(stop)
@@ -84,6 +87,9 @@ class Follower:
                     while entries := self._store.journal(seen):
                         seen = entries[-1].seq
                         yield entries
+                    if self.failures != failed:
+                        failed = self.failures
+                        yield []
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
                     self._find_homes()

@@ -23,6 +23,7 @@ FLOORS = (
     ("library",),
     ("index",),
     ("api",),
+    ("supervise",),
     ("web",),
     ("cli",),
     ("__main__",),

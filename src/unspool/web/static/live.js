@@ -119,5 +119,10 @@ export class Live {
     const here = `[data-session="${this.session}"]`;
     for (const link of findAll(`li${here} > a, a${here}`, old)) link.ariaCurrent = "page";
     announceContent(old);
+    // A filtered list does not tell how many there are.
+    if ([...query.values()].some(Boolean)) return;
+    const live = findAll("li[data-live=true]", old).length;
+    find(".bar .live").hidden = !live;
+    find(".bar .live [data-count]").textContent = live;
   }
 }

@@ -1,0 +1,1 @@
+"""Running agents: starting them, talking to them, answering what they ask, and ending them."""

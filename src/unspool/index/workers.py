@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,15 +83,15 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Generator[Read
     context = multiprocessing.get_context("fork")
     with (
         _few_collections(),
-        tempfile.TemporaryDirectory(prefix="unspool-") as folder,
+        _nameless_files(_AHEAD) as files,
         ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=_end_with, initargs=(os.getpid(),)) as pool,
         _none_left(),
     ):
-        waiting: deque[Future[str]] = deque()
+        waiting: deque[Future[int]] = deque()
         groups = enumerate(_groups(tasks))
         try:
             for number, group in groups:
-                waiting.append(pool.submit(_read_group, group, str(Path(folder, str(number)))))
+                waiting.append(pool.submit(_read_group, group, files[number % _AHEAD]))
                 if len(waiting) >= _AHEAD:
                     yield from _results(waiting.popleft())
             while waiting:
@@ -99,6 +99,13 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Generator[Read
         finally:
             for future in waiting:
                 future.cancel()
+
+
+@contextmanager
+def _nameless_files(count: int) -> Iterator[list[int]]:
+    """Files that workers know by their numbers: without a name nothing is left of them, whoever is killed."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(count)]
 
 
 @contextmanager
@@ -144,11 +151,13 @@ def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
         yield group
 
 
-def _results(future: Future[str]) -> Iterator[ReadRef]:
-    path = future.result()
-    with open(path, "rb") as file:
+def _results(future: Future[int]) -> Iterator[ReadRef]:
+    number = future.result()
+    os.lseek(number, 0, os.SEEK_SET)
+    with open(number, "rb", closefd=False) as file:
         found: list[ReadRef] = pickle.load(file)
-    os.unlink(path)
+    os.lseek(number, 0, os.SEEK_SET)
+    os.ftruncate(number, 0)
     yield from found
 
 
@@ -167,13 +176,13 @@ _homes: list[tuple[Home, str]] = []
 """With all that was looked up before the fork."""
 
 
-def _read_group(tasks: list[Task], path: str) -> str:
+def _read_group(tasks: list[Task], number: int) -> int:
     found = [_read(*_homes[task.home], task) for task in tasks]
-    with open(path, "wb") as file:
+    with open(number, "wb", closefd=False) as file:
         pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
     del found
     gc.collect()
-    return path
+    return number
 
 
 def _read(home: Home, agent: str, task: Task) -> ReadRef:

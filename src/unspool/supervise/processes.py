@@ -1,0 +1,212 @@
+"""Processes that were started for an agent: whether one is still the same, and how all of them are made to end.
+
+Agents start programs in groups and sessions of their own, so a signal to the group of the agent does not reach them.
+They are found by their parents, by the groups and sessions they lead, and by a mark in their environment, which is
+inherited even where the parent is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "UNSPOOL_AGENT_MARK"
+"""The environment variable by which everything that an agent started can be recognised."""
+PROC = Path("/proc")
+POLITE_SECONDS = 5.0
+TERM_SECONDS = 3.0
+KILL_SECONDS = 3.0
+FIRST_LOOK_SECONDS = 0.01
+LONGEST_LOOK_SECONDS = 0.2
+GONE_STATES = ("Z", "X", "x")
+HAS_PROC = (PROC / "self" / "stat").exists()
+
+
+class Process(NamedTuple):
+    """A line of the table of processes."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started: float
+    """On Linux in seconds since the machine was started, elsewhere since 1970: it is only ever compared."""
+
+    @property
+    def is_gone(self) -> bool:
+        """It has ended and waits for whoever started it to notice."""
+        return self.state.startswith(GONE_STATES)
+
+
+# --- one process -----------------------------------------------------------------------------------------------------
+
+
+def start_time(pid: int) -> float | None:
+    """When a process was started: together with its id this names it for good. None when there is none."""
+    found = _look_up(pid)
+    return None if found is None or found.is_gone else found.started
+
+
+def is_alive(pid: int, started: float | None) -> bool:
+    """A process with this id runs, and it is the one that was started then (where that is known)."""
+    found = _look_up(pid)
+    if found is None or found.is_gone:
+        return False
+    return started is None or found.started == started
+
+
+def _look_up(pid: int) -> Process | None:
+    if pid <= 0:
+        return None
+    if HAS_PROC:
+        return _from_proc(pid)
+    return next(_from_ps("-p", str(pid)), None)
+
+
+def _from_proc(pid: int) -> Process | None:
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name of the program is in parentheses and may hold anything, spaces and parentheses too.
+    fields = text[text.rfind(")") + 2 :].split()
+    if len(fields) < 20:
+        return None
+    ticks = int(fields[19])
+    return Process(
+        pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0], ticks / os.sysconf("SC_CLK_TCK")
+    )  # fmt: skip
+
+
+def _from_ps(*which: str) -> Iterator[Process]:
+    """Where there is no /proc. The id of a session is not portable, so the group stands for it."""
+    command = ["ps", "-o", "pid=,ppid=,pgid=,stat=,lstart=", *which]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        told = subprocess.run(
+            command, capture_output=True, text=True, timeout=5, check=False, env={**os.environ, "LC_ALL": "C"}
+        )
+        for line in told.stdout.splitlines():
+            fields = line.split()
+            with contextlib.suppress(ValueError, IndexError):
+                started = datetime.strptime(" ".join(fields[4:9]), "%a %b %d %H:%M:%S %Y").timestamp()
+                group = int(fields[2])
+                yield Process(int(fields[0]), int(fields[1]), group, group, fields[3], started)
+
+
+# --- a process and all it started ------------------------------------------------------------------------------------
+
+
+class Family:
+    """A process, all it started, and all these started; it is looked up anew each time and remembers whom it knew."""
+
+    def __init__(self, pid: int, started: float | None = None, mark: str | None = None) -> None:
+        self.mark = mark
+        self._known = {pid: start_time(pid) if started is None else started}
+
+    def living(self) -> list[Process]:
+        """Those that run, youngest first, so that whoever would start another one is stopped last."""
+        table = {process.pid: process for process in _table() if process.pid != os.getpid()}
+        for pid, started in list(self._known.items()):
+            found = table.get(pid)
+            if started is not None and found is not None and found.started != started:
+                del self._known[pid]  # The id belongs to a stranger meanwhile.
+        while True:
+            more = [each for each in table.values() if each.pid not in self._known and self._belongs(each)]
+            if not more:
+                break
+            self._known.update((each.pid, each.started) for each in more)
+        found_alive = [each for pid, each in table.items() if pid in self._known and not each.is_gone]
+        return sorted(found_alive, key=lambda each: (each.started, each.pid), reverse=True)
+
+    def _belongs(self, process: Process) -> bool:
+        # A group and a session have the id of the process that leads them, also when that one has ended.
+        near = (process.parent, process.group, process.session)
+        return any(id in self._known for id in near) or (self.mark is not None and _has_mark(process.pid, self.mark))
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of them."""
+        for process in self.living():
+            with contextlib.suppress(OSError):
+                if process.group == process.pid and process.group != os.getpgrp():
+                    os.killpg(process.group, number)
+                os.kill(process.pid, number)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait until none of them runs; False when some still do."""
+        until = time.monotonic() + seconds
+        pause = FIRST_LOOK_SECONDS
+        while self.living():
+            if time.monotonic() >= until:
+                return False
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_LOOK_SECONDS)
+        return True
+
+
+def _table() -> Iterator[Process]:
+    if not HAS_PROC:
+        yield from _from_ps("-A")
+        return
+    for name in os.listdir(PROC):
+        if name.isdigit():
+            process = _from_proc(int(name))
+            if process is not None:
+                yield process
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        environment = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARK}={mark}".encode() in environment.split(b"\0")
+
+
+async def end_group(
+    pid: int,
+    polite: Callable[[], Awaitable[None]] | None = None,
+    *,
+    started: float | None = None,
+    mark: str | None = None,
+    polite_seconds: float = POLITE_SECONDS,
+    term_seconds: float = TERM_SECONDS,
+    kill_seconds: float = KILL_SECONDS,
+) -> bool:
+    """End a process and everything it started: politely, then with SIGTERM, then with SIGKILL. True when all are gone.
+
+    `polite` asks the program to end by itself, by closing its input for example. `started` is what `start_time` said
+    when it was started, so that a stranger who has got its id since is left alone; `mark` is the value of the variable
+    `MARK` in its environment. Whoever started the process still has to wait for it, or a zombie remains.
+    """
+    family = Family(pid, started, mark)
+    family.living()  # Known now, they are found later even if what started them has ended.
+    if polite is not None:
+        until = time.monotonic() + polite_seconds
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(polite(), polite_seconds)
+        while is_alive(pid, started) and time.monotonic() < until:
+            family.living()
+            await asyncio.sleep(LONGEST_LOOK_SECONDS / 4)
+    try:
+        if family.living():
+            family.signal(signal.SIGTERM)
+            await family.wait(term_seconds)
+    finally:
+        # Whoever waits for this may be cancelled; nothing is left behind even so.
+        if family.living():
+            family.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+    until = time.monotonic() + kill_seconds
+    while not await family.wait(LONGEST_LOOK_SECONDS):
+        family.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        if time.monotonic() >= until:
+            return False
+    return True

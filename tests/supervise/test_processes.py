@@ -1,0 +1,168 @@
+"""Ending a process means ending all that it started, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.supervise.processes import MARK, end_group, is_alive, start_time
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to groups are not known there")
+
+
+def run(body: Coroutine[Any, Any, Any]) -> Any:
+    """Run something with a bound."""
+
+    async def bounded() -> Any:
+        return await asyncio.wait_for(body, 20)
+
+    return asyncio.run(bounded())
+
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Start a shell in a group of its own; it is ended at the end in any case."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def make(script: str, **environment: str) -> subprocess.Popen[bytes]:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", script], start_new_session=True, env={**os.environ, **environment}, stdin=subprocess.PIPE
+        )
+        started.append(child)
+        return child
+
+    yield make
+    for child in started:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        assert child.stdin is not None
+        child.stdin.close()
+
+
+def pid_in(path: Path) -> int:
+    """The id that a script wrote."""
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        if path.exists() and path.read_text().endswith("\n"):
+            return int(path.read_text())
+        time.sleep(0.01)
+    raise AssertionError(f"{path} was not written")
+
+
+def test_a_process_is_named_by_its_id_and_its_start(start: Start) -> None:
+    """The same id with another start is another process."""
+    child = start("sleep 60")
+    began = start_time(child.pid)
+    assert began is not None
+    assert is_alive(child.pid, began)
+    assert is_alive(child.pid, None)
+    assert not is_alive(child.pid, began + 1)
+    assert is_alive(os.getpid(), start_time(os.getpid()))
+
+
+def test_one_that_has_ended_is_not_alive_even_if_nobody_has_noticed(start: Start) -> None:
+    """A zombie has an id and does nothing."""
+    child = start("exit 0")
+    until = time.monotonic() + 10
+    while is_alive(child.pid, None) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not is_alive(child.pid, None)
+    assert start_time(child.pid) is None
+    assert start_time(0) is None
+
+
+def test_a_group_ends_with_its_leader(start: Start, tmp_path: Path) -> None:
+    """Children too."""
+    child = start(f"sleep 60 & echo $! > {tmp_path}/child; wait")
+    other = pid_in(tmp_path / "child")
+    assert run(end_group(child.pid, None))
+    assert child.wait(5) == -signal.SIGTERM
+    assert not is_alive(other, None)
+
+
+def test_asking_politely_comes_first(start: Start) -> None:
+    """A program that ends by itself gets no signal."""
+    child = start("read line; exit 7")
+
+    async def close_input() -> None:
+        assert child.stdin is not None
+        child.stdin.close()
+
+    assert run(end_group(child.pid, close_input, started=start_time(child.pid)))
+    assert child.wait(5) == 7
+
+
+def test_politeness_has_a_bound(start: Start) -> None:
+    """One that neither listens nor answers, and ignores SIGTERM, is ended for sure."""
+    child = start("trap '' TERM INT HUP; while :; do sleep 0.2; done")
+    time.sleep(0.2)
+
+    async def never() -> None:
+        await asyncio.sleep(3600)
+
+    before = time.monotonic()
+    assert run(end_group(child.pid, never, polite_seconds=0.2, term_seconds=0.3))
+    assert time.monotonic() - before < 10
+    assert child.wait(5) == -signal.SIGKILL
+
+
+def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
+    """A child in a session of its own, and its orphaned child, do not get away."""
+    inner = f"sleep 60 & echo $! > {tmp_path}/inner; wait"
+    aside = 'import os,sys; os.setsid(); os.execv("/bin/sh", ["sh", "-c", sys.argv[1]])'
+    child = start(f"{sys.executable} -c '{aside}' '{inner}' & read line; exit 0")
+    other = pid_in(tmp_path / "inner")
+
+    async def close_input() -> None:
+        assert child.stdin is not None
+        child.stdin.close()
+
+    assert run(end_group(child.pid, close_input))
+    assert child.wait(5) == 0
+    assert not is_alive(other, None)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
+def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> None:
+    """What started it may be gone for long."""
+    detached = (
+        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(60)"
+    )
+    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; exit 0', **{MARK: "of this test"})
+    began = start_time(child.pid)
+    orphan = pid_in(tmp_path / "orphan")
+    child.wait(5)
+    assert is_alive(orphan, None)
+    assert run(end_group(child.pid, None, started=began, mark="of another"))
+    assert is_alive(orphan, None)
+    assert run(end_group(child.pid, None, started=began, mark="of this test"))
+    assert not is_alive(orphan, None)
+
+
+def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
+    """Ids are given out again."""
+    child = start("sleep 60")
+    began = start_time(child.pid)
+    assert began is not None
+    assert run(end_group(child.pid, None, started=began - 5))
+    assert is_alive(child.pid, began)
+
+
+def test_ending_one_that_is_gone_is_no_error(start: Start) -> None:
+    """It may have ended by itself."""
+    child = start("exit 0")
+    child.wait(5)
+    assert run(end_group(child.pid, None))

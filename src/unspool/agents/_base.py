@@ -83,6 +83,11 @@ class Home(Protocol):
 
     root: Path
 
+    @property
+    def live(self) -> dict[str, m.Status]:
+        """Sessions that a running program has open, as far as the agent keeps a list of them."""
+        ...
+
     def refs(self) -> Iterator[SessionRef]:
         """All sessions in the folder; files that hold none are left out."""
         ...

@@ -51,6 +51,11 @@ class ClaudeHome:
         self._clears: dict[Path, list[Clear]] = {}
         self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
 
+    @property
+    def live(self) -> dict[str, m.Status]:
+        """Sessions that a running program has open."""
+        return self._around.live
+
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:

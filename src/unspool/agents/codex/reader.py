@@ -38,6 +38,11 @@ class CodexHome:
         self.root = root
         self._folder = Folder(root)
 
+    @property
+    def live(self) -> dict[str, m.Status]:
+        """It keeps no list of the sessions that are open."""
+        return {}
+
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:

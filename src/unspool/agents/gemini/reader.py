@@ -27,6 +27,11 @@ class GeminiHome:
         self.root = root
         self._folder = Folder(root)
 
+    @property
+    def live(self) -> dict[str, m.Status]:
+        """It keeps no list of the sessions that are open."""
+        return {}
+
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:

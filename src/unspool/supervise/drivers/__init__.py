@@ -1,0 +1,1 @@
+"""One module per agent: its protocol, and nothing else."""

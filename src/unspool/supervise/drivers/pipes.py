@@ -1,0 +1,158 @@
+"""A program that is talked to in lines: one JSON object a line goes in and comes out.
+
+It gets a session and a mark of its own, so that everything it starts can be found again and ended. What it says on
+stderr is kept as far as its last words go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from ...errors import NotFoundError, UnspoolError
+from .. import processes
+
+LONGEST_LINE = 64 << 20
+"""A line beyond this is no message; it is passed over, so that it cannot fill the memory."""
+LAST_WORDS = 2_000
+POLITE_SECONDS = 3.0
+QUIET_SECONDS = 2.0
+"""How long a program may live on after it has closed its output."""
+_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Piped(asyncio.SubprocessProtocol):
+    """A running program. Lines are handed to `take`; an empty one says that there will be no more."""
+
+    def __init__(self, take: Callable[[bytes], None]) -> None:
+        self.pid = 0
+        self.code: int | None = None
+        self.mark = uuid.uuid4().hex
+        self.too_long = 0
+        """How many lines were passed over because they were too long."""
+        self.has_exited = asyncio.Event()
+        self.is_silent = asyncio.Event()
+        """It has closed its output, or has exited."""
+        self._take = take
+        self._started: float | None = None
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._errors = b""
+
+    async def start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
+        """Start the program; UnspoolError with a sentence where that is not possible."""
+        if not os.path.isdir(folder):
+            raise NotFoundError(f"{folder} is no folder: an agent works in a folder that is there.")
+        loop = asyncio.get_running_loop()
+        try:
+            transport, _ = await loop.subprocess_exec(
+                lambda: self, *command, cwd=folder, env={**environment, processes.MARK: self.mark},
+                start_new_session=True,
+            )  # fmt: skip
+        except (OSError, ValueError) as error:
+            raise UnspoolError(f"{command[0]} could not be started: {error}") from error
+        self.pid = transport.get_pid()
+        self._started = processes.start_time(self.pid)
+
+    def write(self, line: bytes) -> None:
+        """Give it a line; one that has ended is told nothing.
+
+        There is no waiting: what it does not read stays in memory, and that is at most a prompt and a few answers.
+        """
+        pipe = self._input()
+        if pipe is not None and not pipe.is_closing() and not self.has_exited.is_set():
+            pipe.write(line + b"\n")
+
+    def close_input(self) -> None:
+        """Tell it that there will be no more."""
+        pipe = self._input()
+        if pipe is not None:
+            pipe.close()
+
+    def last_words(self) -> str | None:
+        """What it said last on stderr."""
+        text = _CONTROLS.sub("", self._errors.decode("utf-8", "replace")).strip()
+        return text[-LAST_WORDS:] or None
+
+    async def end(self, polite: Callable[[], None] | None = None) -> None:
+        """End it and everything it started, and wait until that is done."""
+
+        async def ask() -> None:
+            if polite is not None:
+                polite()
+            self.close_input()
+
+        await processes.end_group(
+            self.pid, ask, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
+        )  # fmt: skip
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.has_exited.wait(), processes.KILL_SECONDS)
+        if self._transport is not None:
+            self._transport.close()
+
+    async def until_gone(self) -> None:
+        """Wait until it has ended by itself, or has closed its output; then nothing of it is left to run."""
+        await self.is_silent.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.has_exited.wait(), QUIET_SECONDS)
+        await processes.end_group(self.pid, started=self._started, mark=self.mark)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.has_exited.wait(), processes.KILL_SECONDS)
+        if self._transport is not None:
+            self._transport.close()
+
+    def _input(self) -> asyncio.WriteTransport | None:
+        pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
+        return cast(asyncio.WriteTransport, pipe) if pipe is not None else None
+
+    # --- what the event loop tells ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It runs."""
+        self._transport = cast(asyncio.SubprocessTransport, transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """It says something."""
+        if fd == 2:
+            self._errors = (self._errors + data)[-2 * LAST_WORDS :]
+            return
+        *whole, rest = data.split(b"\n")
+        for piece in whole:
+            self._keep(piece)
+            self._hand_over()
+        self._keep(rest)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - all reasons are alike
+        """It says no more."""
+        if fd == 1:
+            self._hand_over()
+            self._take(b"")
+            self.is_silent.set()
+
+    def process_exited(self) -> None:
+        """It has ended; what it started may still hold its output open."""
+        assert self._transport is not None
+        self.code = self._transport.get_returncode()
+        self.has_exited.set()
+        self.is_silent.set()
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > LONGEST_LINE:
+            self._pieces.clear()
+        elif piece:
+            self._pieces.append(piece)
+
+    def _hand_over(self) -> None:
+        line = b"".join(self._pieces).strip()
+        self.too_long += self._size > LONGEST_LINE
+        self._pieces.clear()
+        self._size = 0
+        if line:
+            self._take(line)

@@ -1,0 +1,60 @@
+"""What the tests of all drivers share: a bound on everything, and somebody who listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from unspool.supervise.driving import Told, Words
+
+T = TypeVar("T")
+Result = TypeVar("Result")
+
+
+def run(body: Coroutine[Any, Any, Result], seconds: float = 60) -> Result:
+    """Run an asynchronous test; it ends, one way or the other."""
+
+    async def bounded() -> Result:
+        return await asyncio.wait_for(body, seconds)
+
+    return asyncio.run(bounded())
+
+
+class Listener:
+    """Collects what a driver tells. `next` waits for something and goes on from there."""
+
+    def __init__(self) -> None:
+        self.told: list[Told] = []
+        self._seen = 0
+        self._more = asyncio.Event()
+
+    def __call__(self, told: Told) -> None:
+        self.told.append(told)
+        self._more.set()
+
+    async def next(self, kind: type[T], where: Callable[[T], bool] = lambda _: True, seconds: float = 20) -> T:
+        """The next of this kind that was not waited for before; what is told in between is passed over."""
+
+        async def look() -> T:
+            while True:
+                while self._seen < len(self.told):
+                    told = self.told[self._seen]
+                    self._seen += 1
+                    if isinstance(told, kind) and where(told):
+                        return told
+                self._more.clear()
+                await self._more.wait()
+
+        try:
+            return await asyncio.wait_for(look(), seconds)
+        except TimeoutError:
+            raise AssertionError(f"no {kind.__name__} within {seconds} s; told was {self.told[-12:]}") from None
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Everything of this kind, from the beginning."""
+        return [told for told in self.told if isinstance(told, kind)]
+
+    def words(self) -> str:
+        """What the model has said, put together; not what it thought."""
+        return "".join(told.text for told in self.all(Words) if not told.thinking)

@@ -1,7 +1,6 @@
 """JSON-RPC in lines over a program's standard input and output, with requests in both directions.
 
-Nothing here waits without a bound: a call has a time, a line a largest size, and a program that reads nothing is told
-apart from one that is slow.
+Nothing here waits without a bound: a call has a time, and a line a largest size.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from ...errors import UnspoolError
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one message; a longer one is passed over and counted."""
 CALL_SECONDS = 30.0
-_CHUNK = 256 * 1024
 _METHOD_NOT_FOUND = -32601
 
 Params = dict[str, Any]
@@ -90,82 +88,51 @@ class Lines:
 
 
 class Connection:
-    """One end of a conversation. `listen` must run for anything to be heard."""
+    """One end of a conversation: what it says goes to `write`, and what comes is handed to `take`, line by line."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: Listener) -> None:
-        self.lines = Lines()
+    def __init__(self, write: Callable[[bytes], None], listener: Listener) -> None:
         self.is_closed = False
-        self._reader = reader
-        self._writer = writer
+        self._write = write
         self._listener = listener
         self._numbers = itertools.count(1)
         self._open: dict[RequestId, asyncio.Future[Any]] = {}
         self._decoder = msgspec.json.Decoder(_Message)
 
-    async def listen(self) -> None:
-        """Hear what comes until the other side closes; then every call that waits is told so."""
-        try:
-            while data := await self._reader.read(_CHUNK):
-                for line in self.lines.feed(data):
-                    self._take(line)
-        except OSError:
-            pass
-        finally:
-            self.is_closed = True
-            for waiting in self._open.values():
-                if not waiting.done():
-                    waiting.set_exception(ConnectionResetError("the program has ended"))
-                    waiting.exception()  # Whoever called may have given up; that is no error of its own.
-            self._open.clear()
-
     async def call(self, method: str, params: Params | None = None, *, seconds: float = CALL_SECONDS) -> Any:
         """Ask for something and wait for the answer. Raises CallError when it is refused, late or impossible."""
+        if self.is_closed:
+            raise CallError(method, "the program has ended")
         number = next(self._numbers)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._open[number] = answer
         try:
             async with asyncio.timeout(seconds):
-                await self._write({"id": number, "method": method, "params": params or {}})
+                self._say({"id": number, "method": method, "params": params or {}})
                 return await answer
         except TimeoutError as error:
             raise CallError(method, f"no answer within {seconds:g} s") from error
-        except OSError as error:
-            raise CallError(method, "the program has ended") from error
         except _Refused as error:
             raise CallError(method, error.message, error.code) from error
         finally:
             self._open.pop(number, None)
 
-    async def notify(self, method: str, params: Params | None = None) -> None:
+    def notify(self, method: str) -> None:
         """Say something that needs no answer."""
-        await self._tell({"method": method} if params is None else {"method": method, "params": params})
+        self._say({"method": method})
 
-    async def reply(self, id: RequestId, result: Any) -> None:
+    def reply(self, id: RequestId, result: Any) -> None:
         """Answer a request."""
-        await self._tell({"id": id, "result": result})
+        self._say({"id": id, "result": result})
 
-    async def refuse(self, id: RequestId, message: str, code: int = _METHOD_NOT_FOUND) -> None:
+    def refuse(self, id: RequestId, message: str, code: int = _METHOD_NOT_FOUND) -> None:
         """Answer a request with an error."""
-        await self._tell({"id": id, "error": {"code": code, "message": message}})
+        self._say({"id": id, "error": {"code": code, "message": message}})
 
-    def close(self) -> None:
-        """Nothing more will be said; what was said before is still delivered."""
-        self._writer.close()
-
-    async def _tell(self, message: Params) -> None:
-        try:
-            async with asyncio.timeout(CALL_SECONDS):
-                await self._write(message)
-        except (OSError, TimeoutError) as error:
-            raise CallError(str(message.get("method", "answer")), "the program does not listen any more") from error
-
-    async def _write(self, message: Params) -> None:
-        if self.is_closed or self._writer.is_closing():
-            raise ConnectionResetError("the program has ended")
-        self._writer.write(msgspec.json.encode(message) + b"\n")
-        await self._writer.drain()
-
-    def _take(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Hear a line; an empty one says that there will be no more, and every call that waits is told so."""
+        if not line:
+            self._close()
+            return
         try:
             message = self._decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -177,6 +144,15 @@ class Connection:
             self._listener.notice(message.method, params)
         else:
             self._listener.request(message.id, message.method, params)
+
+    def _say(self, message: Params) -> None:
+        self._write(msgspec.json.encode(message))
+
+    def _close(self) -> None:
+        self.is_closed = True
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(_Refused({"message": "the program has ended"}))
 
     def _settle(self, message: _Message) -> None:
         waiting = None if message.id is None else self._open.get(message.id)

@@ -16,7 +16,7 @@ PACKAGE = Path(unspool.__file__).parent
 FLOORS = (
     ("errors", "lines", "moments", "_version"),
     ("model", "decode", "documents", "logs", "tree", "actions", "search"),
-    ("draft", "contexts", "record", "assemble", "streaming", "contextview", "views", "schema"),
+    ("draft", "contexts", "record", "decisions", "assemble", "streaming", "contextview", "views", "schema"),
     ("agents",),
     ("render",),
     ("store",),

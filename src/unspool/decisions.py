@@ -44,8 +44,11 @@ class Decided(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def apply_decisions(head: Session, decisions: Iterable[Decided]) -> Session:
     """A record in which what was decided counts more than what the files seem to say."""
+    known = list(decisions)
+    if not known:
+        return head
     found = _Applied(head)
-    for decision in decisions:
+    for decision in known:
         for call_id in decision.call_ids:
             if decision.verdict in ("deny", "deny_stop"):
                 found.refused(call_id, decision)

@@ -10,10 +10,12 @@ from pathlib import Path
 from . import model as m
 from .agents import AGENTS, Home, Peek, SessionRef, finish
 from .assemble import Outline, TipRule
+from .decisions import apply_decisions
 from .draft import Draft, Replay
 from .errors import AmbiguousError, NotFoundError, UnspoolError
 from .logs import changed_at
 from .record import Session
+from .store.decided import decisions_of
 from .streaming import StreamLine, lines_around
 from .views import Branches, OrphanMode, View
 
@@ -149,7 +151,7 @@ class Library:
         drafts = finish(self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind)))
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
-            session = outline.session()
+            session = apply_decisions(outline.session(), decisions_of(ref.agent, draft.id))
             is_plain = branches == "all" and orphans == "mark"
             yield session if is_plain else View(session, outline.branch, branches, orphans).whole()
 
@@ -161,7 +163,8 @@ class Library:
         drafts = finish(home.read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False)))
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
-            view = View(outline.header([]), outline.branch, branches, orphans)
+            head = apply_decisions(outline.header([]), decisions_of(ref.agent, draft.id))
+            view = View(head, outline.branch, branches, orphans)
             draft.forget()
             shown = (view.message(message) for message in self._replay(home, ref, outline))
             yield from lines_around(view.head(), (message for message in shown if message is not None))

@@ -7,9 +7,9 @@ import sys
 import webbrowser
 from typing import TYPE_CHECKING
 
+from ..api import samples
 from ..errors import MissingExtraError
 from ..library import Library
-from ..api import samples
 from ..store.place import data_folder
 from .kept import add_store
 from .output import remark
@@ -71,7 +71,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     return Settings(
         token=kept_token(folder), store=store, homes=homes, host=args.host,
         port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
-        polls=args.poll,
+        polls=args.poll, data=str(folder),
     )  # fmt: skip
 
 

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from .. import model as m
+from ..decisions import apply_decisions
 from ..draft import Draft, Recent
 from ..record import Session
 from ..store.base import BLOCK, Store, head_values
+from ..store.decided import decisions_of
 from ..store.facts import Facts
 from ..store.packing import pack_quickly, unpack
 from ..store.parts import Part, parts_of
@@ -193,7 +195,7 @@ class SessionWriter:
         """What is only known at the end."""
         recorder = self._recorder
         assert recorder is not None
-        head = conclude(recorder)
+        head = apply_decisions(conclude(recorder), decisions_of(recorder.agent, recorder.id))
         sealed = recorder.sealed
         for block in recorder.rest():
             self._take(block)

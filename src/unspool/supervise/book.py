@@ -188,18 +188,3 @@ class Book:
         """What was decided about a session, in order."""
         sql = "SELECT data FROM decision WHERE agent = ? AND session = ? ORDER BY id"
         return [_DECIDED.decode(row[0]) for row in self._rows(sql, agent, session)]
-
-
-def decisions_in(path: Path) -> dict[tuple[str, str], list[Decided]]:
-    """All decisions in a book, by agent and session; none where there is no book."""
-    found: dict[tuple[str, str], list[Decided]] = {}
-    if not path.exists():
-        return found
-    book = Book(path, read_only=True)
-    try:
-        for agent, session, data in book._rows("SELECT agent, session, data FROM decision ORDER BY id"):
-            if session is not None:
-                found.setdefault((agent, session), []).append(_DECIDED.decode(data))
-    finally:
-        book.close()
-    return found

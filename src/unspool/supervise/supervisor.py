@@ -14,6 +14,7 @@ import msgspec
 
 from ..agents import SessionRef
 from ..errors import NotFoundError, UnspoolError, UsageError
+from ..store.decided import BOOK
 from .book import Book
 from .driving import Kind, Spec, Told
 from .ownership import owner_of
@@ -219,4 +220,4 @@ class Supervisor:
 
 def book_path(folder: Path) -> Path:
     """Where the book is, in the user's data folder."""
-    return folder / "supervisor.db"
+    return folder / BOOK

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from litestar import Litestar, Request, Response, get
 from litestar.config.compression import CompressionConfig
+from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
 from litestar.exceptions import HTTPException
 from litestar.params import FromQuery, HeaderParameter
@@ -19,7 +22,9 @@ from litestar.static_files import create_static_files_router
 
 from ..errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
 from ..store import open_store
-from . import api, pages
+from ..supervise.book import Book
+from ..supervise.supervisor import Supervisor, book_path, limits_from
+from . import api, pages, runs
 from .desk import Desk
 from .feeder import Feeder
 from .fragments import HERE, live_entries
@@ -27,6 +32,7 @@ from .guard import Guard, hosts_of
 from .hub import Hub
 from .listing import url_name
 from .reading import SessionReader
+from .runfeed import RunFeed
 from .settings import Settings
 from .wire import LiveEntry
 
@@ -44,6 +50,22 @@ class Room:
         self.progress: dict[str, Any] | None = None
         """How far the first reading of everything is."""
         self._feeder = Feeder(_arguments(settings), self._hear)
+        self._supervisor: Supervisor | None = None
+        self._runs: RunFeed | None = None
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """Who runs agents here."""
+        if self._supervisor is None:
+            raise UsageError("no agents are run by this server")
+        return self._supervisor
+
+    @property
+    def runs(self) -> RunFeed:
+        """What happens to them."""
+        if self._runs is None:
+            raise UsageError("no agents are run by this server")
+        return self._runs
 
     def _hear(self, said: dict[str, Any]) -> None:
         if "progress" in said:
@@ -65,10 +87,13 @@ class Room:
         tasks = [asyncio.create_task(self.hub.run())]
         if self.settings.follows:
             tasks.append(asyncio.create_task(self._feeder.run()))
+        if self.settings.data is not None:
+            tasks.append(asyncio.create_task((await self._supervise(Path(self.settings.data))).keep_time()))
         try:
             yield
         finally:
-            self.hub.close()
+            self.let_go()
+            await self._end_agents()
             for task in tasks:
                 task.cancel()
             for task in tasks:
@@ -76,25 +101,50 @@ class Room:
                     await task
             await asyncio.to_thread(self.desk.close)
 
+    async def _supervise(self, folder: Path) -> Supervisor:
+        from ..supervise.kinds import KINDS
+
+        supervisor = Supervisor(Book(book_path(folder)), KINDS, limits=limits_from(os.environ))
+        self._supervisor, self._runs = supervisor, RunFeed(supervisor)
+        left = await supervisor.recover()
+        if left:
+            _log.warning("%d agents were left by a server that was killed; they were ended", left)
+        return supervisor
+
+    def let_go(self) -> None:
+        """End all streams of events: whoever listens would keep the server from ending."""
+        self.hub.close()
+        if self._runs is not None:
+            self._runs.close()
+
+    async def _end_agents(self) -> None:
+        if self._supervisor is not None:
+            await self._supervisor.close()
+            self._supervisor.book.close()
+
 
 def create_app(settings: Settings) -> Litestar:
     """An application that is ready to be served."""
     room = Room(settings)
     static = create_static_files_router("/static", [HERE / "static"], include_in_schema=False)
     app = Litestar(
-        route_handlers=[live_events, static, *api.routes, *pages.routes],
+        route_handlers=[live_events, static, *runs.routes, *api.routes, *pages.routes],
         dependencies={
             "desk": Provide(lambda: room.desk, sync_to_thread=False),
             "hub": Provide(lambda: room.hub, sync_to_thread=False),
             "room": Provide(lambda: room, sync_to_thread=False),
+            "supervisor": Provide(lambda: room.supervisor, sync_to_thread=False),
+            "feed": Provide(lambda: room.runs, sync_to_thread=False),
+            "homes": Provide(lambda: settings.homes, sync_to_thread=False),
         },
         exception_handlers={UnspoolError: _answer, HTTPException: _answer, Exception: _answer},
         compression_config=CompressionConfig(
-            backend="gzip", gzip_compress_level=3, minimum_size=4000, exclude=[f"^{EVENTS}$"]
+            backend="gzip", gzip_compress_level=3, minimum_size=1000, exclude=[f"^{EVENTS}$", "^/api/runs/events$"]
         ),
         # The API describes itself, better than the framework could.
         openapi_config=None,
         lifespan=[room.open],
+        state=State({"room": room}),
         logging_config=None,
     )
     # In front of everything, also of addresses that do not exist.

@@ -21,26 +21,33 @@ def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: b
     """Serve until Ctrl-C; `opened` is called with the real port. `any_port`: another one where that is taken."""
     listening, port = _listen(settings.host, settings.port, any_port)
     settings = msgspec.structs.replace(settings, port=port)
+    app = create_app(settings)
     config = uvicorn.Config(
-        create_app(settings), log_level="warning", access_log=False, server_header=False,
+        app, log_level="warning", access_log=False, server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS, timeout_keep_alive=60, lifespan="on",
     )  # fmt: skip
-    server = _Server(config, lambda: opened(settings))
+    server = _Server(config, lambda: opened(settings), app.state["room"].let_go)
     server.run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready."""
+    """Tells when it is ready, and when it is about to end."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer."""
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: those who listen to events first, because the others are waited for."""
+        self._ending()
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int, any_port: bool) -> tuple[socket.socket, int]:

@@ -27,6 +27,8 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     follows: bool = True
     """Whether it keeps the store up to date itself."""
     polls: bool = False
+    data: str | None = None
+    """The folder of the supervisor's book; where there is none, no agents are run."""
 
     @property
     def cookie(self) -> str:

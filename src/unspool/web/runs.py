@@ -1,0 +1,302 @@
+"""The addresses under which agents are watched, started, talked to, answered and ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from litestar import Request, Response, Router, get, post
+from litestar.di import NamedDependency
+from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, HeaderParameter
+from litestar.response import Stream
+
+from ..agents import AGENTS, SessionRef
+from ..errors import NotFoundError, UnspoolError, UsageError
+from ..library import Library
+from ..store import Store
+from ..supervise.driving import Capabilities, Decision, Spec
+from ..supervise.run import ConflictError, Message, Run, RunView
+from ..supervise.supervisor import Supervisor
+from .api import error_response
+from .desk import Desk
+from .listing import find
+from .reading import SessionReader
+from .runfeed import RunFeed
+
+TheDesk: TypeAlias = NamedDependency[Desk]
+TheSupervisor: TypeAlias = NamedDependency[Supervisor]
+_LONGEST_BODY = 4 << 20
+
+
+class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is to be started."""
+
+    agent: str | None = None
+    """Of a new session; a past one knows its own."""
+    folder: str | None = None
+    session: str | None = None
+    """Key of a past session to go on with."""
+    at: int | None = None
+    """Fork after this message instead."""
+    fork: bool = False
+    mode: str | None = None
+    model: str | None = None
+    prompt: str | None = None
+    message_id: str | None = None
+    who: str = "someone"
+    take_over: bool = False
+
+
+class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A message to the agent."""
+
+    id: str
+    """Chosen by whoever sends it: sent twice, it counts once."""
+    text: str
+    who: str = "someone"
+
+
+class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An answer to what the agent asked."""
+
+    digest: str
+    verdict: Literal["allow", "allow_session", "deny", "deny_stop"]
+    reason: str | None = None
+    input: dict[str, Any] | None = None
+    answers: dict[str, list[str]] = {}
+    who: str = "someone"
+
+
+class WhoBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Who does it."""
+
+    who: str = "someone"
+
+
+class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Another mode or model."""
+
+    mode: str | None = None
+    model: str | None = None
+
+
+class AgentKind(msgspec.Struct, kw_only=True):
+    """An agent that can be run, or why not."""
+
+    name: str
+    title: str
+    capabilities: Capabilities
+    program: str | None
+    missing: str | None
+
+
+class Started(msgspec.Struct, kw_only=True):
+    """An agent that runs now, and what is to be known of how it began."""
+
+    run: RunView
+    remark: str | None = None
+
+
+class RunList(msgspec.Struct, kw_only=True):
+    """All agents, and the number from which to go on listening."""
+
+    runs: list[RunView]
+    seq: int
+
+
+def _json(value: object, status: int = 200) -> Response[bytes]:
+    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+
+
+async def _body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
+    data = await request.body()
+    if len(data) > _LONGEST_BODY:
+        raise UsageError(f"a request has at most {_LONGEST_BODY >> 20} MB")
+    try:
+        return msgspec.json.decode(data or b"{}", type=kind)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"the request cannot be understood: {error}") from error
+
+
+# --- looking ---------------------------------------------------------------------------------------------------------
+
+
+@get("/api/agents", include_in_schema=False)
+async def agents(supervisor: TheSupervisor) -> Response[bytes]:
+    """The agents that can be run here, and what is missing for the others."""
+    found = []
+    for name, kind in supervisor.kinds.items():
+        program, missing = None, None
+        try:
+            program = kind.program()
+        except UnspoolError as error:
+            missing = str(error)
+        title = AGENTS[name].info.title if name in AGENTS else name
+        found.append(
+            AgentKind(name=name, title=title, capabilities=kind.capabilities, program=program, missing=missing)
+        )
+    return _json(found)
+
+
+@get("/api/runs", include_in_schema=False)
+async def runs(supervisor: TheSupervisor) -> Response[bytes]:
+    """All agents that run or ran."""
+    return _json(RunList(runs=supervisor.runs(), seq=supervisor.book.last()))
+
+
+@get("/api/runs/{id:str}", include_in_schema=False)
+async def run(supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
+    """One of them."""
+    return _json(supervisor.run(id).view())
+
+
+@get("/api/runs/events", include_in_schema=False)
+async def run_events(
+    feed: NamedDependency[RunFeed],
+    since: FromQuery[int | None] = None,
+    last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
+) -> Stream:
+    """What happens to them, as server-sent events."""
+    if last_event_id and last_event_id.isdecimal():
+        since = int(last_event_id)
+    headers = {"x-accel-buffering": "no"}
+    return Stream(feed.watch(since), media_type="text/event-stream", headers=headers)
+
+
+# --- acting ----------------------------------------------------------------------------------------------------------
+
+
+@post("/api/runs", include_in_schema=False)
+async def start(
+    request: Request[Any, Any, Any], desk: TheDesk, supervisor: TheSupervisor, homes: NamedDependency[tuple[str, ...]]
+) -> Response[bytes]:
+    """Start an agent: in a folder, or on a past session, at its tip or forked from a message of it."""
+    body: StartBody = await _body(request, StartBody)
+    planned = await desk.ask(plan, body, homes)
+    found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
+    if body.prompt:
+        await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who)
+    return _json(Started(run=found.view(), remark=planned.remark), 201)
+
+
+@post("/api/runs/{id:str}/messages", include_in_schema=False)
+async def send(request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
+    """Say something to an agent."""
+    body: SendBody = await _body(request, SendBody)
+    message: Message = await supervisor.run(id).send(body.id, body.text, body.who)
+    return _json(message, 201)
+
+
+@post("/api/runs/{id:str}/answers/{question:str}", include_in_schema=False)
+async def answer(
+    request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str], question: FromPath[str]
+) -> Response[bytes]:
+    """Answer what it asked: the first answer counts."""
+    body: AnswerBody = await _body(request, AnswerBody)
+    decision = Decision(verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers)
+    found: Run = supervisor.run(id)
+    await found.answer(question, body.digest, decision, body.who)
+    return _json(found.view())
+
+
+@post("/api/runs/{id:str}/interrupt", include_in_schema=False)
+async def interrupt(request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
+    """Stop the turn that runs."""
+    body: WhoBody = await _body(request, WhoBody)
+    found = supervisor.run(id)
+    await found.interrupt(body.who)
+    return _json(found.view())
+
+
+@post("/api/runs/{id:str}/stop", include_in_schema=False)
+async def stop(request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
+    """End the agent."""
+    body: WhoBody = await _body(request, WhoBody)
+    found = supervisor.run(id)
+    if not found.machine.has_ended:
+        await found.stop(f"stopped by {body.who}")
+    return _json(found.view())
+
+
+@post("/api/runs/{id:str}/change", include_in_schema=False)
+async def change(request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
+    """Change the mode or the model."""
+    body: ChangeBody = await _body(request, ChangeBody)
+    found = supervisor.run(id)
+    await found.change(body.mode, body.model)
+    return _json(found.view())
+
+
+def on_error(_: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """What was wrong, as JSON."""
+    status = 409 if isinstance(error, ConflictError) else 404 if isinstance(error, NotFoundError) else 400
+    if isinstance(error, HTTPException):
+        status = error.status_code
+    elif isinstance(error, UnspoolError) and not isinstance(error, ConflictError | NotFoundError | UsageError):
+        status = 503
+    return error_response(status, str(getattr(error, "detail", error)))
+
+
+_HANDLERS: list[HTTPRouteHandler] = [agents, runs, run, run_events, start, send, answer, interrupt, stop, change]
+routes: list[Router] = [
+    Router("/", route_handlers=_HANDLERS, exception_handlers={UnspoolError: on_error, HTTPException: on_error})
+]
+
+
+# --- what is to be started -------------------------------------------------------------------------------------------
+
+
+class Planned(msgspec.Struct, kw_only=True):
+    """What was asked for, in the agent's own terms."""
+
+    agent: str
+    spec: Spec
+    ref: SessionRef | None = None
+    remark: str | None = None
+
+
+def plan(store: Store, body: StartBody, homes: tuple[str, ...]) -> Planned:
+    """Find the session that is meant, and the point in it."""
+    home = homes[0] if homes else None
+    if body.session is None:
+        if body.agent is None or body.folder is None:
+            raise UsageError("a new session needs an agent and a folder; a past one needs its key as session")
+        spec = Spec(folder=body.folder, mode=body.mode, model=body.model, home=home)
+        return Planned(agent=body.agent, spec=spec)
+    reader = SessionReader(store, find(store, body.session))
+    row = reader.row
+    if row.kind != "main":
+        raise UsageError("a sub-agent's session cannot be resumed; resume the session that started it")
+    folder = body.folder or row.project
+    if folder is None:
+        raise UsageError(f"it is not known in which folder session {row.name} worked; name one")
+    forks = body.fork or body.at is not None
+    at, remark = _fork_point(reader, body.at) if body.at is not None else (None, None)
+    spec = Spec(
+        folder=folder, session=row.name, fork=forks, at=at, mode=body.mode, model=body.model, home=home,
+    )  # fmt: skip
+    return Planned(agent=row.agent, spec=spec, ref=_ref(store, row.id), remark=remark)
+
+
+def _ref(store: Store, session: int) -> SessionRef:
+    for _, _, path in store.files_of(session):
+        if Path(path).exists():
+            return Library.of_nothing().ref_of(Path(path))
+    raise NotFoundError("the files of this session are gone; `unspool restore` writes them back from the archive")
+
+
+def _fork_point(reader: SessionReader, index: int) -> tuple[str | None, str | None]:
+    """The agent's own name of a message, or of the nearest one before it that has a name."""
+    trail = reader.trail(reader.branch_of(index))
+    for position in range(trail.position_of(index), -1, -1):
+        message = reader.message(trail.index_at(position))
+        if message.id is not None:
+            moved = message.index != index
+            return (
+                message.id,
+                f"forked after message {message.index}, the nearest the agent can name" if moved else None,
+            )
+    raise UsageError("no message before this one has a name that the agent knows; fork the session at its end")

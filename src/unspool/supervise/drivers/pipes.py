@@ -11,14 +11,13 @@ import contextlib
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import cast
 
 from ...errors import NotFoundError, UnspoolError
 from .. import processes
+from .jsonrpc import Lines
 
-LONGEST_LINE = 64 << 20
-"""A line beyond this is no message; it is passed over, so that it cannot fill the memory."""
 LAST_WORDS = 2_000
 POLITE_SECONDS = 3.0
 QUIET_SECONDS = 2.0
@@ -33,16 +32,14 @@ class Piped(asyncio.SubprocessProtocol):
         self.pid = 0
         self.code: int | None = None
         self.mark = uuid.uuid4().hex
-        self.too_long = 0
-        """How many lines were passed over because they were too long."""
         self.has_exited = asyncio.Event()
         self.is_silent = asyncio.Event()
         """It has closed its output, or has exited."""
         self._take = take
         self._started: float | None = None
         self._transport: asyncio.SubprocessTransport | None = None
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._lines = Lines()
+        self._is_closed = asyncio.Event()
         self._errors = b""
 
     async def start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
@@ -88,22 +85,20 @@ class Piped(asyncio.SubprocessProtocol):
                 polite()
             self.close_input()
 
-        await processes.end_group(
-            self.pid, ask, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
-        )  # fmt: skip
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.has_exited.wait(), processes.KILL_SECONDS)
-        if self._transport is not None:
-            self._transport.close()
+        await self._end(ask)
 
     async def until_gone(self) -> None:
         """Wait until it has ended by itself, or has closed its output; then nothing of it is left to run."""
         await self.is_silent.wait()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.has_exited.wait(), QUIET_SECONDS)
-        await processes.end_group(self.pid, started=self._started, mark=self.mark)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.has_exited.wait(), processes.KILL_SECONDS)
+        await _bounded(self.has_exited, QUIET_SECONDS)
+        await self._end(None)
+
+    async def _end(self, polite: Callable[[], Awaitable[None]] | None) -> None:
+        await processes.end_group(
+            self.pid, polite, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
+        )  # fmt: skip
+        await _bounded(self.has_exited, processes.KILL_SECONDS)
+        await _bounded(self._is_closed, 1.0)  # What it said last may still be on its way.
         if self._transport is not None:
             self._transport.close()
 
@@ -122,17 +117,15 @@ class Piped(asyncio.SubprocessProtocol):
         if fd == 2:
             self._errors = (self._errors + data)[-2 * LAST_WORDS :]
             return
-        *whole, rest = data.split(b"\n")
-        for piece in whole:
-            self._keep(piece)
-            self._hand_over()
-        self._keep(rest)
+        for line in self._lines.feed(data):
+            if stripped := line.strip():
+                self._take(stripped)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - all reasons are alike
         """It says no more."""
         if fd == 1:
-            self._hand_over()
             self._take(b"")
+            self._is_closed.set()
             self.is_silent.set()
 
     def process_exited(self) -> None:
@@ -142,17 +135,7 @@ class Piped(asyncio.SubprocessProtocol):
         self.has_exited.set()
         self.is_silent.set()
 
-    def _keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > LONGEST_LINE:
-            self._pieces.clear()
-        elif piece:
-            self._pieces.append(piece)
 
-    def _hand_over(self) -> None:
-        line = b"".join(self._pieces).strip()
-        self.too_long += self._size > LONGEST_LINE
-        self._pieces.clear()
-        self._size = 0
-        if line:
-            self._take(line)
+async def _bounded(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)

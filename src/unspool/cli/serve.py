@@ -13,6 +13,7 @@ from ..library import Library
 from ..store.place import data_folder
 from .kept import add_store
 from .output import remark
+from .server import forget_server, note_server
 
 if TYPE_CHECKING:
     from ..web.settings import Settings
@@ -56,7 +57,10 @@ def run(args: argparse.Namespace) -> int:
     if args.host not in _LOOPBACK:
         remark(f"listening on {args.host}: others on the network can reach this server. The link holds the token that")
         remark("lets them in; whoever has it can read every session. The connection is not encrypted.")
-    serve(settings, lambda ready: _opened(ready, args.no_browser), any_port=args.port is None)
+    try:
+        serve(settings, lambda ready: _opened(ready, args.no_browser), any_port=args.port is None)
+    finally:
+        forget_server()
     return 0
 
 
@@ -77,6 +81,7 @@ def _settings(args: argparse.Namespace) -> Settings:
 
 def _opened(settings: Settings, no_browser: bool) -> None:
     link = settings.link()
+    note_server(settings.address, settings.token)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
     remark("Ctrl-C ends it")
     if not no_browser and sys.stdout.isatty():

@@ -37,10 +37,15 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     def link(self, path: str = "/") -> str:
         """The address that opens the app in a browser."""
+        suffix = "" if path == "/" else f"&next={path}"
+        return f"{self.address}/open?token={self.token}{suffix}"
+
+    @property
+    def address(self) -> str:
+        """Where it is reached from this computer."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         host = f"[{host}]" if ":" in host else host
-        suffix = "" if path == "/" else f"&next={path}"
-        return f"http://{host}:{self.port}/open?token={self.token}{suffix}"
+        return f"http://{host}:{self.port}"
 
 
 def kept_token(folder: Path) -> str:

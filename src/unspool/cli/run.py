@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> int:
     since = server.ask("GET", "/api/runs")["seq"]
     body = {
         "agent": args.agent or (None if args.resume else "claude"), "session": args.resume, "at": args.fork_at,
-        "folder": _folder(args), "fork": args.fork, "mode": args.mode, "model": args.model, "take_over": args.take_over, "prompt": args.prompt,
+        "folder": _folder(args), "fork": args.fork, "mode": args.mode, "model": args.model,
+        "take_over": args.take_over, "prompt": args.prompt,
         "message_id": uuid.uuid4().hex, "who": who(),
     }  # fmt: skip
     started = server.ask("POST", "/api/runs", body)
@@ -54,5 +55,5 @@ def run(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace) -> str | None:
     if args.folder:
-        return os.path.abspath(os.path.expanduser(args.folder))
+        return os.path.abspath(os.path.expanduser(str(args.folder)))
     return None if args.resume else os.getcwd()

@@ -25,7 +25,7 @@ from .states import IDLE_SECONDS, WAITING_SECONDS, End, Limits, Machine
 MOST_AGENTS = 32
 _KEPT_ENDED = 50
 """So many agents that have ended are still shown."""
-_START_SECONDS = 60.0
+_START_SECONDS = 150.0
 _KILLED = "the server was killed"
 
 Watch = Callable[[dict[str, Any]], None]

@@ -83,6 +83,28 @@ def test_every_route_checks_where_a_request_comes_from(app: Litestar, stranger: 
             assert stranger.get(path, headers={**BEARER, **headers}).status_code == 403, path
 
 
+def acting(app: Litestar) -> list[str]:
+    """The addresses that change something."""
+    found = []
+    for route in app.routes:
+        if isinstance(route, HTTPRoute) and "POST" in route.methods:
+            path = route.path_format
+            for name in route.path_parameters:
+                path = path.replace("{" + name + "}", "0")
+            found.append(path)
+    return found
+
+
+def test_nothing_acts_without_the_token_and_the_origin(app: Litestar, stranger: TestClient[Litestar]) -> None:
+    assert len(acting(app)) >= 6
+    for path in acting(app):
+        assert stranger.post(path, headers={"origin": BASE}).status_code == 401, path
+        cookie = {"cookie": f"unspool-{PORT}={TOKEN}"}
+        assert stranger.post(path, headers=cookie).status_code == 403, path
+        assert stranger.post(path, headers={**cookie, "origin": "http://evil.example"}).status_code == 403, path
+        assert stranger.post(path, headers={**BEARER, "origin": "null"}).status_code == 403, path
+
+
 def test_a_change_has_to_say_where_it_comes_from(stranger: TestClient[Litestar]) -> None:
     stranger.cookies.set(f"unspool-{PORT}", TOKEN)
     try:

@@ -109,7 +109,8 @@ class Supervisor:
         machine = Machine(self._limits, time.monotonic())
         run = Run(id, agent, spec, kind.make(), machine, self.book, self._publish)
         self._runs[id] = run
-        self._tell(id, "run.started", {"run": run.view()}, self.book.begin(id, agent, run.session, spec.folder, spec))
+        facts = {"agent": agent, "session": run.session, "folder": spec.folder}
+        self._tell(id, "run.started", facts, self.book.begin(id, agent, run.session, spec.folder, spec))
         await self._begin(run)
         return run
 

@@ -161,6 +161,13 @@ def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
     assert is_alive(child.pid, began)
 
 
+@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
+def test_what_would_end_everything_is_refused(pid: int) -> None:
+    """Everything descends from the first process, and from ourselves."""
+    with pytest.raises(ValueError, match="was not started by us"):
+        run(end_group(pid, None))
+
+
 def test_ending_one_that_is_gone_is_no_error(start: Start) -> None:
     """It may have ended by itself."""
     child = start("exit 0")

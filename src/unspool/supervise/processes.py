@@ -27,6 +27,7 @@ KILL_SECONDS = 3.0
 FIRST_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 0.2
 GONE_STATES = ("Z", "X", "x")
+_NEVER = -1.0
 HAS_PROC = (PROC / "self" / "stat").exists()
 
 
@@ -109,15 +110,22 @@ class Family:
     """A process, all it started, and all these started; it is looked up anew each time and remembers whom it knew."""
 
     def __init__(self, pid: int, started: float | None = None, mark: str | None = None) -> None:
+        if pid <= 1 or pid == os.getpid():
+            raise ValueError(
+                f"process {pid} was not started by us: all of the machine, or ourselves, would end with it"
+            )
         self.mark = mark
-        self._known = {pid: start_time(pid) if started is None else started}
+        if started is None:
+            found = _look_up(pid)
+            started = found.started if found is not None else _NEVER
+        self._known = {pid: started}
 
     def living(self) -> list[Process]:
         """Those that run, youngest first, so that whoever would start another one is stopped last."""
         table = {process.pid: process for process in _table() if process.pid != os.getpid()}
         for pid, started in list(self._known.items()):
             found = table.get(pid)
-            if started is not None and found is not None and found.started != started:
+            if found is not None and found.started != started:
                 del self._known[pid]  # The id belongs to a stranger meanwhile.
         while True:
             more = [each for each in table.values() if each.pid not in self._known and self._belongs(each)]
@@ -133,12 +141,16 @@ class Family:
         return any(id in self._known for id in near) or (self.mark is not None and _has_mark(process.pid, self.mark))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of them."""
-        for process in self.living():
+        """Send a signal to all of them, to those of one group at the same moment."""
+        living = self.living()
+        groups = {each.group for each in living if each.group in self._known} - {os.getpgrp()}
+        for group in groups:
             with contextlib.suppress(OSError):
-                if process.group == process.pid and process.group != os.getpgrp():
-                    os.killpg(process.group, number)
-                os.kill(process.pid, number)
+                os.killpg(group, number)
+        for process in living:
+            if process.group not in groups:
+                with contextlib.suppress(OSError):
+                    os.kill(process.pid, number)
 
     async def wait(self, seconds: float) -> bool:
         """Wait until none of them runs; False when some still do."""

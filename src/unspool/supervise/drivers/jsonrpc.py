@@ -111,7 +111,7 @@ class Connection:
                 return await answer
         except TimeoutError as error:
             raise CallError(method, f"no answer within {seconds:g} s") from error
-        except _Refused as error:
+        except _RefusalError as error:
             raise CallError(method, error.message, error.code) from error
         finally:
             self._open.pop(number, None)
@@ -152,7 +152,7 @@ class Connection:
         self.is_closed = True
         for waiting in self._open.values():
             if not waiting.done():
-                waiting.set_exception(_Refused({"message": "the program has ended"}))
+                waiting.set_exception(_RefusalError({"message": "the program has ended"}))
 
     def _settle(self, message: _Message) -> None:
         waiting = None if message.id is None else self._open.get(message.id)
@@ -161,10 +161,10 @@ class Connection:
         if message.error is None:
             waiting.set_result(message.result)
         else:
-            waiting.set_exception(_Refused(message.error))
+            waiting.set_exception(_RefusalError(message.error))
 
 
-class _Refused(Exception):
+class _RefusalError(Exception):
     """What an answer says where a result should be."""
 
     def __init__(self, error: object) -> None:

@@ -197,9 +197,9 @@ class ClaudeDriver:
 
     async def start(self, spec: Spec, tell: Callable[[Told], None]) -> None:
         """Start the program. A new session, and a fork, gets its id here, before its first turn."""
+        self._spec, self._tell = spec, tell
         check(spec)
         client_class, options_class = _sdk()
-        self._spec, self._tell = spec, tell
         is_new = spec.fork or not spec.session
         self._session = str(uuid.uuid4()) if is_new else spec.session
         self._mode = spec.mode or "default"

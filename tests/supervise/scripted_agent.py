@@ -13,9 +13,9 @@ A prompt is a script, a step a line (or parted by `;;`):
     close                close the output and live on    hang                never end unless killed
 
 Anything else is answered with `You said: …`. It needs the standard library alone and starts in a few hundredths of a
-second, so that many can run at once. Variables change how it behaves: GEMINI_SCRIPTED_NOW names its files by the present
-minute, as the real program does (else by one that is long past), GEMINI_SCRIPTED_STUBS leaves an empty file when a
-session is loaded, GEMINI_SCRIPTED_OLD knows no loading, modes or models.
+second, so that many can run at once. Variables change how it behaves: GEMINI_SCRIPTED_NOW names its files by the
+present minute, as the real program does (else by one that is long past), GEMINI_SCRIPTED_STUBS leaves an empty file
+when a session is loaded, GEMINI_SCRIPTED_OLD knows no loading, modes or models.
 """
 
 from __future__ import annotations
@@ -163,7 +163,8 @@ class Turn:
             for step in self.text.replace(";;", "\n").splitlines():
                 if self.cancelled.is_set():
                     break
-                self._step(*(step.strip().split(" ", 1) + [""])[:2])
+                name, _, rest = step.strip().partition(" ")
+                self._step(name, rest)
         except Stopped as stopped:
             self._flush()
             return str(stopped)
@@ -270,7 +271,10 @@ class Turn:
     def do_edit(self, rest: str) -> None:
         name, _, text = rest.partition(" ")
         path = os.path.join(self.agent.folder, name)
-        old = open(path).read() if os.path.exists(path) else None
+        old = None
+        if os.path.exists(path):
+            with open(path) as file:
+                old = file.read()
 
         def run() -> str:
             with open(path, "w") as file:

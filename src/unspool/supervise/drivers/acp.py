@@ -131,9 +131,14 @@ class AcpDriver(Driver):
 
     # --- what a subclass says ---
 
-    def command(self) -> Sequence[str]:
-        """The program and its arguments."""
+    def commands(self) -> Sequence[Sequence[str]]:
+        """The program and its arguments, and how it was started in older versions."""
         raise NotImplementedError
+
+    def is_unknown(self, complaint: str) -> bool:
+        """Whether a program that did not start complains about its arguments."""
+        del complaint
+        return False
 
     def environment(self) -> dict[str, str]:
         """The environment of the program."""
@@ -168,19 +173,33 @@ class AcpDriver(Driver):
             raise UsageError(f"{self.title} cannot fork a session.")
         connection_class = _connection_class(self.extra)
         await self.prepare()
+        first, *others = self.commands()
+        try:
+            version = await self._launch(first, connection_class)
+        except UnspoolError as error:
+            if not others or not self.is_unknown(str(error)):
+                raise
+            version = await self._launch(others[0], connection_class)
+        assert self._child is not None
+        self._watch = asyncio.create_task(self._watch_over(self._child))
+        self._say(Began(self.session, self._child.pid, self.mode, self.model, version))
+
+    async def _launch(self, command: Sequence[str], connection_class: type[Connection]) -> str | None:
+        """Start the program and a session in it; nothing is left of one that does not come so far."""
         lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._child = child = Piped(lambda line: _put(lines, line))
-        await child.start(self.command(), spec.folder, self.environment())
+        await child.start(command, self.spec.folder, self.environment())
         self._connection = connection_class(self._handle, _Transport(child, lines))
         try:
-            version = await self._greet()
+            return await self._greet()
         except BaseException as error:
-            await self._give_up()
-            if isinstance(error, UnspoolError) and (words := child.last_words()):
+            had_ended = child.is_silent.is_set()
+            await child.end()
+            await self._close()
+            words = child.last_words()
+            if isinstance(error, UnspoolError) and had_ended and words:
                 raise UnspoolError(f"{error} Its last words: {words}") from error
             raise
-        self._watch = asyncio.create_task(self._watch_over(child))
-        self._say(Began(self.session, child.pid, self.mode, self.model, version))
 
     async def send(self, id: str, text: str) -> None:
         """Give it a message for its next turn."""
@@ -309,12 +328,6 @@ class AcpDriver(Driver):
         self._heard_at = loop.time()
         while (quiet := loop.time() - self._heard_at) < REPLAY_QUIET_SECONDS and loop.time() < until:
             await asyncio.sleep(REPLAY_QUIET_SECONDS - quiet)
-
-    async def _give_up(self) -> None:
-        """End what could not be started; there is nothing to tell of it."""
-        if self._child is not None:
-            await self._child.end()
-        await self._close()
 
     async def _watch_over(self, child: Piped) -> None:
         await child.until_gone()

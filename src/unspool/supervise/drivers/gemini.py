@@ -2,12 +2,14 @@
 
 What it can and cannot do when it is run so, as seen in 0.61:
 
-* It cannot fork: its protocol has no such call, and a copy of a session's file under another id is not loaded.
+* It cannot fork: the protocol's call for it is not answered, and the program keeps a session's id in its file.
 * A message in the middle of a turn would end that turn, so messages wait for its end.
 * A refusal has no words, a question takes no answers, and an input cannot be changed. Words and answers are told to the
   model as the next message.
 * It does not say with what input a tool is to be called: a command is its title, a change comes as two texts, and the
-  name of the tool begins the id of the call. A sub-agent's calls look like those of the agent.
+  name of the tool begins the id of the call.
+* It offers the model no tool to ask questions with. Sub-agents that only read run without asking, and those that can
+  do more are refused by the program itself.
 * Loading a session creates an empty file of the same name with the present minute. In the minute in which the session
   began that is its own file, which is then emptied; and the next start of the program takes such a file for a damaged
   session and deletes all files of the session. So loading waits for the next minute, and the empty file is removed.
@@ -50,6 +52,7 @@ _KIND_BY_TOOL: dict[str, AskedKind] = {
     "exit_plan_mode": "plan",
     "ask_user": "question",
 }
+_WHERE = re.compile(r"^\[(?:current working directory|in) [^\]]*\]")
 _MODE_IN_WORDS = re.compile(r"\[MODE_UPDATE\] (\w+)")
 _PLAN_IN_TITLE = re.compile(r"plan approval for: (.+)$", re.DOTALL)
 
@@ -89,9 +92,13 @@ class GeminiDriver(AcpDriver):
         super().__init__(CAPABILITIES)
         self.program = program
 
-    def command(self) -> Sequence[str]:
-        """Talk, instead of drawing on a terminal."""
-        return [self.program, "--acp"]
+    def commands(self) -> Sequence[Sequence[str]]:
+        """Talk, instead of drawing on a terminal; up to 0.22 that was an experiment."""
+        return [self.program, "--acp"], [self.program, "--experimental-acp"]
+
+    def is_unknown(self, complaint: str) -> bool:
+        """An argument it does not know is the first thing that it looks at."""
+        return "Unknown argument" in complaint
 
     def environment(self) -> dict[str, str]:
         """Its own variables and the least that any program needs."""
@@ -245,5 +252,7 @@ def _explanation(call: Call) -> str | None:
     for item in call.content or []:
         content = item.get("content")
         if item.get("type") == "content" and isinstance(content, dict) and isinstance(content.get("text"), str):
-            return str(content["text"]).strip() or None
+            # Of a command it says where it runs, and in parentheses what the model says it is for.
+            text = _WHERE.sub("", str(content["text"])).strip()
+            return (text[1:-1] if text.startswith("(") and text.endswith(")") else text).strip() or None
     return None

@@ -273,6 +273,28 @@ def test_a_refusal_lets_the_turn_go_on_and_its_reason_is_read_with_it(tmp_path: 
     on_bench(tmp_path, body)
 
 
+def test_what_a_script_of_the_model_asks_belongs_to_its_call(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.start(model="gpt-6-sol")
+        await bench.send("@do script touch made ;; script touch made ;; say Well.")
+        asked = await bench.told.next(Asked)
+        assert (asked.kind, asked.title) == ("command", "touch made")
+        assert asked.call_id == bench.model.called[0]
+        await bench.driver.answer(asked, ALLOW)
+        asked = await bench.told.next(Asked)
+        assert (bench.folder / "made").exists()
+        assert asked.call_id == bench.model.called[1]
+        await bench.driver.answer(asked, Decision(verdict="deny", reason="Once is enough."))
+        await bench.told.next(TookUp, lambda told: told.message == asked.id)
+        await until(lambda: len(bench.told.all(TurnEnded)) == len(bench.told.all(TurnBegan)))
+        assert "rejected by user" in text_of(bench.outputs()[-1])
+        await bench.turn("@do say Again.")
+        assert "Once is enough." in bench.sent()
+        assert [each.tool_use_id for each in bench.read().rejections] == [asked.call_id]
+
+    on_bench(tmp_path, body)
+
+
 def test_a_refusal_can_end_the_turn(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         await bench.start()

@@ -7,6 +7,7 @@ The last prompt that begins with `@do` is a script; its steps are separated by `
     run CMD           a command
     ask CMD           a command outside the sandbox, which a person must allow
     patch PATH=TEXT   a new file
+    script CMD        the same in code mode: a script that asks for the command
     call NAME JSON    any tool by its name
     search TEXT       look for tools that are not offered at first
     spawn TEXT        a sub-agent with this prompt, in which `%do` begins a script and `//` separates its steps
@@ -34,6 +35,8 @@ class CodexModel:
         self.pace = pace
         self.requests: list[Json] = []
         """The bodies of all requests, oldest first."""
+        self.called: list[str] = []
+        """The ids of all calls it made."""
         self.cut_off = 0
         """Answers that nobody waited for until their end."""
         self.port = 0
@@ -107,7 +110,9 @@ default_mode_request_user_input = true
                 words = [f"w{n} " for n in range(int(rest))] if verb == "slow" else re.findall(r"\S+\s*", rest)
                 await answer.say(words, self.pace if verb == "slow" else 0)
             else:
-                await answer.item(_call(verb, rest, number, next(self._numbers), body))
+                call = _call(verb, rest, number, next(self._numbers), body)
+                self.called.append(call["call_id"])
+                await answer.item(call)
             await answer.end()
         except OSError:
             self.cut_off += 1
@@ -171,10 +176,14 @@ def _call(verb: str, rest: str, step: int, number: int, body: Json) -> Json:
         path, _, text = rest.partition("=")
         patch = f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"
         return {"type": "custom_tool_call", "name": "apply_patch", "input": patch, **head}
+    if verb == "script":
+        given = {"cmd": rest, "sandbox_permissions": "require_escalated", "justification": "May I?"}
+        script = f"const r = await tools.exec_command({json.dumps(given)}); text(r.output);"
+        return {"type": "custom_tool_call", "name": "exec", "input": script, **head}
     if verb == "search":
         return {"type": "tool_search_call", "execution": "client", "arguments": {"query": rest, "limit": 8}, **head}
-    name, given = _tool(verb, rest, tools, body)
-    call = {"type": "function_call", "name": name, "arguments": json.dumps(given), **head}
+    name, arguments = _tool(verb, rest, tools, body)
+    call = {"type": "function_call", "name": name, "arguments": json.dumps(arguments), **head}
     if space := tools.get(name, {}).get("namespace"):
         call["namespace"] = space
     return call

@@ -53,16 +53,20 @@ from ..driving import (
     Words,
 )
 from .codex_requests import Request, answer_of, asked_of, list_at, object_at, text_at
-from .codex_setup import MODES, UNGUARDED, Mode, environment_of, mode_of, turn_named
+from .codex_setup import MODES, UNGUARDED, Mode, environment_of, mode_of, script_about, turn_named
 from .jsonrpc import CallError, Connection, Params, RequestId
 from .pipes import Piped
 
 PROGRAM_VARIABLE = "UNSPOOL_CODEX_PROGRAM"
 START_SECONDS = 60.0
 STOP_TURN_SECONDS = 5.0
+SCRIPT_SECONDS = 0.3
+"""How long a script may take to end after something it wanted was refused."""
+SCRIPT_LOOKS = 10
+SCRIPT_LOOK_SECONDS = 0.05
 REMEMBERED_TURNS = 64
 _OUTCOMES: dict[str, TurnOutcome] = {"completed": "completed", "interrupted": "interrupted", "failed": "failed"}
-_MODEL_GONE = "Codex does not run any more."
+_GONE = "Codex does not run any more."
 
 CAPABILITIES = Capabilities(
     fork="turn",
@@ -139,6 +143,8 @@ class CodexDriver:
         # What was asked, and what is known of the items it is about.
         self._numbers = itertools.count(1)
         self._asked: dict[str, Request] = {}
+        self._is_told: set[str] = set()
+        self._paths: dict[str, str] = {}
         self._changes: dict[str, list[Params]] = {}
         self._commands: dict[str, tuple[str, str]] = {}
 
@@ -172,10 +178,12 @@ class CodexDriver:
 
     async def stop(self) -> None:
         """End the program and everything it started; a closed input makes it note that its turn was stopped."""
-        if self._watch is None or self._has_exited:
+        if not self._child.pid or self._has_exited:
             return
         self._is_stopping = True
         await self._child.end()
+        if self._watch is None:
+            return  # It was about to be started, and whoever waits for that is told.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._watch), START_SECONDS)
         self._exited()
@@ -208,6 +216,7 @@ class CodexDriver:
             wanted["lastTurnId"] = await asyncio.to_thread(turn_named, spec)
         told = await self._connection.call(method, wanted, seconds=START_SECONDS)
         self._thread = text_at(object_at(told, "thread"), "id") or ""
+        self._learn_path(object_at(told, "thread"))
         self._settings = {**told, "sandboxPolicy": told.get("sandbox"), "effort": told.get("reasoningEffort")}
         if mode.collaboration != "default":
             await self._update(mode.settings(self._settings))
@@ -345,15 +354,24 @@ class CodexDriver:
         if decision.input is not None:
             raise UsageError("Codex takes no other input than the one it asked for.")
         request = self._asked.pop(asked.id, None)
+        self._is_told.discard(asked.id)
         if request is None or self._has_exited:
             return
-        if decision.reason and decision.verdict == "deny":
-            await self._steer_reason(asked.id, request, decision.reason)
-        elif decision.reason and decision.verdict == "deny_stop":
+        reason = decision.reason if decision.verdict == "deny" else None
+        if decision.reason and decision.verdict == "deny_stop":
             self._reasons.setdefault(request.thread, []).append((asked.id, decision.reason))
+        if reason and not request.is_in_script:
+            await self._steer_reason(asked.id, request, reason)
         self._connection.reply(request.id, answer_of(request, decision))
-        if decision.verdict == "deny_stop" and "requestApproval" not in request.method and request.turn:
-            await self._stop_turn(request.thread, request.turn)  # Only an approval can be refused so.
+        if reason and request.is_in_script:
+            # A message makes the model look away from a script that runs; it has to end by the refusal first.
+            self._run_errand(self._steer_later(asked.id, request, reason))
+        if decision.verdict == "deny_stop" and not request.can_be_cancelled and request.turn:
+            await self._stop_turn(request.thread, request.turn)
+
+    async def _steer_later(self, id: str, request: Request, reason: str) -> None:
+        await asyncio.sleep(SCRIPT_SECONDS)
+        await self._steer_reason(id, request, reason)
 
     async def _steer_reason(self, id: str, request: Request, reason: str) -> None:
         self._expected.add(id)
@@ -362,9 +380,10 @@ class CodexDriver:
             await self._connection.call(
                 "turn/steer", {**message, "expectedTurnId": request.turn}, seconds=STOP_TURN_SECONDS
             )
-        except CallError as error:
+        except CallError:
+            # The turn is over already; what the model reads next has the reason in it.
             self._expected.discard(id)
-            self._tell(Remarked(f"The reason did not reach the model: {error.message}."))
+            await self._add_reasons(request.thread, [(id, reason)])
 
     async def _add_reasons(self, thread: str, reasons: list[tuple[str, str]]) -> None:
         for id, reason in reasons:
@@ -386,11 +405,32 @@ class CodexDriver:
             self._connection.refuse(id, f"{method} is not known here")
             return
         self._asked[number] = request
-        self._tell(asked)
+        if request.is_in_script:
+            self._run_errand(self._ask_in_script(asked, request))
+        else:
+            self._ask(asked)
+
+    async def _ask_in_script(self, asked: Asked, request: Request) -> None:
+        """Ask once the file tells which call it is about; it is written a moment later."""
+        words = asked.action.command or asked.action.path or ""
+        for _ in range(SCRIPT_LOOKS):
+            found = await asyncio.to_thread(script_about, self._paths.get(request.thread, ""), words)
+            if found is not None:
+                asked.call_id = found
+                break
+            await asyncio.sleep(SCRIPT_LOOK_SECONDS)
+        self._ask(asked)
+
+    def _ask(self, asked: Asked) -> None:
+        if asked.id in self._asked:
+            self._is_told.add(asked.id)
+            self._tell(asked)
 
     def _withdraw(self, id: str) -> None:
         del self._asked[id]
-        self._tell(Withdrawn(id))
+        if id in self._is_told:
+            self._is_told.discard(id)
+            self._tell(Withdrawn(id))
 
     # --- mode and model ---
 
@@ -433,7 +473,9 @@ class CodexDriver:
     def notice(self, method: str, params: Params) -> None:
         """Something has happened in the program."""
         thread = text_at(params, "threadId") or ""
-        if method == "turn/started":
+        if method == "thread/started":
+            self._learn_path(object_at(params, "thread"))
+        elif method == "turn/started":
             self._begin_turn(thread, text_at(object_at(params, "turn"), "id") or "")
         elif method == "turn/completed":
             self._end_turn(thread, object_at(params, "turn"))
@@ -456,6 +498,10 @@ class CodexDriver:
         elif (words := _remark(method, params)) is not None:
             self._tell(Remarked(words))
 
+    def _learn_path(self, thread: Params) -> None:
+        if (id := text_at(thread, "id")) and (path := text_at(thread, "path")):
+            self._paths[id] = path
+
     def _begin_item(self, thread: str, item: Params) -> None:
         kind, id = text_at(item, "type"), text_at(item, "id") or ""
         if kind == "userMessage" and (message := text_at(item, "clientId")) in self._expected and message:
@@ -474,7 +520,7 @@ class CodexDriver:
 
     def _expect_running(self) -> None:
         if self._watch is None or self._has_exited or self._is_stopping or self._connection.is_closed:
-            raise UnspoolError(_MODEL_GONE)
+            raise UnspoolError(_GONE)
 
 
 _WORDS = {

@@ -41,6 +41,16 @@ class Request(NamedTuple):
         """The turn that waits."""
         return text_at(self.params, "turnId")
 
+    @property
+    def is_in_script(self) -> bool:
+        """Models in code mode call tools from scripts; Codex then makes up an id, and its files name the script's."""
+        return (text_at(self.params, "itemId") or "").startswith("exec-")
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """A refusal can end the turn by itself."""
+        return self.method in ("item/commandExecution/requestApproval", "item/fileChange/requestApproval")
+
 
 def text_at(params: Params, name: str) -> str | None:
     """A field where it is text."""

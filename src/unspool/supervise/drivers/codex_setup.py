@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ...agents import AGENTS
-from ...agents.codex.turns import turn_at
+from ...agents.codex.turns import open_scripts, turn_at
 from ...errors import NotFoundError, UsageError
 from ...library import Library
 from ..driving import Spec, environment_for
@@ -138,3 +138,11 @@ def turn_named(spec: Spec) -> str:
                 raise NotFoundError(f"Codex did not note which turn the message {spec.at} belongs to.")
             return turn
     return spec.at
+
+
+def script_about(path: str, words: str) -> str | None:
+    """The call of the script in which something is asked: the one that is open, or of several the one that names it."""
+    scripts = open_scripts(Path(path))
+    named = [id for id, script in scripts.items() if words and words in script]
+    found = named or list(scripts)
+    return found[-1] if found else None

@@ -5,7 +5,7 @@ A prompt is a script, a step a line (or parted by `;;`):
     say WORDS            words of the model              think WORDS         its thoughts
     stream N SECONDS     N words, with a pause after each
     ask COMMAND          ask for a command, and run it   edit PATH TEXT      ask to write a file, and write it
-    sleep SECONDS        do nothing; can be interrupted  busy SECONDS        do nothing, whoever interrupts
+    sleep SECONDS        do nothing; can be interrupted  busy SECONDS        the same, whoever interrupts
     mode NAME            change the mode, as a model can size N              N bytes of words in one message
     noise                print what is no message        fail WORDS          end the turn with an error
     stop REASON          end the turn for a reason       spawn               start a program that outlives it
@@ -211,6 +211,7 @@ class Turn:
         self.cancelled.wait(float(seconds))
 
     def do_busy(self, seconds: str) -> None:
+        self.do_say("busy")
         time.sleep(float(seconds))
 
     def do_mode(self, mode: str) -> None:

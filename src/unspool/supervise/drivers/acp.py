@@ -353,8 +353,13 @@ class AcpDriver(Driver):
                 await asyncio.wait_for(self._turns, CALL_SECONDS)
 
     def _expect_running(self) -> None:
-        if self._connection is None or self._has_exited or self._stopping:
+        if not self._is_running:
             raise UnspoolError(f"{self.title} does not run any more.")
+
+    @property
+    def _is_running(self) -> bool:
+        """It can be told something: nobody ends it, and it has not ended by itself, as far as is known."""
+        return self._child is not None and not (self._has_exited or self._stopping or self._child.is_silent.is_set())
 
     # --- turns ---
 
@@ -363,7 +368,7 @@ class AcpDriver(Driver):
             self._turns = asyncio.create_task(self._take_turns())
 
     async def _take_turns(self) -> None:
-        while self._messages and not self._stopping and not self._has_exited:
+        while self._messages and self._is_running:
             message = self._messages.popleft()
             self._in_turn, self._stopping_turn = True, False
             self._say(TurnBegan())
@@ -375,6 +380,8 @@ class AcpDriver(Driver):
             for id in list(self._open):
                 self._withdraw(id)
             self._in_turn = False
+            if lost := self._child.take_passed_over() if self._child is not None else 0:
+                self._say(Remarked(f"{self.title} said something too long to be taken in ({lost} times)."))
             self._say(ended)
 
     async def _turn(self, texts: list[str]) -> TurnEnded:

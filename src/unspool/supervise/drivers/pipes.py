@@ -16,7 +16,7 @@ from typing import cast
 
 from ...errors import NotFoundError, UnspoolError
 from .. import processes
-from .jsonrpc import Lines
+from .jsonrpc import LONGEST_LINE, Lines
 
 LAST_WORDS = 2_000
 POLITE_SECONDS = 3.0
@@ -38,7 +38,7 @@ class Piped(asyncio.SubprocessProtocol):
         self._take = take
         self._started: float | None = None
         self._transport: asyncio.SubprocessTransport | None = None
-        self._lines = Lines()
+        self._lines = Lines(LONGEST_LINE)
         self._is_closed = asyncio.Event()
         self._errors = b""
 
@@ -71,6 +71,11 @@ class Piped(asyncio.SubprocessProtocol):
         pipe = self._input()
         if pipe is not None:
             pipe.close()
+
+    def take_passed_over(self) -> int:
+        """How many lines were too long since this was asked last."""
+        count, self._lines.passed_over = self._lines.passed_over, 0
+        return count
 
     def last_words(self) -> str | None:
         """What it said last on stderr."""

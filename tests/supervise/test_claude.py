@@ -185,21 +185,24 @@ async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_message_while_a_turn_runs_waits_for_its_own(tmp_path: Path) -> None:
+async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) -> None:
     """It is taken up when the turn before it has ended, and not earlier."""
     async with place(tmp_path) as at:
         driver, heard = await at.start()
         await driver.send("long", "@do slow 40")
         await heard.next(Words)
         await driver.send("short", "@do say second")
+        await driver.send("other", "@do say third")
         await heard.next(TurnEnded)
         assert [told.message for told in heard.all(TookUp)] == ["long"]
         assert (await heard.next(TookUp)).message == "short"
+        assert (await heard.next(TookUp)).message == "other"
         assert (await heard.next(TurnEnded)).outcome == "completed"
         assert "second" not in at.model.heard(0)
         assert "word39" in at.model.heard(1)
         await driver.stop()
-        assert texts(at.read(heard.all(Began)[0].session), "human") == ["@do slow 40", "@do say second"]
+        said = texts(at.read(heard.all(Began)[0].session), "human")
+        assert "\n".join(said) == "@do slow 40\n@do say second\n@do say third"
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -422,6 +425,33 @@ async def test_words_can_be_interrupted(tmp_path: Path) -> None:
         await driver.stop()
         session = at.read(heard.all(Began)[0].session)
         assert [each.during for each in session.interruptions] == ["response"]
+
+
+@real
+@bounded
+async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> None:
+    """Right after the message, when the program has not yet turned to it."""
+    async with place(tmp_path) as at:
+        driver, heard = await at.start()
+        await driver.send("1", "@do slow 2000")
+        await driver.interrupt()
+        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+
+
+@real
+@bounded
+async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
+    """They make a turn like any message; one of them begins another session."""
+    async with place(tmp_path) as at:
+        driver, heard = await at.start()
+        for number, text in enumerate(("/plan", "/clear", "@do say on")):
+            await driver.send(str(number), text)
+            assert (await heard.next(TookUp)).message == str(number)
+            assert (await heard.next(TurnEnded)).outcome == "completed"
+        first, second = heard.all(Began)
+        assert first.session != second.session
+        await driver.stop()
+        assert texts(at.read(second.session), "model")[-1] == "on"
 
 
 @real

@@ -152,6 +152,18 @@ def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> No
     assert not is_alive(orphan, None)
 
 
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
+def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> None:
+    """Whoever ends it later, perhaps another program, need not remember it."""
+    detached = (
+        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(60)"
+    )
+    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; sleep 60', **{MARK: "of that test"})
+    orphan = pid_in(tmp_path / "orphan")
+    assert run(end_group(child.pid, None))
+    assert not is_alive(orphan, None)
+
+
 def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
     """Ids are given out again."""
     child = start("sleep 60")

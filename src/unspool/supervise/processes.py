@@ -114,7 +114,7 @@ class Family:
             raise ValueError(
                 f"process {pid} was not started by us: all of the machine, or ourselves, would end with it"
             )
-        self.mark = mark
+        self.mark = mark or _mark_of(pid)
         if started is None:
             found = _look_up(pid)
             started = found.started if found is not None else _NEVER
@@ -176,11 +176,21 @@ def _table() -> Iterator[Process]:
 
 
 def _has_mark(pid: int, mark: str) -> bool:
+    return f"{MARK}={mark}".encode() in _environment(pid)
+
+
+def _mark_of(pid: int) -> str | None:
+    """The mark of a process, unless it is our own: we may have been started by an agent ourselves."""
+    marks = (entry for entry in _environment(pid) if entry.startswith(f"{MARK}=".encode()))
+    mark = next(marks, b"").decode(errors="replace").partition("=")[2]
+    return mark if mark and mark != os.environ.get(MARK) else None
+
+
+def _environment(pid: int) -> list[bytes]:
     try:
-        environment = (PROC / str(pid) / "environ").read_bytes()
+        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False
-    return f"{MARK}={mark}".encode() in environment.split(b"\0")
+        return []
 
 
 async def end_group(
@@ -197,7 +207,8 @@ async def end_group(
 
     `polite` asks the program to end by itself, by closing its input for example. `started` is what `start_time` said
     when it was started, so that a stranger who has got its id since is left alone; `mark` is the value of the variable
-    `MARK` in its environment. Whoever started the process still has to wait for it, or a zombie remains.
+    `MARK` in its environment, which is looked up where it still runs. Whoever started the process still has to wait
+    for it, or a zombie remains.
     """
     family = Family(pid, started, mark)
     family.living()  # Known now, they are found later even if what started them has ended.

@@ -2,7 +2,7 @@
 
 What it cannot do, by itself or through the SDK (2.1.325):
 
-- A message that is sent while a turn runs is kept by the program and begins a turn of its own.
+- A message that is sent while a turn runs is kept by the program for the next one; several are put together in it.
 - A refusal that also stops the turn loses its words: the model gets a sentence of the program in their place.
 - An input that was changed before it was allowed is what runs, but the log keeps the one the model gave.
 - What was asked when the program was killed is not asked again when the session is resumed: the call is lost.
@@ -64,6 +64,7 @@ NAMED_MODES = ("bypassPermissions", "dontAsk", "auto")
 START_SECONDS = 60.0
 CONTROL_SECONDS = 15.0
 INTERRUPT_SECONDS = 3.0
+INTERRUPT_TIMES = 3
 _OWN_VARIABLES = ("ANTHROPIC_", "CLAUDE_", "DISABLE_", "BASH_", "MCP_", "MAX_", "ENABLE_", "USE_BUILTIN_RIPGREP")
 _CLOUD_VARIABLES = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_",),
@@ -185,7 +186,12 @@ class ClaudeDriver:
         self._model: str | None = None
         self._version: str | None = None
         self._at_rest = asyncio.Event()
+        self._in_turn = False
+        self._turns = 0
+        """So many have ended."""
         self._is_interrupting = False
+        self._at_hand: set[str] = set()
+        """Messages that waited when the turn began."""
         self._waiting: dict[str, str] = {}
         """Messages that were sent and not yet taken up: the ids the program knows, and those they were sent with."""
         self._open: dict[str, asyncio.Future[Decision]] = {}
@@ -319,7 +325,7 @@ class ClaudeDriver:
     # --- what it is told ---
 
     async def send(self, id: str, text: str) -> None:
-        """Give it a message. While a turn runs the program keeps it for a turn of its own."""
+        """Give it a message. While a turn runs the program keeps it for the next one."""
         client = self._running()
         known = str(uuid.uuid4())
         self._waiting[known] = id
@@ -336,11 +342,26 @@ class ClaudeDriver:
             raise UnspoolError("Claude Code does not take the message.") from error
 
     async def interrupt(self) -> None:
-        """Stop the turn that runs. What was asked in it is withdrawn."""
+        """Stop the turn that runs, or is about to. What was asked in it is withdrawn."""
         if self._is_at_rest or self._has_exited:
             return
-        self._is_interrupting = True
-        await self._control(self._running().interrupt(), "be interrupted")
+        number = self._turns
+        # The program passes over an interruption that comes between a message and the turn that it begins.
+        await self._until(lambda: self._in_turn or self._is_at_rest)
+        for _ in range(INTERRUPT_TIMES):
+            self._is_interrupting = True
+            await self._control(self._running().interrupt(), "be interrupted")
+            if await self._until(lambda: self._turns > number or self._has_exited):
+                return
+
+    async def _until(self, condition: Callable[[], bool]) -> bool:
+        """Wait for something that the program says; not for long."""
+        end = asyncio.get_running_loop().time() + INTERRUPT_SECONDS
+        while not condition():
+            if asyncio.get_running_loop().time() >= end:
+                return False
+            await asyncio.sleep(0.02)
+        return True
 
     async def answer(self, asked: Asked, decision: Decision) -> None:
         """Answer something that it asked."""
@@ -457,6 +478,8 @@ class ClaudeDriver:
 
     def _begin_turn(self, data: dict[str, Any]) -> None:
         self._at_rest.clear()
+        self._in_turn = True
+        self._at_hand = set(self._waiting)
         self._version = _text(data.get("claude_code_version")) or self._version
         session = _text(data.get("session_id"))
         if session and session != self._session:
@@ -481,6 +504,10 @@ class ClaudeDriver:
 
     def _hear_result(self, result: ResultMessage) -> None:
         was_interrupting, self._is_interrupting = self._is_interrupting, False
+        self._in_turn = False
+        self._turns += 1
+        for known in self._at_hand:
+            self._take_up(known)  # Some commands of the program itself are never echoed.
         if not self._waiting:
             self._at_rest.set()
         reason = result.terminal_reason or ""

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import itertools
 import os
 import shutil
@@ -102,12 +103,8 @@ class CodexKind:
 
 def _bundled() -> str | None:
     try:
-        from codex_cli_bin import bundled_codex_path  # type: ignore[import-untyped]
-    except ImportError:
-        return None
-    try:
-        return str(bundled_codex_path())
-    except OSError:
+        return str(importlib.import_module("codex_cli_bin").bundled_codex_path())
+    except (ImportError, OSError):
         return None
 
 

@@ -331,6 +331,47 @@ def test_a_question_is_answered_with_one_of_its_options(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+SERVER = """
+import json, sys
+tool = {"name": "wipe", "inputSchema": {"type": "object"}, "annotations": {"destructiveHint": True}}
+results = {
+    "initialize": {"capabilities": {"tools": {}}, "serverInfo": {"name": "demo", "version": "1"}},
+    "tools/list": {"tools": [tool]},
+    "tools/call": {"content": [{"type": "text", "text": "wiped"}]},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        result = results.get(message["method"], {})
+        if message["method"] == "initialize":
+            result["protocolVersion"] = message["params"]["protocolVersion"]
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def test_a_tool_of_a_server_is_asked_for(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        (bench.home / "server.py").write_text(SERVER)
+        with (bench.home / ".codex" / "config.toml").open("a") as config:
+            config.write(f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{bench.home}/server.py"]\n')
+        await bench.start()
+        await bench.send('@do search wipe ;; call wipe {"what": "all"} ;; say Done.')
+        asked = await bench.told.next(Asked)
+        assert (asked.kind, asked.tool, asked.action.input) == ("tool", "wipe", {"what": "all"})
+        assert asked.call_id == bench.model.called[-1]
+        await bench.driver.answer(asked, Decision(verdict="deny", reason="Not all."))
+        assert (await bench.told.next(TurnEnded)).outcome == "completed"
+        assert "user rejected MCP tool call" in text_of(bench.outputs()[-1])
+        assert bench.sent()[-1] == "Not all."
+        await bench.turn(
+            '@do call wipe {"what": "some"} ;; call wipe {} ;; say Done.', Decision(verdict="allow_session")
+        )
+        assert len(bench.told.all(Asked)) == 2
+        assert "wiped" in text_of(bench.outputs()[-1])
+
+    on_bench(tmp_path, body)
+
+
 def test_a_subagent_asks_for_itself(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         await bench.start()

@@ -21,8 +21,9 @@ SERVER = "mcpServer/elicitation/request"
 
 def asked(method: str, changes: list[dict[str, Any]] | None = None, **params: Any) -> tuple[Request, Asked]:
     """A request, and what it asks."""
-    request = Request(1, method, {"threadId": "t", "turnId": "u", "itemId": "c", **params})
-    found = asked_of("a", request, changes or [], None)
+    params = {"threadId": "t", "turnId": "u", "itemId": "c", **params}
+    request = Request(1, method, params, {"id": "c", "tool": "read", "changes": changes or []})
+    found = asked_of("a", request, None)
     assert found is not None
     return request, found
 
@@ -89,7 +90,7 @@ def test_a_server_of_tools_asks_for_a_call() -> None:
     request, found = asked(
         SERVER, serverName="files", mode="form", message="Allow read?", _meta=meta, requestedSchema={}
     )
-    assert (found.kind, found.title, found.action.input) == ("tool", "Allow read?", {"n": 1})
+    assert (found.kind, found.tool, found.title, found.action.input) == ("tool", "read", "Allow read?", {"n": 1})
     assert "allow_session" in found.verdicts
     assert answer(request, "allow") == {"action": "accept", "content": {}}
     assert answer(request, "allow_session") == {"action": "accept", "content": {}, "_meta": {"persist": "session"}}
@@ -116,7 +117,7 @@ def test_a_server_of_tools_has_a_form_filled_in() -> None:
 
 def test_what_nobody_can_answer_is_not_asked() -> None:
     for method in ("account/chatgptAuthTokens/refresh", "item/tool/call", "of/tomorrow"):
-        assert asked_of("a", Request(1, method, {}), [], None) is None
+        assert asked_of("a", Request(1, method, {}), None) is None
 
 
 def test_codex_gets_the_keys_that_its_settings_name_and_no_others(

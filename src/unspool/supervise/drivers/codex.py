@@ -53,7 +53,7 @@ from ..driving import (
     Withdrawn,
     Words,
 )
-from .codex_requests import Request, answer_of, asked_of, list_at, object_at, text_at
+from .codex_requests import Request, answer_of, asked_of, object_at, text_at
 from .codex_setup import MODES, UNGUARDED, Mode, environment_of, mode_of, script_about, turn_named
 from .jsonrpc import CallError, Connection, Params, RequestId
 from .pipes import Piped
@@ -142,7 +142,7 @@ class CodexDriver:
         self._asked: dict[str, Request] = {}
         self._is_told: set[str] = set()
         self._paths: dict[str, str] = {}
-        self._changes: dict[str, list[Params]] = {}
+        self._items: dict[str, Params] = {}
         self._commands: dict[str, tuple[str, str]] = {}
 
     # --- beginning and end ---
@@ -395,9 +395,9 @@ class CodexDriver:
     def request(self, id: RequestId, method: str, params: Params) -> None:
         """Codex wants an answer."""
         number = f"asked-{next(self._numbers)}"
-        request = Request(id, method, params)
+        request = Request(id, method, params, self._item_of(params))
         subagent = request.thread if request.thread not in ("", self._thread) else None
-        asked = asked_of(number, request, self._changes.get(text_at(params, "itemId") or "", []), subagent)
+        asked = asked_of(number, request, subagent)
         if asked is None:
             self._connection.refuse(id, f"{method} is not known here")
             return
@@ -482,7 +482,7 @@ class CodexDriver:
             self._begin_item(thread, object_at(params, "item"))
         elif method == "item/completed":
             item = text_at(object_at(params, "item"), "id") or ""
-            self._changes.pop(item, None)
+            self._items.pop(item, None)
             self._commands.pop(item, None)
         elif method == "serverRequest/resolved":
             self._resolve(params.get("requestId"))
@@ -505,10 +505,18 @@ class CodexDriver:
             self._expected.discard(message)
             self._steered.pop(message, None)
             self._tell(TookUp(message))
-        elif kind == "fileChange":
-            self._changes[id] = list_at(item, "changes")
+        elif kind in ("fileChange", "mcpToolCall"):
+            self._items[id] = {**item, "threadId": thread}
         elif kind == "commandExecution" and (process := text_at(item, "processId")):
             self._commands[id] = (thread, process)
+
+    def _item_of(self, params: Params) -> Params:
+        """What a request is about: it names an item, or it is a server that asks for the call it was given last."""
+        if (id := text_at(params, "itemId")) is not None:
+            return self._items.get(id, {})
+        asking = (params.get("threadId"), params.get("serverName"))
+        calls = [each for each in self._items.values() if (each["threadId"], each.get("server")) == asking]
+        return calls[-1] if calls else {}
 
     def _resolve(self, id: object) -> None:
         for name, request in list(self._asked.items()):

@@ -30,6 +30,13 @@ class Request(NamedTuple):
     id: RequestId
     method: str
     params: Params
+    item: Params = {}
+    """What it is about, as far as Codex told: an edit with its changes, or a call of a server's tool."""
+
+    @property
+    def item_id(self) -> str | None:
+        """The id of what it is about: that of the call, but for what a script asks."""
+        return text_at(self.params, "itemId") or text_at(self.item, "id")
 
     @property
     def thread(self) -> str:
@@ -44,7 +51,7 @@ class Request(NamedTuple):
     @property
     def is_in_script(self) -> bool:
         """Models in code mode call tools from scripts; Codex then makes up an id, and its files name the script's."""
-        return (text_at(self.params, "itemId") or "").startswith("exec-")
+        return (self.item_id or "").startswith("exec-")
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -73,23 +80,20 @@ def object_at(params: Params, name: str) -> Params:
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
 
-def asked_of(id: str, request: Request, changes: list[Params], subagent: str | None) -> Asked | None:
-    """What a request asks, or None for one that no person can answer. `changes` are those of the edit it is about."""
-    params = request.params
-    if request.method == "item/fileChange/requestApproval":
-        asked = _edit(id, params, changes)
-    elif (make := _MAKERS.get(request.method)) is not None:
-        asked = make(id, params)
-    else:
+def asked_of(id: str, request: Request, subagent: str | None) -> Asked | None:
+    """What a request asks, or None for one that no person can answer."""
+    make = _MAKERS.get(request.method)
+    if make is None:
         return None
-    asked.call_id = text_at(params, "itemId")
-    asked.reason = text_at(params, "reason")
+    asked = make(id, request.params, request.item)
+    asked.call_id = request.item_id
+    asked.reason = text_at(request.params, "reason")
     asked.subagent = subagent
     asked.takes_reason = True
     return asked
 
 
-def _command(id: str, params: Params) -> Asked:
+def _command(id: str, params: Params, item: Params) -> Asked:  # noqa: ARG001 - the request says it all
     host = text_at(object_at(params, "networkApprovalContext"), "host")
     command = inner_command(text_at(params, "command") or "")
     given = {"cmd": command, "workdir": text_at(params, "cwd")}
@@ -109,7 +113,8 @@ def inner_command(command: str) -> str:
     return words[2] if len(words) == 3 and words[1] in ("-lc", "-c") else command
 
 
-def _edit(id: str, params: Params, changes: list[Params]) -> Asked:
+def _edit(id: str, params: Params, item: Params) -> Asked:
+    changes = list_at(item, "changes")
     paths = [text_at(change, "path") or "?" for change in changes]
     root = text_at(params, "grantRoot")
     action = _describe("apply_patch", patch_of(changes))
@@ -148,7 +153,7 @@ def _unified(change: Params) -> str:
     return "\n".join([f"--- {old}", f"+++ {new}", *body]) + "\n"
 
 
-def _permission(id: str, params: Params) -> Asked:
+def _permission(id: str, params: Params, item: Params) -> Asked:  # noqa: ARG001 - the request says it all
     wanted = object_at(params, "permissions")
     title = "More permissions: " + ", ".join(sorted(key for key, value in wanted.items() if value))
     return Asked(
@@ -157,7 +162,7 @@ def _permission(id: str, params: Params) -> Asked:
     )  # fmt: skip
 
 
-def _question(id: str, params: Params) -> Asked:
+def _question(id: str, params: Params, item: Params) -> Asked:  # noqa: ARG001 - the request says it all
     questions = list_at(params, "questions")
     choices = [
         Choice(
@@ -179,7 +184,7 @@ def _question(id: str, params: Params) -> Asked:
     )  # fmt: skip
 
 
-def _of_server(id: str, params: Params) -> Asked:
+def _of_server(id: str, params: Params, item: Params) -> Asked:
     """A server of tools asks for a call, or for something to be filled in, or opened."""
     server = text_at(params, "serverName") or "a server"
     about = object_at(params, "_meta")
@@ -190,7 +195,7 @@ def _of_server(id: str, params: Params) -> Asked:
     lasting = about.get("persist")
     can_last = "session" in lasting if isinstance(lasting, list | str) else False
     return Asked(
-        id=id, kind="question" if choices else "tool", tool=text_at(about, "tool_name") or server, title=_line(message),
+        id=id, kind="question" if choices else "tool", tool=text_at(item, "tool") or server, title=_line(message),
         action=_describe(server, given), choices=choices, verdicts=ALL_VERDICTS if can_last else WITHOUT_SESSION,
     )  # fmt: skip
 
@@ -203,7 +208,8 @@ def _field(name: str, field: Params) -> Choice:
     return Choice(question=name, header=text_at(field, "title") or "", options=options)
 
 
-_MAKERS: dict[str, Callable[[str, Params], Asked]] = {
+_MAKERS: dict[str, Callable[[str, Params, Params], Asked]] = {
+    "item/fileChange/requestApproval": _edit,
     "item/commandExecution/requestApproval": _command,
     "item/permissions/requestApproval": _permission,
     "item/tool/requestUserInput": _question,

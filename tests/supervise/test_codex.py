@@ -392,6 +392,28 @@ def test_a_subagent_asks_for_itself(tmp_path: Path) -> None:
     on_bench(tmp_path, body)
 
 
+def test_the_agent_is_at_work_until_its_subagents_are_done(tmp_path: Path) -> None:
+    async def body(bench: Bench) -> None:
+        await bench.start()
+        spawn = "@do search spawn agent ;; spawn %do ask touch made // say Child. ;; say Parent."
+        await bench.send(spawn)
+        asked = await bench.told.next(Asked)
+        await until(lambda: "Parent." in bench.told.words())
+        await asyncio.sleep(0.3)
+        assert bench.told.all(TurnEnded) == []
+        await bench.driver.answer(asked, ALLOW)
+        assert await bench.told.next(TurnEnded) == TurnEnded(outcome="completed")
+        assert (bench.folder / "made").exists()
+        await bench.send(spawn)
+        asked = await bench.told.next(Asked)
+        await until(lambda: bench.told.words().count("Parent.") == 2)
+        await bench.driver.interrupt()
+        assert (await bench.told.next(Withdrawn)).id == asked.id
+        await bench.told.next(TurnEnded)
+
+    on_bench(tmp_path, body)
+
+
 # --- interrupting ----------------------------------------------------------------------------------------------------
 
 

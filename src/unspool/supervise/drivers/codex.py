@@ -131,6 +131,7 @@ class CodexDriver:
         # The turns that run, by their thread, and those that are over.
         self._turns: dict[str, str] = {}
         self._over: deque[str] = deque(maxlen=REMEMBERED_TURNS)
+        self._endings: dict[str, asyncio.Event] = {}
         self._is_at_work = False
         self._outcome = TurnEnded(outcome="completed")
         # What was sent and not taken up.
@@ -288,13 +289,20 @@ class CodexDriver:
         await asyncio.gather(*(self._end_command(*each) for each in commands if each[0] in threads))
 
     async def _stop_turn(self, thread: str, turn: str) -> None:
+        """Stop a turn; it is enough that it ends, since the answer does not come where it ended by itself."""
+        if turn in self._over:
+            return
+        ended = self._endings.setdefault(turn, asyncio.Event())
+        call = self._connection.call("turn/interrupt", {"threadId": thread, "turnId": turn}, seconds=STOP_TURN_SECONDS)
+        tasks = [asyncio.ensure_future(call), asyncio.ensure_future(ended.wait())]
         try:
-            await self._connection.call(
-                "turn/interrupt", {"threadId": thread, "turnId": turn}, seconds=STOP_TURN_SECONDS
-            )
-        except CallError as error:
-            if self._turns.get(thread) == turn and not self._connection.is_closed:
-                self._tell(Remarked(f"Codex was told to stop its turn and does not: {error.message}."))
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            told = await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(told[0], CallError) and turn not in self._over and not self._connection.is_closed:
+            self._tell(Remarked(f"Codex was told to stop its turn and does not: {told[0].message}."))
 
     async def _end_command(self, thread: str, process: str) -> None:
         with contextlib.suppress(CallError):
@@ -315,12 +323,15 @@ class CodexDriver:
             self._tell(TurnBegan())
 
     def _end_turn(self, thread: str, turn: Params) -> None:
-        self._over.append(text_at(turn, "id") or "")
+        id = text_at(turn, "id") or ""
+        self._over.append(id)
         self._turns.pop(thread, None)
+        if ended := self._endings.pop(id, None):
+            ended.set()
         self._commands = {id: each for id, each in self._commands.items() if each[0] != thread}
-        for id, request in list(self._asked.items()):
+        for name, request in list(self._asked.items()):
             if request.thread == thread:
-                self._withdraw(id)
+                self._withdraw(name)
         if reasons := self._reasons.pop(thread, None):
             self._run_errand(self._add_reasons(thread, reasons))
         if thread == self._thread:

@@ -352,16 +352,16 @@ class Agent:
                     self._turn.cancelled.set()
             elif method == "session/prompt":
                 text = "\n".join(part.get("text", "") for part in message["params"]["prompt"])
-                threading.Thread(target=self._prompt, args=(message["id"], text), daemon=True).start()
+                self._turn = Turn(self, text)
+                threading.Thread(target=self._prompt, args=(message["id"], self._turn), daemon=True).start()
             else:
                 self._answer(message["id"], method, message.get("params") or {})
         while self.is_hanging:
             time.sleep(1)
 
-    def _prompt(self, number: int, text: str) -> None:
-        self._turn = Turn(self, text)
+    def _prompt(self, number: int, turn: Turn) -> None:
         try:
-            self.wire.write({"id": number, "result": {"stopReason": self._turn.run()}})
+            self.wire.write({"id": number, "result": {"stopReason": turn.run()}})
         except Failed as failed:
             self.wire.write({"id": number, "error": {"code": 500, "message": str(failed)}})
 

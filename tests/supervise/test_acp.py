@@ -409,6 +409,8 @@ def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             at.project.rmdir()
             with pytest.raises(NotFoundError, match="no folder"):
                 await at.start()
+            await at.driver.stop()
+            assert at.told.told == [Exited(code=None)]
             at.project.mkdir()
             broken = tmp_path / "broken"
             broken.write_text("#!/bin/sh\necho it is broken >&2\nexit 7\n")

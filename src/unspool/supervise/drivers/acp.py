@@ -8,7 +8,6 @@ next message. What an agent's own protocol calls things, and what its tools mean
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -208,7 +207,9 @@ class AcpDriver(Driver):
         self._take_up()
 
     async def interrupt(self) -> None:
-        """Stop the turn that runs."""
+        """Stop the turn that runs, or that is about to."""
+        if not self._in_turn and self._turns is not None and not self._turns.done():
+            await asyncio.sleep(0)
         if not self._in_turn or self._has_exited:
             return
         if not self._stopping_turn:
@@ -267,8 +268,7 @@ class AcpDriver(Driver):
         if child is not None and not self._has_exited:
             await child.end(self._cancel_turn if self._in_turn else None)
         if self._watch is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._watch), START_SECONDS)
+            await asyncio.wait([self._watch], timeout=START_SECONDS)
         await self._exited()
 
     # --- beginning and end ---
@@ -349,8 +349,7 @@ class AcpDriver(Driver):
         if self._connection is not None:
             await self._connection.close()
         if self._turns is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._turns, CALL_SECONDS)
+            await asyncio.wait([self._turns], timeout=CALL_SECONDS)
 
     def _expect_running(self) -> None:
         if not self._is_running:
@@ -484,7 +483,8 @@ class AcpDriver(Driver):
 
         assert self._connection is not None
         try:
-            told = await asyncio.wait_for(self._connection.send_request(method, params), seconds)
+            async with asyncio.timeout(seconds):
+                told = await self._connection.send_request(method, params)
         except RequestError as error:
             raise UnspoolError(_why(self.title, method, error)) from error
         except TimeoutError as error:

@@ -40,6 +40,8 @@ class Piped(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self._lines = Lines(LONGEST_LINE)
         self._is_closed = asyncio.Event()
+        self._is_being_ended = False
+        self._is_done = asyncio.Event()
         self._errors = b""
 
     async def start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
@@ -90,15 +92,27 @@ class Piped(asyncio.SubprocessProtocol):
                 polite()
             self.close_input()
 
+        self._is_being_ended = True
         await self._end(ask)
 
     async def until_gone(self) -> None:
         """Wait until it has ended by itself, or has closed its output; then nothing of it is left to run."""
         await self.is_silent.wait()
-        await _bounded(self.has_exited, QUIET_SECONDS)
-        await self._end(None)
+        if not self._is_being_ended:
+            await _bounded(self.has_exited, QUIET_SECONDS)
+        if self._is_being_ended:
+            await self._is_done.wait()
+        else:
+            await self._end(None)
 
     async def _end(self, polite: Callable[[], Awaitable[None]] | None) -> None:
+        try:
+            if self.pid:  # There is nothing to end where nothing could be started.
+                await self._end_all(polite)
+        finally:
+            self._is_done.set()
+
+    async def _end_all(self, polite: Callable[[], Awaitable[None]] | None) -> None:
         await processes.end_group(
             self.pid, polite, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
         )  # fmt: skip
@@ -143,4 +157,5 @@ class Piped(asyncio.SubprocessProtocol):
 
 async def _bounded(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()

@@ -22,7 +22,7 @@ FLOORS = (
     ("store",),
     ("library",),
     ("index",),
-    ("api",),
+    ("api", "repair"),
     ("supervise",),
     ("web",),
     ("cli",),

@@ -132,7 +132,7 @@ class RecordDecoder(Generic[T]):
         if not line.strip(_NOTHING):
             yield Damage("nul-bytes", "a line of nothing", place, lost=True)
             return
-        mended, reason = _mend(line)
+        mended, reason = mend(line)
         value = _value(mended)
         if value is _BROKEN:
             yield from self._salvage(line, place, why, torn)
@@ -184,13 +184,13 @@ class RecordDecoder(Generic[T]):
                 continue
             position = end
             if isinstance(value, dict) and self._is_record(value):
-                piece, _ = _mend(line[start:end])
+                piece, _ = mend(line[start:end])
                 value = _value(piece)
                 if isinstance(value, dict):
                     yield start, end, self._fitted(piece, value)[0]
 
 
-def _mend(line: bytes) -> tuple[bytes, str | None]:
+def mend(line: bytes) -> tuple[bytes, str | None]:
     """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record.
 
     Gives back the line, and what was wrong with it.
@@ -243,7 +243,7 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
 
 def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
     """A piece of a line as JSON, by the names and places that lead to it."""
-    value = _value(_mend(line)[0])
+    value = _value(mend(line)[0])
     try:
         for step in path:
             value = value[step]  # type: ignore[index]

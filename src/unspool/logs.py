@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -127,6 +127,17 @@ def read_end(path: Path, size: int) -> Block | None:
         return None
     start = data.find(b"\n") + 1 if length > size else 0
     return block_of(data[start:]) if data[start:] else None
+
+
+def read_everything(path: Path) -> bytes:
+    """A log from its beginning to its end, unpacked; of a broken compression what can be had. Raises OSError."""
+    pieces = []
+    with open(path, "rb", buffering=0) as file:
+        read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+        with suppress(zstandard.ZstdError):
+            while data := read(BLOCK_SIZE):
+                pieces.append(data)
+    return b"".join(pieces)
 
 
 def read_whole(path: Path) -> bytes | None:

@@ -101,6 +101,10 @@ class ToolCall(msgspec.Struct, tag="tool_call", rename={"raw_input": "input"}, g
         return msgspec.json.decode(self.raw_input)
 
 
+MADE_UP_RESULT = "[no result was recorded for this call: the session ended before it was done]"
+"""What stands in the place of a result that was never recorded."""
+
+
 class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False):
     """What a tool call gave back. The output of an interrupted tool is kept as far as it got."""
 
@@ -113,7 +117,7 @@ class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False
     sent: bool = True
     """False: the agent did not pass it on to the model."""
     synthetic: bool = False
-    """Made up by unspool, on request, for a call that never finished."""
+    """Made up by unspool, on request or in a repaired copy, for a call that never finished."""
 
 
 class InterruptionMark(msgspec.Struct, tag="interruption", gc=False):

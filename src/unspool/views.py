@@ -19,7 +19,6 @@ OrphanMode = Literal["hide", "mark", "synthesize"]
 
 E = TypeVar("E", bound=msgspec.Struct)
 
-_MADE_UP = "[no result was recorded for this call: the session ended before it was done]"
 _PLACES = ("message_index", "interrupted_message_index", "after_message_index", "summary_message_index")
 _LISTS = ("replaced_message_indices", "preserved_message_indices", "dropped_message_indices", "lost_message_indices")
 
@@ -90,7 +89,7 @@ class View:
             if not (is_orphan and self._orphans == "hide"):
                 changed.append(block)
             if is_orphan and self._orphans == "synthesize" and isinstance(block, m.ToolCall):
-                changed.append(m.ToolResult(block.id, _MADE_UP, "unknown", synthetic=True))
+                changed.append(m.ToolResult(block.id, m.MADE_UP_RESULT, "unknown", synthetic=True))
         return changed
 
     # --- places ---

@@ -11,6 +11,7 @@ import msgspec
 
 from .. import model as m
 from ..draft import Draft
+from ._mending import Mender
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +118,11 @@ class Agent(Protocol):
     """A coding agent whose sessions can be read."""
 
     info: AgentInfo
+
+    @property
+    def mender(self) -> Mender:
+        """Repairs copies of its logs."""
+        ...
 
     def open(self, root: Path) -> Home:
         """Its sessions in one folder."""

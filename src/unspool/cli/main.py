@@ -22,6 +22,7 @@ COMMANDS = {
     "events": "list compactions, clears, interruptions, rejections, … across sessions",
     "schema": "print the JSON Schema of the export, or check a file against it",
     "doctor": "tell what is damaged, salvaged, unknown or unfinished, file by file",
+    "repair": "write a copy of a damaged session that its agent can go on with",
     "sync": "take everything new into the store, where it stays and can be searched",
     "watch": "keep the store up to date while agents work, and tell what happens",
     "search": "find what was said, done or printed, in all sessions",

@@ -11,6 +11,7 @@ from ... import model as m
 from ...decode import decode_any
 from ...logs import read_whole
 from .._base import AgentInfo
+from .mending import ClaudeMender
 from .reader import ClaudeHome
 from .tools import action_of, paths_in
 
@@ -26,6 +27,8 @@ class Claude:
         places=("projects", "history.jsonl", "sessions", "jobs"),
         resume=("claude", "--resume", "{id}"),
     )
+
+    mender = ClaudeMender()
 
     def open(self, root: Path) -> ClaudeHome:
         """Sessions in a `.claude` folder."""

@@ -85,6 +85,7 @@ class Calls:
             text, parts = flat_text(block.content)
             verdict = judge(text, block.is_error is True, line)
             result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
+            result.synthetic = text == m.MADE_UP_RESULT
             blocks.append(result)
             results.append((result, verdict))
         return blocks, results
@@ -99,7 +100,7 @@ class Calls:
         if verdict.outcome == "ok" or inherited:
             return
         if verdict.outcome == "unknown":
-            if call is not None:
+            if call is not None and not result.synthetic:
                 orphan = m.Orphan(
                     message_index=call.message, tool_use_id=result.call_id, tool_name=call.name, reason="killed"
                 )

@@ -80,7 +80,7 @@ def _refused_by_person(text: str, line: Line) -> Verdict | None:
 
 
 def _stopped(text: str) -> Verdict | None:
-    if text.startswith(_LOST):
+    if text.startswith((_LOST, m.MADE_UP_RESULT)):
         return Verdict("unknown", "result written on resume")
     code = _EXIT.match(text)
     if text.startswith(_STOPPED):

@@ -10,6 +10,7 @@ import msgspec
 from ... import model as m
 from .._base import AgentInfo
 from .folder import rollout_file
+from .mending import CodexMender
 from .reader import CodexHome
 from .tools import action_of, paths_in
 
@@ -25,6 +26,8 @@ class Codex:
         places=("sessions", "archived_sessions", "history.jsonl", "session_index.jsonl"),
         resume=("codex", "resume", "{id}"),
     )
+
+    mender = CodexMender()
 
     def open(self, root: Path) -> CodexHome:
         """Threads in a `.codex` folder."""

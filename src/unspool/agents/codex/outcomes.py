@@ -16,7 +16,7 @@ from ... import model as m
 _HEAD = 600
 """Characters in which the agent's own words stand; what follows is what the tool said."""
 
-Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted"]
+Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted", "unknown"]
 
 _ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
 _BY_USER = re.compile(
@@ -56,6 +56,8 @@ def judge(text: str) -> Verdict:
     """Classify the output of a call."""
     inner, code = _unwrap(text)
     head = inner[:_HEAD]
+    if head == m.MADE_UP_RESULT:
+        return Verdict("unknown")
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
         if _BY_USER.search(head):
             return Verdict("rejected", "user")

@@ -304,7 +304,7 @@ class Thread:
         if verdict.kind == "aborted" and self.is_typescript and '"exit_code"' not in text:
             verdict = Verdict("rejected", "user")
         outcome: m.Outcome = "interrupted" if verdict.kind == "aborted" else verdict.kind
-        result = m.ToolResult(call_id, text, outcome, verdict.exit_code, parts)
+        result = m.ToolResult(call_id, text, outcome, verdict.exit_code, parts, synthetic=verdict.kind == "unknown")
         index = self._add(line, source, "user", "harness", [result], inherited, payload.id)
         if not _BATCHED[0] <= self.version < _BATCHED[1]:
             self._end_reply()

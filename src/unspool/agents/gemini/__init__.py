@@ -12,6 +12,7 @@ from ... import model as m
 from ...decode import decode_any
 from ...logs import read_whole
 from .._base import AgentInfo
+from .mending import GeminiMender
 from .reader import GeminiHome
 from .tools import action_of, paths_in
 
@@ -31,6 +32,8 @@ class Gemini:
         places=("tmp", "projects.json"),
         resume=("gemini", "--resume", "{id}"),
     )
+
+    mender = GeminiMender()
 
     def open(self, root: Path) -> GeminiHome:
         """Sessions in a `.gemini` folder."""

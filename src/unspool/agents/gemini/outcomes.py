@@ -33,6 +33,8 @@ class Verdict(NamedTuple):
 
 def judge(status: str | None, text: str, name: str) -> Verdict:
     """Classify a call."""
+    if text == m.MADE_UP_RESULT:
+        return Verdict("unknown")
     if status == "cancelled":
         return _cancelled(text, name)
     if status == "error":

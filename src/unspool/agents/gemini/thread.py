@@ -283,7 +283,10 @@ class Thread:
         for call in calls:
             text = result_text(call)
             verdict = judge(call.status, text, call.name)
-            result = m.ToolResult(call.id, text, verdict.outcome, verdict.exit_code, sent=not self._results_apart)
+            result = m.ToolResult(
+                call.id, text, verdict.outcome, verdict.exit_code,
+                sent=not self._results_apart, synthetic=verdict.outcome == "unknown",
+            )  # fmt: skip
             blocks.append(result)
             if self._results_apart:
                 self._results[call.id] = index, blocks

@@ -7,15 +7,15 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test check bench regen postgres browser clean
+.PHONY: run test check bench regen postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
 
-test: .venv/.dev postgres browser
+test: .venv/.dev postgres browser agents
 	$(BIN)/python -m pytest -n auto
 
-check: .venv/.dev postgres browser
+check: .venv/.dev postgres browser agents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -32,6 +32,9 @@ postgres:
 
 browser:
 	@sh tests/get-browser.sh
+
+agents:
+	@sh tests/get-gemini.sh
 
 .venv/.run: requirements/run.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -78,7 +78,7 @@ class Soak:
         assert self.server.stdout is not None
         line = (await asyncio.wait_for(self.server.stdout.readline(), 30)).decode()
         found = re.match(r"(http://\S+)/open\?token=(\S+)", line)
-        assert found is not None, line
+        assert found is not None, (line, (self.folder / "server.log").read_text()[-2000:])
         self.address, self.token = found[1], found[2]
         self.is_up.set()
 
@@ -324,7 +324,7 @@ def _marked(mark: str) -> list[int]:
     return found
 
 
-def soak(folder: Path, agents: int, turns: int, seed: int = 1, restarts: int = 4, seconds: float = 600) -> Soak:
+def soak(folder: Path, agents: int, turns: int, seed: int = 1, restarts: int = 4, seconds: float = 1200) -> Soak:
     """Run it; what went wrong is in `faults`."""
 
     async def bounded() -> Soak:

@@ -6,6 +6,8 @@ What it can and cannot do when it is run so, as seen in 0.61:
 * A message in the middle of a turn would end that turn, so messages wait for its end.
 * A refusal has no words, a question takes no answers, and an input cannot be changed. Words and answers are told to the
   model as the next message.
+* A turn that is stopped while the model speaks is erased from the conversation. One that is stopped while it asks, or
+  by a refusal, keeps the model's call without a result, and its file does not tell of either.
 * It does not say with what input a tool is to be called: a command is its title, a change comes as two texts, and the
   name of the tool begins the id of the call.
 * It offers the model no tool to ask questions with. Sub-agents that only read run without asking, and those that can

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import memory, reading, start, storing, tree, web
+from . import memory, reading, start, storing, supervising, tree, web
 from .multiply import multiply, recordings
 from .report import Measure
 
@@ -50,6 +50,7 @@ def measures(folder: Path, copies: int) -> Iterator[Measure]:
     yield from storing.measure(_more(whole, homes, folder), folder)
     yield from storing.against_agentsview(_CORPUS, folder)
     yield from web.measure(_CORPUS, folder)
+    yield from supervising.measure(folder)
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ A prompt is a script, a step a line (or parted by `;;`):
 
     say WORDS            words of the model              think WORDS         its thoughts
     stream N SECONDS     N words, with a pause after each
+    clock N SECONDS      the same, each word being the time
     ask COMMAND          ask for a command, and run it   edit PATH TEXT      ask to write a file, and write it
     sleep SECONDS        do nothing; can be interrupted  busy SECONDS        the same, whoever interrupts
     mode NAME            change the mode, as a model can size N              N bytes of words in one message
@@ -201,6 +202,13 @@ class Turn:
         count, pause = rest.split()
         for number in range(int(count)):
             self.do_say(f"{number} ")
+            if self.cancelled.wait(float(pause)):
+                return
+
+    def do_clock(self, rest: str) -> None:
+        count, pause = rest.split()
+        for _ in range(int(count)):
+            self.do_say(f"at{time.time() * 1000:.0f}. ")
             if self.cancelled.wait(float(pause)):
                 return
 

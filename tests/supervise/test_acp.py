@@ -450,9 +450,8 @@ def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_OLD="1") as at:
             old = tmp_path / "old"
             agent = os.environ[PROGRAM_VARIABLE]
-            old.write_text(
-                f'#!/bin/sh\n[ "$1" = --acp ] && {{ echo "Unknown argument: acp" >&2; exit 1; }}\nexec {agent}\n'
-            )
+            complaint = "echo '  --experimental-acp  Starts it' >&2; exit 1"
+            old.write_text(f'#!/bin/sh\n[ "$1" = --acp ] && {{ {complaint}; }}\nexec {agent}\n')
             old.chmod(0o755)
             monkeypatch.setenv(PROGRAM_VARIABLE, str(old))
             began = await at.start()

@@ -44,7 +44,7 @@ NOT_FOR_THE_SESSION = ("proceed_always_and_save", "proceed_always_server")
 """Answers that reach further than this tool in this session."""
 LONGEST_PLAN = 200_000
 LONGEST_TITLE = 200
-_TOOL_IN_ID = re.compile(r"(?P<new>\w+?)__|(?P<old>[a-z]\w*)-\d{10,}-")
+_TOOL_IN_ID = re.compile(r"(?P<new>\w+?)__|(?P<old>[a-z]\w*)-\d{10,}")
 _TOOL_BY_KIND = {"execute": "run_shell_command", "edit": "replace", "read": "read_file", "fetch": "web_fetch"}
 _KIND_BY_TOOL: dict[str, AskedKind] = {
     "run_shell_command": "command",
@@ -99,8 +99,8 @@ class GeminiDriver(AcpDriver):
         return [self.program, "--acp"], [self.program, "--experimental-acp"]
 
     def is_unknown(self, complaint: str) -> bool:
-        """An argument it does not know is the first thing that it looks at."""
-        return "Unknown argument" in complaint
+        """It then lists the arguments that it knows."""
+        return "--experimental-acp" in complaint or "Unknown argument" in complaint
 
     def environment(self) -> dict[str, str]:
         """Its own variables and the least that any program needs."""

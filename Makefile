@@ -3,11 +3,12 @@
 # make check  style, types and tests, as before a commit
 # make bench  speed and memory, as ratios
 # make regen  golden files, the published schema, the outputs in the README
+# make record new recordings of the installed agents, and what is new in their formats
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test check bench regen postgres browser agents clean
+.PHONY: run test check bench regen record postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
@@ -26,6 +27,9 @@ bench: .venv/.dev
 
 regen: .venv/.dev
 	$(BIN)/python -m tests.regen
+
+record: .venv/.dev
+	$(BIN)/python -m tools.record
 
 postgres:
 	@sh tests/get-postgres.sh

@@ -1,0 +1,1 @@
+"""Tools for those who work on unspool; none of them is part of the package."""

@@ -1,0 +1,108 @@
+"""Recordings on disk: their records one by one, and what unspool makes of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.conformance import wrong_counts
+from tests.recordings import CORPUS
+
+from unspool.library import Library
+from unspool.logs import read_everything
+
+from .shapes import Json, Shape
+
+_DAMAGE_OF_A_KILL = frozenset(("torn", "missing-parent"))
+
+
+class Check(msgspec.Struct, kw_only=True):
+    """What unspool says of a recording."""
+
+    agent: str
+    version: str
+    scenario: str
+    wrong: list[str] = []
+    """Where the record differs from the truth."""
+    problems: dict[str, int] = {}
+    """What unspool did not understand, or found damaged, by reason."""
+    failed: str | None = None
+    """Why there is no recording."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to look at."""
+        return not self.wrong and not self.problems and self.failed is None
+
+
+def checked(folder: Path) -> Check:
+    """Read a recording with unspool, and compare it with the truth."""
+    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    library = Library(folder / "home")
+    sessions = [session for ref in library.refs() for session in library.load_all(ref)]
+    wrong = wrong_counts(truth, sessions)
+    if not sessions:
+        wrong.append("there is no session")
+    problems = Counter(problem.reason for session in sessions for problem in session.problems)
+    unknown = sum(
+        type(block).__name__ == "Unknown" for session in sessions for x in session.messages for block in x.blocks
+    )
+    if unknown:
+        problems["unknown-block"] = unknown
+    if truth["truth"].get("orphans"):
+        problems = Counter({reason: count for reason, count in problems.items() if reason not in _DAMAGE_OF_A_KILL})
+    return Check(
+        agent=truth["agent"], version=truth["version"], scenario=truth["scenario"], wrong=wrong, problems=dict(problems)
+    )
+
+
+def records_of(folder: Path) -> Iterator[Json]:
+    """The records of all session files of a recording; damaged lines are passed over."""
+    library = Library(folder / "home")
+    for path in sorted({path for ref in library.refs() for path in (ref.path, *ref.more)}):
+        data = read_everything(path)
+        if path.suffix == ".json":
+            yield from _elements(data)
+            continue
+        for line in data.split(b"\n"):
+            try:
+                record = msgspec.json.decode(line) if line else None
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                continue
+            if isinstance(record, dict):
+                yield record
+
+
+def _elements(data: bytes) -> Iterator[Json]:
+    """A document: what stands beside its list, and the elements of the list."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if isinstance(document, dict):
+        lists = [value for value in document.values() if isinstance(value, list)]
+        yield {key: value for key, value in document.items() if not isinstance(value, list)}
+        yield from (element for each in lists for element in each if isinstance(element, dict))
+
+
+def shapes_in(root: Path, agent: str) -> dict[str, Shape]:
+    """The shapes of an agent's recordings below a folder, by version, the oldest first."""
+    found: dict[str, Shape] = {}
+    for truth in sorted(root.glob(f"{agent}/*/*/truth.json"), key=_order):
+        version = truth.parent.parent.name
+        found.setdefault(version, Shape()).add(agent, records_of(truth.parent))
+    return found
+
+
+def known_shapes(agent: str) -> dict[str, Shape]:
+    """Those of the recordings that are there."""
+    return shapes_in(CORPUS, agent)
+
+
+def _order(truth: Path) -> tuple[list[int], str]:
+    return [int(part) for part in re.findall(r"\d+", truth.parent.parent.name)], truth.parent.name

@@ -1,0 +1,183 @@
+"""An agent on a stage: a home and a project that are thrown away, a scripted model, and the agent's own driver."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.supervise.harness import Listener
+from tests.supervise.models.claude import ClaudeModel
+from tests.supervise.models.codex import CodexModel
+from tests.supervise.models.gemini import GeminiModel
+
+from unspool.agents import AGENTS
+from unspool.supervise.driving import Asked, Began, Decision, Driver, Exited, Kind, Spec, TurnEnded, Words
+from unspool.supervise.kinds import KINDS
+
+ALLOW = Decision(verdict="allow")
+LOCAL_GEMINI = Path(".agents/gemini/node_modules/.bin/gemini")
+TURN_SECONDS = 30.0
+_GEMINI_SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "ide": {"enabled": False},
+}
+_WORDS = {
+    "claude": {"run": "run", "write": "write", "spawn": "spawn say Child."},
+    "codex": {"run": "ask", "write": "patch", "spawn": "search spawn agent ;; spawn %do say Child. ;; wait"},
+    "gemini": {
+        "run": "run",
+        "write": "write",
+        "spawn": 'spawn codebase_investigator call list_directory {"dir_path": "."}',
+    },
+}
+"""The verbs of the scripts: a command that has to be asked about, a new file, a sub-agent."""
+
+Model = ClaudeModel | CodexModel | GeminiModel
+
+
+class Stage:
+    """One agent, which may be started several times."""
+
+    def __init__(self, agent: str, folder: Path) -> None:
+        self.agent = agent
+        self.kind: Kind = KINDS[agent]
+        self.home = folder / "home"
+        self.project = folder / "demo"
+        self.version: str | None = None
+        self.session: str | None = None
+        self._driver: Driver | None = None
+        self._told = Listener()
+        self._messages = 0
+        self.home.mkdir(parents=True)
+        self.project.mkdir()
+
+    def word(self, verb: str) -> str:
+        """What the scripts of this agent's model call something."""
+        return _WORDS[self.agent][verb]
+
+    async def start(self, **spec: Any) -> None:
+        """Start the program, a new one each time."""
+        self._driver, self._told = self.kind.make(), Listener()
+        await self._driver.start(Spec(folder=str(self.project), home=str(self.home), **spec), self._told)
+        began = await self._told.next(Began, seconds=TURN_SECONDS)
+        self.version = began.version or self.version
+        self._pid = began.pid
+        self.session = began.session or self.session
+
+    async def send(self, text: str) -> None:
+        """Give it a message."""
+        self._messages += 1
+        assert self._driver is not None
+        await self._driver.send(f"message-{self._messages}", text)
+
+    async def turn(self, text: str, decision: Decision = ALLOW) -> TurnEnded:
+        """A message and its whole turn, in which everything that is asked is decided alike."""
+        await self.send(text)
+        while True:
+            told = await self._told.next(Asked | TurnEnded, seconds=TURN_SECONDS)  # type: ignore[arg-type]
+            if isinstance(told, TurnEnded):
+                return told
+            assert self._driver is not None
+            await self._driver.answer(told, decision)
+
+    async def interrupt_words(self, text: str) -> None:
+        """Stop a turn while the model speaks."""
+        await self.send(text)
+        await self._told.next(Words, seconds=TURN_SECONDS)
+        assert self._driver is not None
+        await self._driver.interrupt()
+        await self._told.next(TurnEnded, seconds=TURN_SECONDS)
+
+    async def kill_at_question(self, text: str) -> None:
+        """End the program without a word while it waits for an answer; by then it has written down what it asks."""
+        await self.send(text)
+        await self._told.next(Asked, seconds=TURN_SECONDS)
+        await asyncio.sleep(3)
+        if self._pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        await self._told.next(Exited, seconds=TURN_SECONDS)
+
+    async def stop(self) -> None:
+        """End the program."""
+        if self._driver is not None:
+            await self._driver.stop()
+            self._driver = None
+
+    def save(self, target: Path) -> None:
+        """Copy the agent's sessions, and what a reader uses beside them; no settings, no keys, no caches."""
+        info = AGENTS[self.agent].info
+        for place in info.places:
+            source = self.home / info.folder / place
+            copy = target / info.folder / place
+            if source.is_dir():
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.key", "*.sock"))
+            elif source.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(source, copy)
+
+
+@asynccontextmanager
+async def staged(agent: str, folder: Path) -> AsyncIterator[Stage]:
+    """A stage on which nothing stays running."""
+    model: Model = ClaudeModel() if agent == "claude" else CodexModel() if agent == "codex" else GeminiModel()
+    async with model:
+        with environment(_set_up(folder, model)):
+            stage = Stage(agent, folder)
+            _furnish(stage, model)
+            try:
+                yield stage
+            finally:
+                await stage.stop()
+
+
+def _set_up(folder: Path, model: Model) -> dict[str, str | None]:
+    """The environment: the model's address and a dummy key, and no folder of somebody's own."""
+    found: dict[str, str | None] = {AGENTS[name].info.variable: None for name in AGENTS}
+    found["HOME"] = str(folder / "home")
+    if isinstance(model, CodexModel):
+        found["OPENAI_API_KEY"] = "dummy"
+    else:
+        found |= model.environment
+    return found
+
+
+def _furnish(stage: Stage, model: Model) -> None:
+    """The settings without which a program asks first, or asks somebody else."""
+    if isinstance(model, CodexModel):
+        folder = stage.home / ".codex"
+        folder.mkdir()
+        (folder / "config.toml").write_text(model.config())
+    elif isinstance(model, GeminiModel):
+        folder = stage.home / ".gemini"
+        folder.mkdir()
+        (folder / "settings.json").write_text(json.dumps(_GEMINI_SETTINGS))
+
+
+@contextmanager
+def environment(changes: dict[str, str | None]) -> Iterator[None]:
+    """Change the environment for a while; None takes a variable away."""
+    before = {name: os.environ.get(name) for name in changes}
+    _apply(changes)
+    try:
+        yield
+    finally:
+        _apply(before)
+
+
+def _apply(changes: dict[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

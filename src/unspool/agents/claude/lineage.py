@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from ... import model as m
 from ...draft import Draft
-from ...logs import read_blocks
+from ...logs import read_blocks, read_start
 from .calls import Spawn
 from .folder import AgentFile, Folder, Head, Surroundings
 from .thread import Thread
+from .wire import LINES
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
 _METADATA_LINE = re.compile(
@@ -21,6 +22,7 @@ _METADATA_LINE = re.compile(
 )
 _ANSWER = b'"type":"assistant"'
 _SAME_MOMENT = timedelta(seconds=30)
+_HEAD_SIZE = 1 << 16
 
 
 # --- forks -----------------------------------------------------------------------------------------------------------
@@ -57,6 +59,11 @@ def _copy_origin(session: str, head: Head, folder: Folder, around: Surroundings)
     if head.lists or any(twin.lists for twin in heads.values()):
         original = next((id for id, twin in heads.items() if not twin.lists), None)
         return _copy_of(original, "form of the prompts") if head.lists and original is not None else None
+    later = {id for id, each in {session: head, **heads}.items() if _begins_later(each)}
+    if later:
+        original = next((id for id in heads if id not in later), None)
+        is_copy = session in later and original is not None
+        return _copy_of(str(original), "begun after its first message") if is_copy else None
     if _is_contiguous(head.path):
         original = next((id for id, twin in heads.items() if not _is_contiguous(twin.path)), None)
         return _copy_of(original, "copied at once") if original is not None else None
@@ -79,6 +86,17 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
         ):
             return entry.session
     return None
+
+
+def _begins_later(head: Head) -> bool:
+    """Whether a file begins with a note that is younger than its first message: then the message was copied."""
+    block = read_start(head.path, _HEAD_SIZE)
+    for line in LINES.batch(block).records if block is not None else ():
+        if line.type in ("user", "assistant"):
+            break
+        if line.type == "queue-operation" and line.timestamp is not None and head.started_at is not None:
+            return line.timestamp > head.started_at
+    return False
 
 
 def _is_contiguous(path: Path) -> bool:

@@ -16,7 +16,7 @@ def outcome_text(call: CallView) -> str:
     """How a call ended, in a few words."""
     if call.result is None:
         reason = call.orphan.reason if call.orphan is not None else "no result"
-        return f"never finished ({reason})"
+        return "not finished yet" if reason == "running" else f"never finished ({reason})"
     outcome = call.result.outcome
     if outcome == "rejected":
         return _refusal(call)

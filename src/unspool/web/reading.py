@@ -33,6 +33,7 @@ from ..render.transcript import (
 from ..store.base import BLOCK, Store, unpacked_head
 from ..store.facts import Facts
 from ..store.rows import SessionRow
+from .listing import is_live
 from .skeleton import Skeleton
 from .trail import Lines, Run, Trail
 from .wire import ContextView, EntryPage, Mark, MarkKind
@@ -61,10 +62,19 @@ class SessionReader:
     def _known(self) -> tuple[Session, Facts]:
         return _unpacked(*self._packed)
 
-    @property
+    @cached_property
     def head(self) -> Session:
         """The record without its messages."""
-        return self._known[0]
+        head = self._known[0]
+        if not head.orphans or not is_live(self.row):
+            return head
+        # What the agent is doing just now looks, in its log, as if it had been killed in the middle of it.
+        begin = max(self._store.prompts(self.row.id), default=0)
+        orphans = [
+            msgspec.structs.replace(orphan, reason="running") if orphan.message_index >= begin else orphan
+            for orphan in head.orphans
+        ]
+        return msgspec.structs.replace(head, orphans=orphans)
 
     @property
     def facts(self) -> Facts:
@@ -254,7 +264,8 @@ class SessionReader:
         for failure in head.errors:
             yield failure.message_index, "error", f"{failure.kind.replace('_', ' ')}: {one_line(failure.text, 80)}"
         for orphan in head.orphans:
-            yield orphan.message_index, "orphan", f"{one_line(orphan.tool_name, 40)} never finished ({orphan.reason})"
+            label = "is not finished yet" if orphan.reason == "running" else f"never finished ({orphan.reason})"
+            yield orphan.message_index, "orphan", f"{one_line(orphan.tool_name, 40)} {label}"
         for branch in head.branches:
             yield branch.parent_index or 0, "rewind", fork_label(branch)
         for resume in head.resumes:

@@ -80,6 +80,8 @@ class Thread:
         self._results_apart = False
         self._context_tokens: int | None = None
         self._calls_without_input: dict[int, list[m.Block]] = {}
+        self._is_beside = False
+        """This file was written together with the one before it, and only adds to what that says."""
 
     # --- records ---
 
@@ -117,6 +119,7 @@ class Thread:
     def rewind(self, id: str) -> None:
         """The person went back to before a message."""
         self._release()
+        self._is_beside = False
         places = self._index.get(id)
         cut = self._live.index(places[0]) if places and places[0] in self._live else 0
         dropped = self._live[cut:]
@@ -152,6 +155,7 @@ class Thread:
     def end_file(self) -> None:
         """After the last record of a file; the session may go on in another."""
         self._release()
+        self._is_beside = False
 
     def finish(self) -> None:
         """After the last record."""
@@ -208,7 +212,11 @@ class Thread:
     def _new(self, message: Message, source: m.Source) -> int:
         if self._reset_due is not None:
             places, self._reset_due = self._reset_due, None
-            self._move_to(places)
+            self._is_beside = self._is_older(message)
+            if not self._is_beside:
+                self._move_to(places)
+        if self._is_beside:
+            return self._learn_inputs(message)
         kind = message.type
         if kind == "gemini":
             return self._reply(message, source)
@@ -492,6 +500,26 @@ class Thread:
         if inputs:
             del self._calls_without_input[index]
             self.draft.replace(index, blocks, self._record)
+
+    def _is_older(self, message: Message) -> bool:
+        """Whether a message was said before the last one that is known: then no session went on from it.
+
+        Over ACP a program that starts at the end of a minute writes two files at once: one with the conversation, one
+        with the calls and what they were given.
+        """
+        return message.timestamp is not None and message.timestamp.timestamp() < self.draft.times[self._live[-1]]
+
+    def _learn_inputs(self, message: Message) -> int:
+        """The calls of a message whose results are known already."""
+        given = {call.id: call for call in message.tool_calls or ()}
+        for index, blocks in list(self._calls_without_input.items()):
+            waiting = [block for block in blocks if type(block) is m.ToolCall and block.raw_input is _UNKNOWN]
+            for block in waiting:
+                if block.id in given:
+                    block.raw_input = input_of(given[block.id].args)
+                    self.calls.learn_input(block)
+                    self.draft.replace(index, blocks, self._record)
+        return self._live[-1]
 
     # --- replaced conversations ---
 

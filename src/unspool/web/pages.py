@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from litestar import MediaType, Response, get
+from litestar import MediaType, Request, Response, get
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
+from ..errors import UsageError
 from . import overviews, session_pages
 from .desk import Desk
 from .fragments import render
 from .overviews import Frame
+from .wire import Filter
 
 TheDesk: TypeAlias = NamedDependency[Desk]
 TheRoom: TypeAlias = NamedDependency[Any]
@@ -48,39 +50,26 @@ def _base(room: Any) -> Frame:
 # --- all sessions ----------------------------------------------------------------------------------------------------
 
 
+def _filter(request: Request[Any, Any, Any]) -> Filter:
+    """Which sessions are asked for."""
+    given = request.query_params
+    asked = {name: given.get(name) for name in ("q", "agent", "project", "has", "status", "sort")}
+    page = given.get("page", "0")
+    if not (page.isascii() and page.isdecimal() and len(page) < 10):
+        raise UsageError(f"page is a number, not {page!r}")
+    return overviews.filter_from({**asked, "q": asked["q"] or ""}, int(page))
+
+
 @get("/", include_in_schema=False)
-async def sessions(
-    desk: TheDesk,
-    room: TheRoom,
-    q: FromQuery[str] = "",
-    agent: FromQuery[str | None] = None,
-    project: FromQuery[str | None] = None,
-    has: FromQuery[str | None] = None,
-    status: FromQuery[str | None] = None,
-    sort: FromQuery[str | None] = None,
-    page: FromQuery[int] = 0,
-) -> Response[str]:
+async def sessions(request: Request[Any, Any, Any], desk: TheDesk, room: TheRoom) -> Response[str]:
     """The list of sessions."""
-    asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
-    filter = overviews.filter_from(asked, page)
-    return _page(await desk.ask(overviews.sessions_page, filter, _base(room)))
+    return _page(await desk.ask(overviews.sessions_page, _filter(request), _base(room)))
 
 
 @get("/list", include_in_schema=False)
-async def session_list(
-    desk: TheDesk,
-    room: TheRoom,
-    q: FromQuery[str] = "",
-    agent: FromQuery[str | None] = None,
-    project: FromQuery[str | None] = None,
-    has: FromQuery[str | None] = None,
-    status: FromQuery[str | None] = None,
-    sort: FromQuery[str | None] = None,
-    page: FromQuery[int] = 0,
-) -> Response[str]:
+async def session_list(request: Request[Any, Any, Any], desk: TheDesk, room: TheRoom) -> Response[str]:
     """The list alone."""
-    asked = {"q": q, "agent": agent, "project": project, "has": has, "status": status, "sort": sort}
-    return _page(await desk.ask(overviews.list_piece, overviews.filter_from(asked, page), _base(room)))
+    return _page(await desk.ask(overviews.list_piece, _filter(request), _base(room)))
 
 
 @get("/events/{kind:str}", include_in_schema=False)

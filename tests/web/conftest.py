@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from litestar import Litestar
@@ -76,3 +77,25 @@ def client(app: Litestar) -> Iterator[TestClient[Litestar]]:
     with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
         client.headers.update(headers)
         yield client
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium. While it runs no other event loop can, so it is not kept beyond a module."""
+    pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    from .browser import CHROMIUM, chromium
+
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on the PATH")
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visitor(browser: Any, server: Any) -> Iterator[Any]:
+    """Somebody who looks at the server of a module."""
+    from .browser import Visitor
+
+    visitor = Visitor(browser, server)
+    yield visitor
+    visitor.leave()

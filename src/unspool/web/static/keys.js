@@ -1,7 +1,6 @@
 /** Everything by keyboard. Keys do nothing while somebody types, and leave combinations to the browser. */
 
 import { find, findAll, inside, onClick } from "./dom.js";
-import { indexOf } from "./place.js";
 
 /** Where j and k go on pages that have no transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
@@ -21,7 +20,7 @@ function stepThroughLinks(direction) {
 
 /** @param {Reading} reading @param {string} marks @param {Direction} direction */
 function stepThroughMarks({ place, rail }, marks, direction) {
-  const next = rail.next(marks, indexOf(place.here), direction);
+  const next = rail.next(marks, place.index, direction);
   if (next !== null) void place.goTo(next);
 }
 

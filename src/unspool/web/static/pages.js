@@ -232,12 +232,17 @@ export class Pages {
     return low;
   }
 
+  /** The entry that shows a message, if its page has content: a result is shown in its call. @param {number} index */
+  showing(index) {
+    return find(`section.page > #m${index}, section.page > [data-result="${index}"]`, this.box);
+  }
+
   /** The entry of a message, or the last one before it. */
   async reach(index) {
     const number = await this.pageOf(index);
     await this.load(number, true);
     const entries = entriesOf(this.sections[number]);
     const own = entries.find((entry) => Number(entry.dataset.index) === index);
-    return own ?? entries.findLast((entry) => Number(entry.dataset.index) <= index) ?? entries[0];
+    return own ?? this.showing(index) ?? entries.findLast((entry) => Number(entry.dataset.index) <= index) ?? entries[0];
   }
 }

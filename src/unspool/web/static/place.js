@@ -33,6 +33,8 @@ export class Place {
   journey = 0;
   timer = 0;
   search = location.search;
+  /** @type {{key: string, index: number} | null} the message that was last gone to, and the entry it is shown in */
+  reached = null;
 
   /** @param {import("./pages.js").Pages} pages */
   constructor(pages) {
@@ -54,6 +56,12 @@ export class Place {
   get here() {
     const { current } = this;
     return current && this.sight.isVisible(current) ? current : this.sight.topEntry;
+  }
+
+  /** The message the reader is at: the one gone to, where its entry begins with an earlier one. */
+  get index() {
+    const { here, reached } = this;
+    return here && here.dataset.key === reached?.key ? reached.index : indexOf(here);
   }
 
   mark(entry) {
@@ -91,7 +99,7 @@ export class Place {
     if (/^#[^m]/.test(location.hash)) location.hash = "#reading";
     history.pushState(null, "", this.address({ at: index, y: null, context: asked.get("context") }));
     await this.open();
-    if (!find(`#m${index}`, this.pages.box) && !inside(event, ".mark")) location.replace(url);
+    if (!find(`#m${index}`, this.pages.box) && !this.pages.showing(index) && !inside(event, ".mark")) location.replace(url);
   }
 
   /** @param {number} index @param {number} [below] pixels under the upper edge */
@@ -99,6 +107,7 @@ export class Place {
     const journey = ++this.journey;
     const entry = await this.pages.reach(index);
     if (!entry || journey !== this.journey) return;
+    this.reached = { key: entry.dataset.key, index };
     this.select(entry, true);
     this.sight.bring(entry, below);
   }

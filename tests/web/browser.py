@@ -1,0 +1,338 @@
+"""A real server, a real browser and a reader who notices everything: what the tests in a browser share."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from unspool.library import Library
+
+from .conftest import put_together, recordings
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SHOTS = Path(os.environ.get("UNSPOOL_SHOTS") or Path(__file__).parents[2] / "build" / "shots")
+DESK = {"width": 1400, "height": 900}
+PHONE = {"width": 390, "height": 844}
+PATIENCE = 20.0
+"""Seconds until something that should happen at once is taken not to happen."""
+Page = Any
+expect = sync_api.expect
+expect.set_options(timeout=PATIENCE * 1000)
+
+_WATCH = """
+document.addEventListener('securitypolicyviolation', (event) =>
+  window.complain(`the policy forbade ${event.violatedDirective} of ${event.blockedURI} ${event.sample}`));
+new PerformanceObserver((list) => {
+  (window.longTasks ??= []).push(...list.getEntries().map(({ duration }) => duration));
+}).observe({ type: 'longtask' });
+"""
+
+
+SCENARIOS = {
+    "claude": (
+        "normal", "rewind", "compact", "clear", "reject", "subagent", "image", "int_bash", "orphan", "apierr", "misc",
+        "fork",
+    ),
+    "codex": (
+        "normal", "backtrack", "compact", "subagents", "patch_reject", "interrupt_cmd", "errors", "kill_running_cmd",
+    ),
+    "gemini": (
+        "normal", "rewind", "compress", "subagent", "tool-rejected-no", "edit-rejected", "interrupt-shell",
+        "api-error", "kill-shell",
+    ),
+}  # fmt: skip
+"""Recordings in which everything happens once; with all of them every page would list some two hundred sessions."""
+
+
+def home_of_recordings(folder: Path) -> Path:
+    """A home directory with recordings of the newest version of each agent."""
+    chosen = [
+        home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]
+    ]  # fmt: skip
+    return put_together(chosen, folder / "home")
+
+
+# --- the server ------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """`unspool serve` as somebody starts it, on a home directory that a test may write into."""
+
+    def __init__(self, folder: Path, home: Path, *options: str) -> None:
+        self.home = home
+        self.store = folder / "sessions.db"
+        self.port = 0
+        self._folder = folder
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Server:
+        """Start it, the second time on the port it had before."""
+        command = [
+            sys.executable, "-m", "unspool", "serve", "--home", str(self.home), "--store", str(self.store),
+            "--no-browser", "--port", str(self.port), *self._options,
+        ]  # fmt: skip
+        environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data")}
+        with (self._folder / "errors.txt").open("ab") as errors:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
+        output = self._process.stdout
+        assert output is not None
+        self.link = output.readline().strip() if select.select([output], [], [], 3 * PATIENCE)[0] else ""
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/open\?token=(\S+)", self.link)
+        assert found, (self._folder / "errors.txt").read_text()
+        self.port, self.token = int(found[1]), found[2]
+        self.base = f"http://127.0.0.1:{self.port}"
+        return self
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.communicate(timeout=PATIENCE)
+            self._process = None
+
+    def kill(self) -> None:
+        """End it without asking."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.communicate(timeout=PATIENCE)
+        self._process = None
+
+    @property
+    def errors(self) -> str:
+        """What it had to complain about."""
+        return (self._folder / "errors.txt").read_text()
+
+    def api(self, path: str) -> Any:
+        """An answer of the API."""
+        request = urllib.request.Request(f"{self.base}/api{path}", headers={"authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def sessions(self, query: str = "") -> list[dict[str, Any]]:
+        """The rows of the list."""
+        found: list[dict[str, Any]] = self.api(f"/sessions?limit=500{query}")["sessions"]
+        return found
+
+    def with_count(self, kind: str, agent: str | None = None) -> list[dict[str, Any]]:
+        """Rows of sessions in which something happened, those with most of it first."""
+        rows = [listed["row"] for listed in self.sessions(f"&agent={agent}" if agent else "")]
+        found = [row for row in rows if row["counts"].get(kind)]
+        return sorted(found, key=lambda row: (-row["counts"][kind], row["name"]))
+
+    def history(self, key: str, branch: int = 0) -> list[dict[str, Any]]:
+        """All that is told of one line of a conversation."""
+        items: list[dict[str, Any]] = []
+        before = ""
+        while True:
+            answer = self.api(f"/sessions/{quote(key, safe='')}/history?branch={branch}&limit=200{before}")
+            items = answer["items"] + items
+            if answer["before"] is None:
+                return items
+            before = f"&before={answer['before']}"
+
+    def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
+        """Until the server knows something; what the condition gives then."""
+        end = time.monotonic() + PATIENCE
+        while not (found := condition()):
+            assert time.monotonic() < end, f"{what} did not happen"
+            time.sleep(0.05)
+        return found
+
+    def wait_until_ready(self) -> None:
+        """Until everything that was there at its start is in the store."""
+        library = Library(self.home)
+        count = sum(1 for ref in library.refs() for _ in library.load_all(ref))
+        self.wait_for(lambda: self.api("/health")["sessions"] == count, "reading the sessions")
+
+
+@contextmanager
+def serving(folder: Path, home: Path, *options: str) -> Iterator[Server]:
+    """A server for a while; whatever was asked of it, it has not failed."""
+    server = Server(folder, home, *options)
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+    assert "failed" not in server.errors, server.errors
+
+
+# --- the browser -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """The browser."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Visitor:
+    """Somebody with a browser of their own, who remembers everything that should not have happened."""
+
+    def __init__(self, browser: Any, server: Server, **options: Any) -> None:
+        self.server = server
+        self.complaints: list[str] = []
+        self.context = browser.new_context(**{"viewport": DESK, **options})
+        self.context.set_default_timeout(PATIENCE * 1000)
+        self.context.expose_binding("complain", lambda _, words: self.complaints.append(words))
+        self.context.add_init_script(_WATCH)
+        self.context.on("weberror", lambda error: self.complaints.append(f"a script failed: {error.error}"))
+        self.context.on("console", self._hear)
+        self.context.on("request", self._watch)
+        self.context.on("dialog", self._refuse)
+        page = self.context.new_page()
+        page.goto(f"{server.link}&next=/search")
+        page.close()
+
+    def _hear(self, said: Any) -> None:
+        if said.type == "error" and "ERR_" not in said.text:
+            self.complaints.append(f"the console says: {said.text} ({said.location})")
+
+    def _watch(self, request: Any) -> None:
+        address = urlsplit(request.url)
+        if (
+            address.scheme in ("http", "https", "ws", "wss", "ftp")
+            and address.netloc != urlsplit(self.server.base).netloc
+        ):
+            self.complaints.append(f"something was asked of {request.url[:200]}")
+
+    def _refuse(self, dialog: Any) -> None:
+        self.complaints.append(f"a dialog says: {dialog.message[:200]}")
+        dialog.dismiss()
+
+    def open(self, path: str = "/") -> Page:
+        """A page in a tab of its own."""
+        page = self.context.new_page()
+        go(page, self.server, path)
+        return page
+
+    def leave(self) -> None:
+        """Close everything, and say what was wrong."""
+        self.context.close()
+        assert not self.complaints, "\n".join(self.complaints)
+
+
+def go(page: Page, server: Server, path: str) -> None:
+    """Open an address of the server; its scripts are at work when this returns."""
+    answer = page.goto(server.base + path)
+    assert answer is not None
+    assert answer.status < 400, f"{path}: {answer.status}"
+
+
+def until(page: Page, condition: str, argument: Any = None) -> Any:
+    """Until an expression is true in a page; its value. (Playwright's own waiting evaluates text in the page, which the
+    page's policy forbids.)
+    """
+    end = time.monotonic() + PATIENCE
+    while not (found := _evaluated(page, condition, argument)):
+        assert time.monotonic() < end, f"did not become true with {argument}: {condition}"
+        page.wait_for_timeout(40)
+    return found
+
+
+def _evaluated(page: Page, condition: str, argument: Any) -> Any:
+    try:
+        return page.evaluate(condition, argument)
+    except sync_api.Error as error:
+        if "navigat" not in str(error) and "destroyed" not in str(error):
+            raise
+        return None
+
+
+def rest(page: Page) -> None:
+    """Until the page has put everything in its place and drawn it."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def shot(page: Page, name: str) -> None:
+    """Keep a picture of what is seen."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=str(SHOTS / f"{name}.png"))
+
+
+# --- what a page shows -----------------------------------------------------------------------------------------------
+
+_GATHER = """
+async () => {
+  const frame = () => new Promise((done) => setTimeout(done, 20));
+  const found = [];
+  for (const section of document.querySelectorAll('#pages > section.page')) {
+    for (let tries = 0; !section.querySelector(':scope > .entry') && tries < 300; tries++) {
+      section.scrollIntoView();
+      await frame();
+    }
+    for (const entry of section.querySelectorAll(':scope > .entry')) {
+      const { key, kind, index, torch } = entry.dataset;
+      found.push({ key, kind, index: index === undefined ? null : Number(index), torch, text: entry.textContent });
+    }
+  }
+  return found;
+}
+"""
+
+
+def transcript(page: Page) -> list[dict[str, Any]]:
+    """All entries of a transcript from its first page to its last, as they are shown."""
+    found: list[dict[str, Any]] = page.evaluate(_GATHER)
+    return found
+
+
+def entries(page: Page, box: str = "section.page") -> list[dict[str, Any]]:
+    """The entries in some part of a page, as they are now."""
+    found: list[dict[str, Any]] = page.evaluate(
+        """(box) => [...document.querySelectorAll(`${box} > .entry`)].map((entry) =>
+          ({ ...entry.dataset, text: entry.textContent, current: entry.classList.contains('current') }))""",
+        box,
+    )
+    return found
+
+
+def current(page: Page) -> int | None:
+    """The message the reader is at."""
+    found: int | None = page.evaluate("Number(document.querySelector('.entry.current')?.dataset.index ?? NaN)")
+    return None if found is None or found != found else int(found)
+
+
+def wait_at(page: Page, index: int) -> None:
+    """Until the reader is at a message, and sees it; a result is seen in its call."""
+    until(
+        page,
+        """(index) => {
+          const entry = document.querySelector('.entry.current');
+          const rect = entry?.getBoundingClientRect();
+          const { index: own, result } = entry?.dataset ?? {};
+          return [own, result].includes(String(index)) && rect.bottom > 48 && rect.top < innerHeight;
+        }""",
+        index,
+    )
+
+
+def words(text: str | None) -> str:
+    """A text without its spaces and signs, to compare what was set as Markdown with what it was set from."""
+    return "".join(re.findall(r"[^\W_]+", text or ""))
+
+
+def is_sideways(page: Page) -> bool:
+    """Whether a page is wider than the screen."""
+    found: bool = page.evaluate("document.scrollingElement.scrollWidth > document.documentElement.clientWidth")
+    return found

@@ -114,7 +114,8 @@ class SqliteStore(Store):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Read several things as they are at one moment."""
-        if self._database.in_transaction:
+        is_inside = self._database.in_transaction
+        if is_inside:
             yield
             return
         self.rows("BEGIN")

@@ -173,9 +173,10 @@ def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
     assert is_alive(child.pid, began)
 
 
-@pytest.mark.parametrize("pid", [-1, 0, 1, os.getpid()])
-def test_what_would_end_everything_is_refused(pid: int) -> None:
+@pytest.mark.parametrize("pid", [-1, 0, 1, None])
+def test_what_would_end_everything_is_refused(pid: int | None) -> None:
     """Everything descends from the first process, and from ourselves."""
+    pid = os.getpid() if pid is None else pid
     with pytest.raises(ValueError, match="was not started by us"):
         run(end_group(pid, None))
 

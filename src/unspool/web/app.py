@@ -24,7 +24,7 @@ from ..errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
 from ..store import open_store
 from ..supervise.book import Book
 from ..supervise.supervisor import Supervisor, book_path, limits_from
-from . import api, pages, runs
+from . import api, pages, run_pages, runs
 from .desk import Desk
 from .feeder import Feeder
 from .fragments import HERE, live_entries
@@ -128,7 +128,7 @@ def create_app(settings: Settings) -> Litestar:
     room = Room(settings)
     static = create_static_files_router("/static", [HERE / "static"], include_in_schema=False)
     app = Litestar(
-        route_handlers=[live_events, static, *runs.routes, *api.routes, *pages.routes],
+        route_handlers=[live_events, static, *runs.routes, *api.routes, *run_pages.routes, *pages.routes],
         dependencies={
             "desk": Provide(lambda: room.desk, sync_to_thread=False),
             "hub": Provide(lambda: room.hub, sync_to_thread=False),

@@ -35,3 +35,4 @@ const palette = new Palette();
 startKeys(reading, () => palette.open());
 startSearch();
 new Live(reading);
+void import("./runs.js").then(({ startRuns }) => startRuns(reading));

@@ -3,7 +3,7 @@
 import { announceContent, calmly, fetchFragment, find, findAll, grouped, toast, whisper } from "./dom.js";
 import { morph } from "./morph.js";
 import { onScroll } from "./sight.js";
-import { Stream } from "./stream.js";
+import { listen } from "./stream.js";
 
 export class Live {
   main = find("main");
@@ -29,23 +29,8 @@ export class Live {
     this.sight = reading?.place.sight;
     onScroll(() => this.readUp());
     this.pill.addEventListener("click", () => reading?.place.goToEnd());
-    window.addEventListener("pageshow", (event) => event.persisted && this.connect());
-    this.connect();
-  }
-
-  connect() {
-    if (typeof SharedWorker === "undefined") return this.connectAlone();
-    const worker = new SharedWorker(new URL("worker.js", import.meta.url), { type: "module", name: "unspool" });
-    worker.onerror = () => this.connectAlone();
-    worker.port.onmessage = ({ data }) => (data.event ? this.hear(data.event) : this.show(data.isOnline));
-    worker.port.postMessage({ seq: this.seq, session: this.session });
-    window.addEventListener("pagehide", () => worker.port.postMessage({ bye: true }), { once: true });
-  }
-
-  connectAlone() {
-    const stream = new Stream((event) => this.hear(event), (isOnline) => this.show(isOnline));
-    stream.open(this.seq, this.session ? [this.session] : []);
-    window.addEventListener("pagehide", () => stream.close(), { once: true });
+    const where = () => ({ seq: this.seq, session: this.session });
+    listen("/api/events", where, (event) => this.hear(event), (isOnline) => this.show(isOnline));
   }
 
   show(isOnline) {
@@ -102,12 +87,17 @@ export class Live {
 
   async fetchHead() {
     if (!this.reading) return;
-    const { base, branch } = this.reading.place.pages;
-    const page = await fetchFragment(`${base}?branch=${branch}`);
-    const [old, { count, live }] = [find(".session-head"), find("main", page).dataset];
+    const { place } = this.reading;
+    const { base, branch: before } = place.pages;
+    // A line that was left may have got another number; its last message tells which.
+    const line = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
+    const page = await fetchFragment(`${base}?branch=${before}${line}`);
+    const [old, { count, live, branch }] = [find(".session-head"), find("main", page).dataset];
     morph(old, find(".session-head", page));
     announceContent(old);
-    Object.assign(this.main.dataset, { count, live });
+    Object.assign(this.main.dataset, { count, live, branch });
+    place.pages.branch = branch;
+    if (branch !== before) place.remember({});
   }
 
   async fetchList() {

@@ -45,7 +45,8 @@ export class Sight {
 
   /** Edges of what is visible. */
   get view() {
-    return { top: parseFloat(getComputedStyle(root).scrollPaddingTop) || 0, bottom: innerHeight };
+    const { scrollPaddingTop, scrollPaddingBottom } = getComputedStyle(root);
+    return { top: parseFloat(scrollPaddingTop) || 0, bottom: innerHeight - (parseFloat(scrollPaddingBottom) || 0) };
   }
 
   isVisible(element) {

@@ -1,9 +1,10 @@
-/** The stream of live events, with patience: it comes back by itself when the server was away or the machine slept. */
+/** Streams of live events, with patience: they come back by themselves when the server was away or the machine slept. */
 
-const KINDS = [
-  "session.created", "messages.appended", "messages.superseded", "branches.changed", "events.found",
-  "subagents.changed", "session.changed", "session.ended", "session.gone", "session.forgotten", "resync", "progress",
-];
+const KINDS = (
+  "session.created messages.appended messages.superseded branches.changed events.found subagents.changed " +
+  "session.changed session.ended session.gone session.forgotten resync progress run.started session state sent " +
+  "taken_up asked answered withdrawn turn_ended changed remarked interrupting words"
+).split(" ");
 const LONGEST_PAUSE = 15_000;
 
 export class Stream {
@@ -13,10 +14,9 @@ export class Stream {
   pause = 1000;
   beat = Date.now();
 
-  /** @param {(event: any) => void} onEvent @param {(isOnline: boolean) => void} onState */
-  constructor(onEvent, onState) {
-    this.onEvent = onEvent;
-    this.onState = onState;
+  /** @param {string} path @param {(event: any) => void} onEvent @param {(isOnline: boolean) => void} onState */
+  constructor(path, onEvent, onState) {
+    Object.assign(this, { path, onEvent, onState });
     setInterval(() => this.notice(), 10_000);
   }
 
@@ -25,7 +25,7 @@ export class Stream {
     this.close();
     [this.since, this.sessions] = [since, sessions];
     const query = new URLSearchParams([["since", since], ...sessions.map((session) => ["session", session])]);
-    const source = (this.source = new EventSource(`/api/events?${query}`));
+    const source = (this.source = new EventSource(`${this.path}?${query}`));
     source.onopen = () => {
       this.pause = 1000;
       this.onState(true);
@@ -42,7 +42,7 @@ export class Stream {
 
   hear({ data, lastEventId }) {
     const event = JSON.parse(data);
-    if (lastEventId) this.since = event.seq;
+    if (lastEventId) this.since = event.seq ?? this.since;
     this.onEvent(event);
   }
 
@@ -58,4 +58,29 @@ export class Stream {
     this.source?.close();
     this.source = undefined;
   }
+}
+
+const onLeave = (leave) => window.addEventListener("pagehide", leave, { once: true });
+
+/**
+ * Listen together with all other tabs where the browser can do that, else alone.
+ * @param {string} path @param {() => {seq: number, session: string}} where what is known, and which session is shown
+ */
+export function listen(path, where, onEvent, onState) {
+  const listenAlone = () => {
+    const stream = new Stream(path, onEvent, onState);
+    const { seq, session } = where();
+    stream.open(seq, session ? [session] : []);
+    onLeave(() => stream.close());
+  };
+  const connect = () => {
+    if (typeof SharedWorker === "undefined") return listenAlone();
+    const worker = new SharedWorker(new URL(`worker.js?${path}`, import.meta.url), { type: "module", name: path });
+    worker.onerror = listenAlone;
+    worker.port.onmessage = ({ data }) => (data.event ? onEvent(data.event) : onState(data.isOnline));
+    worker.port.postMessage(where());
+    onLeave(() => worker.port.postMessage({ bye: true }));
+  };
+  window.addEventListener("pageshow", (event) => event.persisted && connect());
+  connect();
 }

@@ -9,15 +9,16 @@ import { Stream } from "./stream.js";
 const tabs = new Map();
 let isOnline = true;
 
-const stream = new Stream(pass, (state) => {
+const stream = new Stream(location.search.slice(1), pass, (state) => {
   isOnline = state;
   for (const port of tabs.keys()) port.postMessage({ isOnline });
 });
 
 function pass(event) {
   for (const [port, tab] of tabs) {
-    if (event.seq <= tab.seq && !/resync|progress/.test(event.kind)) continue;
-    if (event.kind !== "progress") tab.seq = event.seq;
+    const isPassing = /progress|words/.test(event.kind);
+    if (event.seq <= tab.seq && !isPassing && event.kind !== "resync") continue;
+    if (!isPassing) tab.seq = event.seq;
     const entries = String(event.session?.id) === tab.session ? event.entries : undefined;
     port.postMessage({ event: { ...event, messages: undefined, entries } });
   }

@@ -1,0 +1,35 @@
+/** The board of all agents: drawn anew by the server when something happens, and the form that starts another one. */
+
+import { calmly, find } from "./dom.js";
+import { redraw, startApproval } from "./approval.js";
+import { fail, newName, onRun, post, who } from "./runs.js";
+
+const refresh = calmly(() => redraw(find("#board"), "/agents/board"), 60);
+
+async function start(form) {
+  const { agent, folder, model, prompt, ...modes } = Object.fromEntries(new FormData(form));
+  const given = { agent, folder, model: model || null, mode: modes[`mode-${agent}`] || null, prompt: prompt || null };
+  fail(form);
+  try {
+    await post("", { ...given, message_id: newName(), who });
+    form.elements.prompt.value = "";
+  } catch ({ message }) {
+    fail(form, message);
+  }
+}
+
+export function startBoard() {
+  const form = find("[data-start]");
+  const button = find("button", form);
+  startApproval();
+  onRun(({ kind }) => kind !== "words" && refresh());
+  // Words come in pieces, and only the store knows when a new session has a title.
+  setInterval(() => find('[data-doing=in-turn], #board a[href^="/runs/"]') && refresh(), 1000);
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    await start(form);
+    button.disabled = false;
+  });
+  button.disabled = false;
+}

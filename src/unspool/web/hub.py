@@ -200,7 +200,9 @@ def _add(event: LiveEvent, reader: SessionReader, draw: Draw | None) -> None:
 
 
 def _add_messages(event: LiveEvent, reader: SessionReader, first: int, last: int, draw: Draw | None) -> None:
-    event.pages, event.trail_length = reader.pages(), len(reader.trail())
+    trail = reader.trail()
+    # More may have been said since: the length of the line does not tell where these messages are in it.
+    event.pages, event.trail_length, event.position = reader.pages(), len(trail), trail.position_of(first)
     if last - first > _MOST_MESSAGES:
         return
     messages = reader.messages(first, last)
@@ -208,6 +210,8 @@ def _add_messages(event: LiveEvent, reader: SessionReader, first: int, last: int
         event.messages = messages
     if draw is not None:
         event.entries = draw(reader, first, last)
+        for entry in event.entries:
+            entry.position = trail.position_of(entry.index)
 
 
 def _size(messages: list[m.Message]) -> int:

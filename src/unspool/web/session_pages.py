@@ -46,6 +46,8 @@ class View(msgspec.Struct, kw_only=True):
     number: int
     last_shown: int
     live: bool
+    tip: int | None
+    """The last message of the line."""
     resume: str | None
     seconds: float | None
     tokens_in: int
@@ -74,8 +76,8 @@ def session_page(store: Store, key: str, asked: dict[str, int | None], base: Fra
     """The whole page, opened at a message, at a page, or at the beginning."""
     reader = reader_of(store, key)
     branch, at = asked.get("branch") or 0, asked.get("at")
-    if at is not None and not asked.get("branch") and 0 <= at < reader.row.messages:
-        # A link to a message leads to the line it is on.
+    if at is not None and 0 <= at < reader.row.messages and at not in reader.trail(branch):
+        # A link to a message leads to the line it is on: a later branch may have taken the number of an earlier one.
         branch = reader.branch_of(at)
     pages = reader.pages(branch)
     number = reader.page_of(at, branch) if at is not None else asked.get("page") or 0
@@ -90,13 +92,13 @@ def session_page(store: Store, key: str, asked: dict[str, int | None], base: Fra
 
 
 def _view(reader: SessionReader, branch: int, number: int, last: int) -> View:
-    head, row = reader.head, reader.row
+    head, row, trail = reader.head, reader.row, reader.trail(branch)
     started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
     return View(
         row=row, head=head, key=url_name(row), base=address(url_name(row)), branch=branch,
         reason=next((other.reason for other in head.branches if other.id == branch), None),
-        count=len(reader.trail(branch)), pages=reader.pages(branch), page_size=PAGE, number=number, last_shown=last,
-        live=is_live(row), resume=reader.resume_command(),
+        count=len(trail), pages=reader.pages(branch), page_size=PAGE, number=number, last_shown=last,
+        live=is_live(row), tip=trail.index_at(len(trail) - 1) if len(trail) else None, resume=reader.resume_command(),
         seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
         tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
         tokens_out=usage.output or 0,

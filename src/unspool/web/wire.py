@@ -107,6 +107,8 @@ class LiveEntry(msgspec.Struct):
     key: str
     index: int
     html: str
+    position: int = 0
+    """Where its message stands in the active line."""
 
 
 class FoundEvent(msgspec.Struct):
@@ -139,6 +141,8 @@ class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The new ones, where they are few."""
     entries: list[LiveEntry] | None = None
     """Of a session that the client watches: what is new in its transcript, and calls that got their result."""
+    position: int | None = None
+    """Where the first of them stands in the active line."""
     pages: int | None = None
     trail_length: int | None = None
     tip: int | None = None

@@ -4,11 +4,18 @@ import { announceContent, parse } from "./dom.js";
 import { morph, morphChildren } from "./morph.js";
 import { entriesOf } from "./sight.js";
 
-/** @typedef {{first: number, count: number, trail_length?: number, entries?: {key: string, index: number, html: string}[]}} News */
+/** @typedef {{key: string, index: number, html: string, position: number}} Entry */
+/** @typedef {{first: number, count: number, position: number, trail_length: number, entries?: Entry[]}} News */
+
+/** Milliseconds before a page that changed while it was fetched is fetched again. */
+const SHORTEST_PAUSE = 200;
+const LONGEST_PAUSE = 10_000;
 
 export class Growth {
-  /** Counts what was added: a page fetched before must not replace what came since. */
-  version = 0;
+  /** @type {Map<number, number>} how often each page was changed: one fetched before must not undo what came since */
+  versions = new Map();
+  /** @type {Map<number, Promise<void>>} pages that are being drawn anew */
+  renewing = new Map();
 
   /** @param {import("./pages.js").Pages} pages */
   constructor(pages) {
@@ -19,83 +26,118 @@ export class Growth {
   add(news) {
     const { pages } = this;
     const before = pages.sections.length;
-    this.version++;
-    if (news.trail_length) pages.resize(news.trail_length);
+    const follows = pages.sight.isAtEnd;
+    pages.resize(news.trail_length);
     if (!news.entries) {
-      for (const number of pages.loaded) if (number >= this.pageOf(news, news.first)) void this.renew(number);
-      return news.count;
+      this.renewFrom(this.pageAt(news.position));
+      if (follows) void this.toEnd();
+      return follows ? 0 : news.count;
     }
     // A page that did not exist before has nothing to be fetched.
     for (let number = before; number <= pages.last; number++) pages.fill(number, document.createDocumentFragment());
     const added = new Set();
-    for (const { key, index, html } of news.entries) {
-      if (index >= news.first && !pages.entry(key)) added.add(index);
-      void pages.sight.change(() => this.put(parse(html).firstElementChild, news), true);
+    for (const entry of news.entries) {
+      if (entry.index >= news.first && !pages.entry(entry.key)) added.add(entry.index);
+      void pages.sight.change(() => this.put(entry, news), true);
     }
     return added.size;
   }
 
-  /** @param {News} news */
-  pageOf({ first, count }, index) {
-    const position = this.pages.count - (first + count - index);
-    return Math.min(Math.max(Math.floor(position / this.pages.size), 0), this.pages.last);
+  /** Who was at the end stays there, however much was added. */
+  async toEnd() {
+    await this.pages.load(this.pages.last, true).catch(() => undefined);
+    this.pages.sight.bringEnd();
   }
 
-  put(fresh, news) {
+  pageAt(position) {
+    return Math.min(Math.floor(position / this.pages.size), this.pages.last);
+  }
+
+  touch(number) {
+    this.versions.set(number, (this.versions.get(number) ?? 0) + 1);
+  }
+
+  /** @param {Entry} entry @param {News} news */
+  put({ key, index, html, position }, news) {
     const { pages } = this;
-    const { key, branch } = fresh.dataset;
-    const index = Number(fresh.dataset.index);
+    const fresh = parse(html).firstElementChild;
     const old = pages.entry(key);
     if (old) {
+      this.touch(Number(old.parentElement.dataset.page));
       morph(old, fresh);
       return announceContent(old);
     }
-    // A page that is kept for later may hold it as it was.
-    if (index < news.first) pages.kept.clear();
-    else if (branch === pages.branch) this.append(fresh, this.pageOf(news, index), index);
+    // A page that is kept for later, or on its way, may hold it as it was.
+    if (index < news.first) this.forget(this.pageAt(position));
+    else if (fresh.dataset.branch === pages.branch) this.append(fresh, this.pageAt(position), index);
   }
 
   append(fresh, number, index) {
     const { pages } = this;
     const section = pages.sections[number];
     section.dataset.first ??= index;
-    pages.kept.delete(number);
-    if (!pages.loaded.has(number)) {
-      // It may be on its way, but without this entry.
-      pages.loading.get(number)?.done.then(() => this.renew(number), () => undefined);
-      return;
-    }
+    if (!pages.loaded.has(number)) return this.forget(number);
+    this.touch(number);
     const before = entriesOf(section).findLast((entry) => Number(entry.dataset.index) <= index);
     if (before) before.after(fresh);
     else section.prepend(fresh);
     announceContent(fresh);
   }
 
-  /** Draw a page anew; only what differs is touched. */
-  async renew(number) {
-    const { pages } = this;
-    for (let attempt = 0; attempt < 3 && pages.loaded.has(number); attempt++) {
-      const { version } = this;
-      const fresh = await pages.fetchPage(number);
-      if (version !== this.version || !pages.loaded.has(number)) continue;
-      return pages.sight.change(() => {
-        const section = pages.sections[number];
-        pages.describe(section, fresh);
-        morphChildren(section, fresh);
-        announceContent(section);
-      }, true);
+  /** What is kept of a page, or on its way, is not as it should be. */
+  forget(number) {
+    this.pages.kept.delete(number);
+    this.pages.loading.get(number)?.done.then(() => this.renew(number), () => undefined);
+  }
+
+  /** Draw anew all pages from one on. @param {number} from */
+  renewFrom(from) {
+    for (let number = from; number <= this.pages.last; number++) {
+      this.forget(number);
+      if (this.pages.loaded.has(number)) void this.renew(number);
     }
+  }
+
+  /** Draw a page anew, as often as it takes. @returns {Promise<void>} */
+  renew(number) {
+    this.touch(number);
+    // Who is at it already notices that there is more to do.
+    const under = this.renewing.get(number) ?? this.keepRenewing(number).finally(() => this.renewing.delete(number));
+    this.renewing.set(number, under);
+    return under;
+  }
+
+  async keepRenewing(number) {
+    for (let pause = SHORTEST_PAUSE; this.pages.loaded.has(number); pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+      if (await this.redraw(number).catch(() => false)) return;
+      await new Promise((done) => setTimeout(done, pause));
+    }
+    // It was put away as it had been.
+    this.forget(number);
+  }
+
+  /** Only what differs is touched. @returns {Promise<boolean>} false when the page changed meanwhile */
+  async redraw(number) {
+    const { pages } = this;
+    const version = this.versions.get(number);
+    const fresh = await pages.fetchPage(number);
+    return pages.sight.change(() => {
+      if (version !== this.versions.get(number) || !pages.loaded.has(number)) return false;
+      const section = pages.sections[number];
+      pages.describe(section, fresh);
+      morphChildren(section, fresh);
+      announceContent(section);
+      return true;
+    }, true);
   }
 
   /** Much may be different now, even the line of the conversation. @param {number} count its messages */
   async renewAll(count) {
-    const { loaded, kept, sections, sight } = this.pages;
-    this.version++;
-    kept.clear();
+    const { sections, sight, size } = this.pages;
+    const follows = sight.isAtEnd && count > sections.length * size;
     await sight.change(() => this.pages.resize(count));
-    for (const [number, { dataset }] of sections.entries()) {
-      if (loaded.has(number)) await this.renew(number);
-      else delete dataset.first;
-    }
+    if (follows) await this.toEnd();
+    for (const { dataset } of sections) delete dataset.first;
+    this.renewFrom(0);
   }
 }

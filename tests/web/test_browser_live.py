@@ -1,0 +1,306 @@
+"""An open page keeps up with what agents write, whatever becomes of the server meanwhile: nothing missing or double."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from unspool.web.api.shapes import ItemKind
+
+from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from .browser import (
+    PATIENCE,
+    Page,
+    Server,
+    Visitor,
+    entries,
+    expect,
+    go,
+    home_of_recordings,
+    serving,
+    shot,
+    transcript,
+    until,
+)
+
+TOLD = frozenset(get_args(ItemKind))
+TURNS = 45
+
+
+class Work:
+    """An agent at work: what it says is appended to its log."""
+
+    def __init__(self, home: Path, name: str, turns: int = 0) -> None:
+        self.log = ClaudeLog(name)
+        for turn in range(turns):
+            self.log.user(f"{name}: question {turn}", name=f"{name} prompt {turn}")
+            self.log.model(f"{name}: answer {turn}", name=f"{name} answer {turn}")
+        self.session = self.log.session
+        self.path = self.log.write(home)
+        self._written = len(self.log.lines)
+
+    @property
+    def address(self) -> str:
+        return f"/sessions/{self.session}"
+
+    def flush(self) -> None:
+        """Write what was added to the log."""
+        fresh = self.log.lines[self._written :]
+        self._written += len(fresh)
+        with self.path.open("ab") as file:
+            file.write(b"".join(line + b"\n" for line in fresh))
+
+    def say(self, *texts: str) -> None:
+        for text in texts:
+            self.log.user(text, timestamp=now())
+        self.flush()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("live")
+    with serving(folder, home_of_recordings(folder)) as server:
+        server.wait_until_ready()
+        yield server
+
+
+def begun(server: Server, name: str, turns: int) -> Work:
+    """A session that is already in the store."""
+    work = Work(server.home, name, turns)
+    server.wait_for(lambda: messages_of(server, work) == 2 * turns, f"reading {name}")
+    return work
+
+
+def messages_of(server: Server, work: Work) -> int:
+    rows = [each["row"] for each in server.sessions() if each["row"]["name"] == work.session]
+    return int(rows[0]["messages"]) if rows else 0
+
+
+def to_end(page: Page) -> None:
+    page.keyboard.press("End")
+    until(page, "innerHeight + scrollY >= document.documentElement.scrollHeight - 2")
+
+
+def assert_in_step(page: Page, server: Server, work: Work, branch: int = 0) -> None:
+    """Before long, what the page shows is what the API tells, entry by entry."""
+    told = server.history(work.session, branch)
+    end = time.monotonic() + PATIENCE / 2
+    while True:
+        shown = [entry for entry in transcript(page) if entry["kind"] in TOLD]
+        if len(shown) == len(told) or time.monotonic() > end:
+            break
+        page.wait_for_timeout(200)
+    assert [entry["key"] for entry in shown] == [item["key"] for item in told]
+    for entry, item in zip(shown, told, strict=True):
+        assert item.get("text", "") in entry["text"]
+
+
+def wait_for_text(page: Page, text: str) -> None:
+    until(page, "(text) => document.querySelector('#pages').textContent.includes(text)", text)
+
+
+# --- one page --------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_gets_its_result_where_it_stands(visitor: Visitor, server: Server) -> None:
+    """The entry stays the same element, opened as the reader left it, and what is read does not move."""
+    work = begun(server, "calling", 3)
+    page = visitor.open(work.address)
+    to_end(page)
+    work.log.model(call("slow", command="make everything"), name="the call")
+    work.flush()
+    entry = page.locator(".entry.call")
+    expect(entry).to_have_count(1)
+    expect(entry.locator(".hollow")).to_be_visible()
+    entry.locator("summary").click()
+    page.evaluate("document.querySelector('.entry.call').isTheSame = true")
+    work.log.result("slow", "everything is made")
+    work.log.model("It is done.")
+    work.flush()
+    expect(entry.locator(".output.result")).to_contain_text("everything is made")
+    expect(page.locator(".entry.answer").last).to_contain_text("It is done.")
+    assert entry.evaluate("(entry) => entry.isTheSame && entry.querySelector('details').open")
+    expect(entry.locator(".hollow")).to_have_count(0)
+    assert_in_step(page, server, work)
+
+
+@pytest.mark.parametrize("agent", ["codex", "gemini"])
+def test_other_agents_are_followed_too(visitor: Visitor, server: Server, agent: str) -> None:
+    """A turn that is written while the page is open appears in it."""
+    log: Any = CodexLog("followed") if agent == "codex" else GeminiLog("followed")
+
+    def turn(number: int) -> None:
+        if agent == "codex":
+            log.turn(f"question {number}", f"answer {number}")
+        else:
+            log.user(f"u{number}", f"question {number}")
+            log.model(f"m{number}", f"answer {number}")
+
+    turn(0)
+    path = log.write(server.home)
+    name = log.thread if agent == "codex" else log.session
+    server.wait_for(lambda: [each for each in server.sessions() if each["row"]["name"] == name], "reading it")
+    page = visitor.open(f"/sessions/{name}")
+    turn(1)
+    path.write_bytes(log.data)
+    wait_for_text(page, "answer 1")
+    keys = [entry["key"] for entry in transcript(page) if entry["kind"] in TOLD]
+    assert keys == [item["key"] for item in server.history(name)]
+
+
+def test_a_new_session_appears_in_every_list(visitor: Visitor, server: Server) -> None:
+    """On top, among those at work: on the page of all sessions and beside a transcript."""
+    old = begun(server, "old", 2)
+    home, beside = visitor.open("/"), visitor.open(old.address)
+    work = Work(server.home, "fresh")
+    work.say("This has just begun")
+    for page in (home, beside):
+        page.bring_to_front()
+        item = page.locator(f"li.session[data-key='{work.session}']")
+        expect(item).to_have_attribute("data-live", "true")
+        expect(item.locator(".title")).to_have_text("This has just begun")
+        assert page.locator("section.project h2").first.inner_text().startswith("Live")
+    count = int(home.locator(".bar .live [data-count]").inner_text())
+    assert count == home.locator("li.session[data-live=true]").count()
+
+
+def test_a_refusal_appears_in_its_ledger(visitor: Visitor, server: Server) -> None:
+    """And in the time line, the badges and the transcript of its session."""
+    work = begun(server, "refusing", 1)
+    ledger, page = visitor.open("/events/rejections"), visitor.open(work.address)
+    work.log.model(call("no", command="rm -r everything"))
+    said = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, "
+        "the new_string was NOT written to the file). To tell you how to proceed, the user said:\nleave it alone"
+    )
+    work.log.result("no", said, error=True, toolUseResult=f"Error: {said}")
+    work.flush()
+    expect(page.locator(".entry.refused .verdict")).to_contain_text("leave it alone")
+    expect(page.locator("#rail .mark.rejection")).to_have_count(1)
+    expect(page.locator(".session-head .badge.rejection")).to_have_count(1)
+    ledger.bring_to_front()
+    expect(ledger.locator(".ledger > li").filter(has_text="leave it alone")).to_have_count(1)
+
+
+# --- two pages -------------------------------------------------------------------------------------------------------
+
+
+def test_tabs_on_different_branches_stay_in_step(visitor: Visitor, server: Server) -> None:
+    """One reads the line that goes on, the other one that was left; then the first line is left as well."""
+    work = begun(server, "branching", 6)
+    work.log.user("taken back", parent="branching answer 2")
+    work.log.model("an answer nobody wanted")
+    work.log.last = work.log.id("branching answer 5")
+    work.log.user("on the line that goes on")
+    work.flush()
+    server.wait_for(lambda: len(server.api(f"/sessions/{work.session}/tree")["lines"]) == 2, "the branch")
+    alive, dead = visitor.open(work.address), visitor.open(f"{work.address}?branch=1")
+    assert_in_step(alive, server, work)
+    assert_in_step(dead, server, work, 1)
+    alive.bring_to_front()
+    to_end(alive)
+    work.say("one more on the line that goes on")
+    wait_for_text(alive, "one more on the line that goes on")
+    assert_in_step(alive, server, work)
+    dead.bring_to_front()
+    assert_in_step(dead, server, work, 1)
+    assert not any("goes on" in entry["text"] for entry in entries(dead))
+    alive.bring_to_front()
+    work.log.user("all over again", parent="branching answer 1")
+    work.log.model("as you wish")
+    work.flush()
+    wait_for_text(alive, "as you wish")
+    server.wait_for(lambda: len(server.api(f"/sessions/{work.session}/tree")["lines"]) > 2, "the other branch")
+    until(alive, "!document.querySelector('#pages').textContent.includes('one more on the line')")
+    expect(alive.locator(".entry.fork")).to_have_count(1)
+    assert_in_step(alive, server, work)
+    dead.bring_to_front()
+    expect(dead.locator(".branches summary")).to_contain_text("3 branches")
+    number = dead.locator("#transcript").get_attribute("data-branch")
+    assert_in_step(dead, server, work, int(number))
+    assert any("an answer nobody wanted" in entry["text"] for entry in entries(dead))
+
+
+# --- a server that dies ----------------------------------------------------------------------------------------------
+
+
+class Chatter:
+    """An agent that does not stop talking."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.said = 0
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._talk)
+        self._thread.start()
+
+    def _talk(self) -> None:
+        while not self._end.wait(0.05):
+            self.work.log.user(f"word {self.said}", timestamp=now())
+            self.work.log.model(call(f"step{self.said}", command=f"step {self.said}"))
+            self.work.log.result(f"step{self.said}", f"outcome {self.said}")
+            self.work.flush()
+            self.said += 1
+
+    def wait(self, count: int) -> None:
+        """Until so much more has been said."""
+        aim, end = self.said + count, time.monotonic() + PATIENCE
+        while self.said < aim and time.monotonic() < end:
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def hear(page: Page, count: int) -> None:
+    """Until a page has followed so far, or farther: what came in one go is fetched only where it is looked at."""
+    until(
+        page,
+        """(count) => Number([...document.querySelectorAll('#pages .entry.prompt .plain')].at(-1)
+          ?.textContent.split(' ').at(-1)) >= count""",
+        count,
+    )
+
+
+def test_a_killed_server_is_caught_up_with(visitor: Visitor, server: Server) -> None:
+    """Killed in the middle of a stream, twice, while the agent goes on: each page is whole again by itself."""
+    work = begun(server, "killed", TURNS)
+    following, reading = visitor.open(work.address), visitor.open(f"{work.address}?at=10")
+    following.bring_to_front()
+    to_end(following)
+    wait_for_text(following, f"killed: answer {TURNS - 1}")
+    chatter = Chatter(work)
+    try:
+        for _ in range(2):
+            hear(following, chatter.said)
+            server.kill()
+            chatter.wait(15)
+            server.start()
+            hear(following, chatter.said)
+    finally:
+        chatter.stop()
+    last = f"outcome {chatter.said - 1}"
+    wait_for_text(following, last)
+    server.wait_for(lambda: messages_of(server, work) == 2 * TURNS + 3 * chatter.said, "reading everything")
+    expect(following.locator("#offline")).to_be_hidden()
+    assert_in_step(following, server, work)
+    reading.bring_to_front()
+    expect(reading.locator("#new-messages")).to_be_visible()
+    shot(reading, "new-messages")
+    reading.locator("#new-messages").click()
+    wait_for_text(reading, last)
+    assert_in_step(reading, server, work)
+    for page in (following, reading):
+        keys = [entry["key"] for entry in entries(page)]
+        assert len(keys) == len(set(keys))

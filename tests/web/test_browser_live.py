@@ -21,7 +21,6 @@ from .browser import (
     Visitor,
     entries,
     expect,
-    go,
     home_of_recordings,
     serving,
     shot,

@@ -471,7 +471,7 @@ def test_the_scripts_are_small_and_of_this_house() -> None:
     sizes = {name: len(text.encode()) for name, text in scripts.items()}
     supervising = sum(sizes.pop(name) for name in ("runs.js", "composer.js", "approval.js", "board.js"))
     assert supervising <= 14 * 1024
-    assert sum(sizes.values()) <= 62 * 1024
+    assert sum(sizes.values()) <= 64 * 1024
     for name, text in scripts.items():
         assert text.startswith("/**"), f"{name} does not say what it is for"
         assert text.count("\n") <= 350, name

@@ -19,6 +19,8 @@ export class Composer {
   timer = 0;
   escaped = 0;
   isBusy = false;
+  /** The words are of a turn that has ended. */
+  isOver = false;
   stream = make("article", { class: "entry streaming prose", hidden: "" });
   refresh = calmly(() => this.draw(), 60);
 
@@ -63,13 +65,16 @@ export class Composer {
     if (kind === "resync") return void this.draw().then(() => this.say(find("[data-said]").textContent), () => 0);
     if (kind !== "words") this.refresh();
     if (run !== this.box.dataset.run) return;
-    if (kind === "words" && !thinking && !subagent) this.say(this.words + text);
+    if (kind === "words" && !thinking && !subagent) this.say((this.isOver ? "" : this.words) + text);
     if (kind === "remarked") note(text);
-    if (kind === "turn_ended" || state === "ended") this.timer = setTimeout(() => this.say(""), LINGER);
+    if (kind !== "turn_ended" && state !== "ended") return;
+    this.isOver = true;
+    this.timer = setTimeout(() => this.say(""), LINGER);
   }
 
   say(words) {
     clearTimeout(this.timer);
+    this.isOver = false;
     this.words = words;
     const show = () => {
       this.stream.textContent = words.trimStart();

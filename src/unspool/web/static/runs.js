@@ -46,7 +46,7 @@ function act({ dataset: { act, run } }) {
 const canRing = () => window.Notification?.permission === "granted";
 
 async function allowRinging() {
-  await Notification.requestPermission();
+  await window.Notification?.requestPermission();
   toast(canRing() ? "You are told when an agent needs you." : "The browser does not allow that here.");
 }
 

@@ -170,9 +170,11 @@ class Supervisor:
                     self._do(work)
             dues = [due for run in self._runs.values() if (due := run.machine.due()) is not None]
             self._wake.clear()
+            wait = max(0.01, min(dues) - time.monotonic()) if dues else None
+            # Not `wait_for`: in Python 3.11 that loses a cancellation which comes together with what is waited for.
             with suppress(TimeoutError):
-                wait = max(0.01, min(dues) - time.monotonic()) if dues else None
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     def _do(self, work: Any) -> None:
         task = asyncio.create_task(work)

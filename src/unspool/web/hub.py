@@ -77,8 +77,10 @@ class Hub:
         self._seen = await self._desk.ask(Store.last_entry)
         self._ready.set()
         while True:
+            # Not `wait_for`: in Python 3.11 that loses a cancellation which comes together with what is waited for.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _POLL_SECONDS)
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._wake.wait()
             self._wake.clear()
             try:
                 await self._pass_on()
@@ -142,7 +144,8 @@ class Hub:
     async def _coming(self, client: _Client, passed: int) -> AsyncIterator[bytes]:
         while True:
             try:
-                item = await asyncio.wait_for(client.queue.get(), _PING_SECONDS)
+                async with asyncio.timeout(_PING_SECONDS):
+                    item = await client.queue.get()
             except TimeoutError:
                 yield _PING
                 continue

@@ -12,7 +12,7 @@ from litestar.params import FromPath, FromQuery
 from ..errors import UsageError
 from . import overviews, session_pages
 from .desk import Desk
-from .fragments import render
+from .fragments import HERE, render
 from .overviews import Frame
 from .wire import Filter
 
@@ -115,6 +115,12 @@ async def stats(
     return _page(await desk.ask(overviews.stats_page, asked, _base(room)))
 
 
+@get("/favicon.ico", include_in_schema=False)
+async def icon() -> Response[bytes]:
+    """What a browser asks for by itself where a piece of a page is opened alone."""
+    return Response((HERE / "static" / "icon.svg").read_bytes(), media_type="image/svg+xml")
+
+
 # --- one session -----------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +212,6 @@ async def export(desk: TheDesk, key: FromPath[str], format: FromPath[str]) -> Re
 
 
 routes: list[HTTPRouteHandler] = [
-    sessions, session_list, events, search, results, stats, session, compare, page, branch, embedded, output, replaced,
-    context, rail, tree, image, export,
+    icon, sessions, session_list, events, search, results, stats, session, compare, page, branch, embedded, output,
+    replaced, context, rail, tree, image, export,
 ]  # fmt: skip

@@ -76,7 +76,8 @@ class RunFeed:
 async def _coming(client: _Client, passed: int) -> AsyncIterator[bytes]:
     while True:
         try:
-            item = await asyncio.wait_for(client.queue.get(), _PING_SECONDS)
+            async with asyncio.timeout(_PING_SECONDS):
+                item = await client.queue.get()
         except TimeoutError:
             yield b": still here\n\n"
             continue

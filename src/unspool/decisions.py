@@ -38,7 +38,7 @@ class Decided(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: str | None = None
     action: m.Action | None = None
     """What was shown."""
-    input: msgspec.Raw | None = None
+    input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """What was used instead of it."""
 
 

@@ -365,8 +365,8 @@ class Problem(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Short code to group by."""
     detail: str
     source: Source | None = None
-    record: msgspec.Raw | None = None
-    """The record itself, where it is whole but of a kind we do not know."""
+    record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """The record itself, where it is whole but of a kind we do not know. (`Raw | None` can be written but not read.)"""
 
 
 # --- the record ------------------------------------------------------------------------------------------------------

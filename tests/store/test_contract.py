@@ -224,6 +224,20 @@ def test_what_was_cut_off_stays_in_the_archive(store: Store, tmp_path: Path) -> 
     assert kept == [data, claude_log(1).data]
 
 
+def test_records_of_unknown_kinds_are_kept(store: Store, tmp_path: Path) -> None:
+    """What nobody knows yet comes out of the store as it went in."""
+    log = ClaudeLog()
+    log.user("hello")
+    log.line("from-the-future", None, content={"deep": [1, {"x": "y"}]})
+    log.write(tmp_path)
+    synced(store, tmp_path)
+    (row,) = store.sessions()
+    (problem,) = store.load(row.id).problems
+    assert isinstance(problem.record, msgspec.Raw)
+    assert bytes(problem.record) == log.lines[1]
+    assert [message.index for message in store.messages(row.id, 0, 10)] == [0]
+
+
 def test_searching_follows_the_files(store: Store, tmp_path: Path) -> None:
     """Words come and go with the messages they stand in."""
     home = tmp_path / "home"

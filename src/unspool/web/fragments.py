@@ -31,6 +31,8 @@ from .wire import LiveEntry
 HERE = Path(__file__).parent
 LONGEST_PROSE = 200_000
 """Setting a longer text as Markdown takes too long; it is shown as it is."""
+MOST_CELLS = 20_000
+"""A row of a table that is shorter than the first one is filled up: a few lines can become a page of megabytes."""
 SLASH = "~"
 AGENTS = {"claude": ("C", "Claude Code"), "codex": ("X", "Codex CLI"), "gemini": ("G", "Gemini CLI")}
 BADGES = (
@@ -100,7 +102,7 @@ def live_entries(entries: Iterable[Entry], key: str) -> list[LiveEntry]:
 
 def set_prose(text: str) -> Markup:
     """Markdown as HTML whose headings rank below those of the page."""
-    if len(text) > LONGEST_PROSE:
+    if len(text) > LONGEST_PROSE or _cells(text) > MOST_CELLS:
         return Markup('<pre class="plain">{}</pre>').format(harmless(text))
     html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(prose(text)))
     # What scrolls sideways can be reached with the keyboard.
@@ -108,6 +110,12 @@ def set_prose(text: str) -> Markup:
     return Markup(
         html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
     )
+
+
+def _cells(text: str) -> int:
+    """How many cells the tables of a text can have at most."""
+    columns = [line.count("|") for line in text.split("\n") if "|" in line]
+    return len(columns) * max(columns, default=0)
 
 
 def number(value: int) -> str:

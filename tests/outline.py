@@ -66,7 +66,7 @@ def _event(event: msgspec.Struct) -> str:
     fields = {
         field.name: value
         for field in msgspec.structs.fields(event)
-        if (value := getattr(event, field.name)) not in (None, []) and field.name not in _LEFT_OUT
+        if (value := getattr(event, field.name)) not in (None, [], msgspec.UNSET) and field.name not in _LEFT_OUT
     }
     return f"{type(event).__name__} " + " ".join(f"{name}={value!r}" for name, value in fields.items())
 

@@ -44,13 +44,13 @@ export class Palette {
   }
 
   show(links) {
-    for (const each of links) each.tabIndex = -1;
-    this.list.replaceChildren(...links.map((each, at) => make("li", { role: "option", id: `palette-${at}` }, each)));
+    for (const [at, each] of links.entries()) Object.assign(each, { tabIndex: -1, role: "option", id: `palette-${at}` });
+    this.list.replaceChildren(...links.map((each) => make("li", { role: "none" }, each)));
     this.choose(0);
   }
 
   choose(at) {
-    const options = this.list.children;
+    const options = findAll("[role=option]", this.list);
     this.at = options.length ? (at + options.length) % options.length : 0;
     for (const option of options) option.ariaSelected = String(option === options[this.at]);
     options[this.at]?.scrollIntoView({ block: "nearest" });
@@ -60,7 +60,7 @@ export class Palette {
   press(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) this.choose(this.at + step);
-    else if (event.key === "Enter") find("[aria-selected=true] > a", this.list)?.click();
+    else if (event.key === "Enter") find("[aria-selected=true]", this.list)?.click();
     else return;
     event.preventDefault();
   }

@@ -89,7 +89,8 @@ export class Place {
 
   /** A link to a message on this line need not load the page again. */
   async followed(url, event) {
-    const index = messageIn(url);
+    // A link to another pane has the rest of its address, and so the message, from this page.
+    const index = /^(#m\d+)?$/.test(url.hash) ? messageIn(url) : null;
     const asked = url.searchParams;
     const isHere = url.origin + url.pathname === location.origin + location.pathname;
     if (index === null || !isHere || (asked.get("branch") ?? this.pages.branch) !== this.pages.branch) return;

@@ -1,0 +1,347 @@
+"""Everybody can use the pages: with a keyboard, a phone, a screen reader, without motion and without script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+
+from unspool.web.api.shapes import ItemKind
+
+from ..builders import ClaudeLog, call
+from .browser import (
+    PHONE,
+    Page,
+    Server,
+    Visitor,
+    current,
+    expect,
+    go,
+    home_of_recordings,
+    is_sideways,
+    rest,
+    serving,
+    shot,
+    until,
+    wait_at,
+)
+
+TOLD = frozenset(get_args(ItemKind))
+TURNS = 60
+LONG = ClaudeLog("paged").session
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, "
+    "the new_string was NOT written to the file). To tell you how to proceed, the user said:\nnot {}"
+)
+
+
+def paged() -> ClaudeLog:
+    """A session of several pages with two refusals, whose results come after other messages, and an interruption."""
+    log = ClaudeLog("paged")
+    for turn in range(TURNS):
+        log.user(f"question {turn}", name=f"question {turn}")
+        log.model(f"answer {turn} with `code`")
+        if turn in (5, 9):
+            log.model(call(f"a{turn}", command=f"rm {turn}"), call(f"b{turn}", command="ls"), reply=f"both {turn}")
+            log.result(f"b{turn}", "file\n" * 60)
+            said = REFUSED.format(turn)
+            log.result(f"a{turn}", said, error=True, toolUseResult=f"Error: {said}")
+        if turn == 12:
+            log.user([{"type": "text", "text": "[Request interrupted by user]"}])
+    log.user("taken back", parent="question 40")
+    log.model("an answer nobody wanted")
+    log.user("the end", parent=f"question {TURNS - 1}")
+    return log
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("access")
+    home = home_of_recordings(folder)
+    paged().write(home)
+    with serving(folder, home) as server:
+        server.wait_until_ready()
+        yield server
+
+
+def kinds_of_pages(server: Server) -> dict[str, str]:
+    """An address for each kind of page, with as much on it as there is."""
+    refused, branched = server.with_count("rejection", "claude")[-1], server.with_count("branch", "codex")[0]
+    compacted, parent = server.with_count("compaction", "claude")[0], server.with_count("subagent", "claude")[0]
+    boundary = server.api(f"/sessions/{compacted['id']}")["compaction"]["boundaries"][0]["message_index"]
+    return {
+        "list": "/",
+        "list-filtered": "/?agent=codex&has=rejection",
+        "session": f"/sessions/{refused['id']}",
+        "session-parent": f"/sessions/{parent['id']}",
+        "session-compacted": f"/sessions/{compacted['id']}?at={boundary}",
+        "branch": f"/sessions/{branched['id']}?branch=1",
+        "compare": f"/sessions/{branched['id']}/compare?a=0&b=1",
+        "rejections": "/events/rejections",
+        "errors": "/events/errors",
+        "search": "/search?q=hello",
+        "search-empty": "/search",
+        "stats": "/stats",
+        "agents": "/agents",
+        "error": "/sessions/there-is-none",
+    }
+
+
+def opened(page: Page, server: Server, path: str) -> None:
+    """A page with what can be unfolded on it unfolded."""
+    page.goto(server.base + path)
+    page.evaluate("for (const details of document.querySelectorAll('main details:not(.menu)')) details.open = true")
+    until(page, "!document.querySelector('[aria-busy=true]')")
+    rest(page)
+
+
+# --- automatic audit -------------------------------------------------------------------------------------------------
+
+MODES: dict[str, dict[str, Any]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": PHONE, "has_touch": True, "is_mobile": True},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, mode: str) -> None:
+    """On each kind of page, unfolded, in both lights and on a phone; which is never wider than its screen."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
+    visitor = Visitor(browser, server, reduced_motion="reduce", **MODES[mode])
+    page = visitor.context.new_page()
+    found = []
+
+    def audit(name: str, part: str | None = None) -> None:
+        shot(page, f"{name}-{mode}")
+        for violation in axe.run(page, part).response["violations"]:
+            if violation["impact"] in ("serious", "critical"):
+                nodes = [node["html"][:200] for node in violation["nodes"][:2]]
+                found.append(f"{name}: {violation['id']} ({violation['help']}): {nodes}")
+
+    for name, path in kinds_of_pages(server).items():
+        opened(page, server, path)
+        audit(name)
+        assert not is_sideways(page), name
+    opened(page, server, f"/sessions/{LONG}?at=4&context=4")
+    until(page, "document.querySelector('#inspector .context')")
+    # What was not in context is meant to be hard to read.
+    audit("context", "#rail")
+    go(page, server, "/")
+    page.keyboard.press("?")
+    audit("help")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    until(page, "document.querySelectorAll('#palette-list li').length > 3")
+    audit("palette")
+    assert found == []
+    visitor.complaints[:] = [words for words in visitor.complaints if "status of 404" not in words]
+    visitor.leave()
+
+
+# --- a phone ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
+    """List, transcript and time line are a tap away from each other, and from an event to its place."""
+    visitor = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visitor.open(f"/sessions/{LONG}")
+    tabs = page.locator("nav.tabs")
+    expect(page.locator("#pages .entry").first).to_be_visible()
+    expect(page.locator("#sessions")).to_be_hidden()
+    expect(page.locator("#rail")).to_be_hidden()
+    tabs.get_by_role("link", name="Time line").tap()
+    expect(page.locator("#rail")).to_be_visible()
+    shot(page, "phone-rail")
+    page.locator("#rail .mark.rejection").first.tap()
+    expect(page.locator("#rail")).to_be_hidden()
+    until(page, "document.querySelector('.entry.current')?.classList.contains('refused')")
+    tabs.get_by_role("link", name="Sessions").tap()
+    expect(page.locator("#sessions li.session").first).to_be_visible()
+    shot(page, "phone-list")
+    tabs.get_by_role("link", name="Transcript").tap()
+    expect(page.locator("#sessions")).to_be_hidden()
+    tabs.get_by_role("link", name="Sessions").tap()
+    page.locator("#sessions li.session > a").nth(2).tap()
+    until(page, "(old) => (document.querySelector('#transcript')?.dataset.key ?? old) !== old", LONG)
+    assert not is_sideways(page)
+    visitor.leave()
+
+
+def test_fingers_hit_what_they_aim_at(browser: Any, server: Server) -> None:
+    """What one taps is large enough, or has room around it; words in a text are left as they are."""
+    visitor = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    page = visitor.context.new_page()
+    small = []
+    for name, path in kinds_of_pages(server).items():
+        page.goto(server.base + path)
+        found = page.evaluate(
+            """() => {
+              const targets = [...document.querySelectorAll('a[href], button, summary, input, select')].filter((target) =>
+                target.checkVisibility({ opacityProperty: true }) && !target.closest('.prose, .facts, .anchor, p, pre, .skip'));
+              const boxes = targets.map((target) => target.getBoundingClientRect());
+              // A smaller target is fine where a circle of the size around it touches no other.
+              const near = (a, b) => Math.abs((a.left + a.right) / 2 - (b.left + b.right) / 2) < 24 &&
+                Math.abs((a.top + a.bottom) / 2 - (b.top + b.bottom) / 2) < 24;
+              return targets.filter((target, at) => {
+                const box = boxes[at];
+                if (!box.width || (box.width >= 24 && box.height >= 24)) return false;
+                return boxes.some((other, number) => number !== at && other.width && near(box, other) &&
+                  !targets[number].contains(target) && !target.contains(targets[number]));
+              }).map((target) => target.outerHTML.slice(0, 160));
+            }"""
+        )
+        small += [f"{name}: {html}" for html in found[:3]]
+    assert small == []
+    tabs = page.evaluate("[...document.querySelectorAll('.tabs a')].map((link) => link.getBoundingClientRect().height)")
+    assert all(height >= 44 for height in tabs)
+    visitor.complaints[:] = [words for words in visitor.complaints if "status of 404" not in words]
+    visitor.leave()
+
+
+# --- a keyboard ------------------------------------------------------------------------------------------------------
+
+
+def test_a_keyboard_is_enough(visitor: Visitor, server: Server) -> None:
+    """From the list to a session, along its prompts and events, into a call and its context, to the search and back."""
+    page = visitor.open("/")
+    press = page.keyboard.press
+    focused = "document.activeElement.closest('li.session')?.dataset.key"
+    press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    press("Escape")
+    press("j")
+    for _ in range(200):
+        if page.evaluate(focused) == LONG:
+            break
+        press("j")
+    assert page.evaluate(focused) == LONG
+    press("Enter")
+    page.wait_for_url(f"**/sessions/{LONG}*")
+    page.wait_for_load_state()
+    press("n")
+    press("n")
+    until(page, "document.querySelector('.entry.current')?.textContent.includes('question 2')")
+    seen = []
+    for _ in range(4):
+        before = current(page)
+        press("]")
+        until(page, "(before) => Number(document.querySelector('.entry.current').dataset.index) !== before", before)
+        seen.append(page.evaluate("document.querySelector('.entry.current').textContent"))
+    assert "not 5" in seen[0]
+    assert "not 9" in seen[1]
+    assert "Interrupted" in seen[2]
+    assert "question 40" in seen[3]
+    for _ in range(2):
+        before = current(page)
+        press("[")
+        until(page, "(before) => Number(document.querySelector('.entry.current').dataset.index) !== before", before)
+    assert "not 9" in page.evaluate("document.querySelector('.entry.current').textContent")
+    assert page.evaluate("document.activeElement === document.querySelector('.entry.current')")
+    was_open = page.evaluate("document.querySelector('.entry.current details').open")
+    press("o")
+    assert page.evaluate("document.querySelector('.entry.current details').open") != was_open
+    press("c")
+    until(page, "document.querySelector('[data-torch=after]') && document.querySelector('#inspector .context')")
+    press("Escape")
+    expect(page.locator("[data-torch]")).to_have_count(0)
+    press("/")
+    page.keyboard.type("question 7")
+    press("Enter")
+    page.wait_for_url("**/search?q=question+7")
+    until(page, "document.querySelector('#results li a')")
+    press("j")
+    press("Enter")
+    page.wait_for_url(f"**/sessions/{LONG}?at=*")
+    press("g")
+    press("s")
+    page.wait_for_url(f"{server.base}/")
+
+
+def test_focus_is_seen_and_nothing_holds_it(visitor: Visitor, server: Server) -> None:
+    """Tab reaches the skip link first, then everything in order; a dialog gives the focus back."""
+    page = visitor.open(f"/sessions/{LONG}")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    outlines = []
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        outlines.append(page.evaluate("getComputedStyle(document.activeElement).outlineStyle"))
+    assert set(outlines) <= {"solid", "auto"}
+    page.locator("[data-open=help]").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.dataset.open") == "help"
+
+
+def test_nothing_moves_for_who_does_not_want_it(browser: Any, server: Server) -> None:
+    """With reduced motion no element has a transition or an animation, and jumps are jumps."""
+    visitor = Visitor(browser, server, reduced_motion="reduce")
+    page = visitor.open(f"/sessions/{LONG}")
+    page.keyboard.press("]")
+    until(page, "document.querySelector('.entry.current')")
+    moving = page.evaluate(
+        """[...document.querySelectorAll('*')].filter((element) => {
+          const { transitionDuration, animationName, scrollBehavior } = getComputedStyle(element);
+          return parseFloat(transitionDuration) > 0 || animationName !== 'none' || scrollBehavior === 'smooth';
+        }).length + document.getAnimations().length"""
+    )
+    assert moving == 0
+    visitor.leave()
+
+
+# --- no script -------------------------------------------------------------------------------------------------------
+
+
+def test_without_script_everything_is_read_page_by_page(browser: Any, server: Server) -> None:
+    """Each message once, in order, forwards by the links and back again; and long outputs by a link of their own."""
+    visitor = Visitor(browser, server, java_script_enabled=False)
+    page = visitor.open(f"/sessions/{LONG}")
+    keys: list[str] = []
+    pages = 0
+    while True:
+        for entry in page.locator("section.page > .entry").all():
+            if entry.get_attribute("data-kind") in TOLD:
+                keys.append(entry.get_attribute("data-key"))
+        pages += 1
+        later = page.locator("nav.paging a[rel=next]")
+        if not later.count():
+            break
+        later.click()
+    assert keys == [item["key"] for item in server.history(LONG)]
+    assert pages > 1
+    page.locator("nav.paging a[rel=prev]").click()
+    assert page.locator("section.page > .entry").count()
+    visitor.leave()
+
+
+def test_without_script_every_view_answers(browser: Any, server: Server) -> None:
+    """Filters and search are plain forms, folds open, a branch and a long output are links, an address opens a place."""
+    visitor = Visitor(browser, server, java_script_enabled=False)
+    page = visitor.open("/")
+    page.locator("#filter").fill(LONG[:8])
+    page.locator("#filter").press("Enter")
+    assert page.locator("li.session").count() == 1
+    page.locator("li.session a").first.click()
+    page.locator(".branches > summary").click()
+    page.get_by_role("link", name="Show the tree").click()
+    page.get_by_role("link", name="branch 1", exact=True).click()
+    expect(page.locator(".session-head .banner")).to_contain_text("You are reading branch 1")
+    index = next(item["index"] for item in server.history(LONG) if item["kind"] == "call" and "ls" in str(item))
+    go(page, server, f"/sessions/{LONG}?at={index}#m{index}")
+    entry = page.locator(f"[data-index='{index}']", has_text="ls").last
+    entry.locator("summary").click()
+    entry.get_by_role("link", name="show all").click()
+    assert page.locator("pre").inner_text().count("file") == 60
+    go(page, server, "/search")
+    page.locator("#query").fill("question 30")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.locator("#results li a").first.click()
+    assert page.locator(".entry", has_text="question 30").count()
+    go(page, server, "/events/rejections")
+    page.locator("input[name=tool]").fill("Edit")
+    page.get_by_role("button", name="Filter").click()
+    assert "tool=Edit" in page.url
+    visitor.leave()

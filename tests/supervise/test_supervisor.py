@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from unspool.errors import NotFoundError, UsageError
 from unspool.library import Library
 from unspool.supervise.book import Book
 from unspool.supervise.driving import Decision
-from unspool.supervise.processes import is_alive, start_time
+from unspool.supervise.processes import MARK, is_alive, start_time
 from unspool.supervise.run import ConflictError, Run
 from unspool.supervise.states import Limits
 from unspool.supervise.supervisor import Supervisor, limits_from
@@ -254,8 +255,11 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
             with pytest.raises(ConflictError, match=run.id):
                 await desk.supervisor.start("gemini", spec(tmp_path, run.session), ref)
         async with supervising(tmp_path) as desk:
+            # What our own agent has just written asks nobody.
+            again = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
+            await again.stop("enough")
             # Somebody else has just written to it.
-            os.utime(ref.path)
+            os.utime(ref.path, (time.time() + 5, time.time() + 5))
             with pytest.raises(ConflictError, match="take it over"):
                 await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             taken = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref, take_over=True)
@@ -346,6 +350,26 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
             task.cancel()
         loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
         loop.close()
+
+
+def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> None:
+    """Killed together with the server, the agent cannot end what it started, and nobody knows its id any more."""
+
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            desk.supervisor.book.begin("a-run", "gemini", None, str(tmp_path), spec(tmp_path))
+            left = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: "a-run"}, start_new_session=True)
+            stranger = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: "another"}, start_new_session=True)
+            try:
+                assert await desk.supervisor.recover() == 1
+                assert left.wait(5) < 0
+                assert stranger.poll() is None
+            finally:
+                for process in (left, stranger):
+                    process.kill()
+                    process.wait()
+
+    run_async(body())
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("20", 20.0), ("0", 0.0), (None, 300.0)])

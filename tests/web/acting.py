@@ -1,7 +1,7 @@
 """Agents that do what they are told, word for word, and a server that runs them: for tests of running agents.
 
-A prompt is a list of things to do, one a line: `say words`, `wait` (until it is interrupted or steered), `run command`,
-`edit`, `ask`, `plan`, `fail`. The first agent writes a log as Claude Code does, so that the pages show it; the second
+A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
+steered), `wait` (until it is interrupted or steered), `run command`, `edit`, `ask`, `plan`, `fail`. The first agent writes a log as Claude Code does, so that the pages show it; the second
 one is a Gemini that writes none, cannot be steered and cannot fork; the third one is not installed.
 """
 
@@ -199,6 +199,9 @@ class ScriptedDriver:
         match verb:
             case "say":
                 await self._say(rest)
+            case "begin":
+                self._tell(Words(rest))
+                await self._wait()
             case "wait":
                 await self._wait()
             case "run":

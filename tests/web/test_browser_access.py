@@ -24,7 +24,6 @@ from .browser import (
     serving,
     shot,
     until,
-    wait_at,
 )
 
 TOLD = frozenset(get_args(ItemKind))
@@ -178,8 +177,9 @@ def test_fingers_hit_what_they_aim_at(browser: Any, server: Server) -> None:
         page.goto(server.base + path)
         found = page.evaluate(
             """() => {
-              const targets = [...document.querySelectorAll('a[href], button, summary, input, select')].filter((target) =>
-                target.checkVisibility({ opacityProperty: true }) && !target.closest('.prose, .facts, .anchor, p, pre, .skip'));
+              const targets = [...document.querySelectorAll('a[href], button, summary, input, select')].filter(
+                (target) => target.checkVisibility({ opacityProperty: true }) &&
+                  !target.closest('.prose, .facts, .anchor, p, pre, .skip'));
               const boxes = targets.map((target) => target.getBoundingClientRect());
               // A smaller target is fine where a circle of the size around it touches no other.
               const near = (a, b) => Math.abs((a.left + a.right) / 2 - (b.left + b.right) / 2) < 24 &&
@@ -302,9 +302,8 @@ def test_without_script_everything_is_read_page_by_page(browser: Any, server: Se
     keys: list[str] = []
     pages = 0
     while True:
-        for entry in page.locator("section.page > .entry").all():
-            if entry.get_attribute("data-kind") in TOLD:
-                keys.append(entry.get_attribute("data-key"))
+        entries = page.locator("section.page > .entry").all()
+        keys += [entry.get_attribute("data-key") for entry in entries if entry.get_attribute("data-kind") in TOLD]
         pages += 1
         later = page.locator("nav.paging a[rel=next]")
         if not later.count():
@@ -318,7 +317,7 @@ def test_without_script_everything_is_read_page_by_page(browser: Any, server: Se
 
 
 def test_without_script_every_view_answers(browser: Any, server: Server) -> None:
-    """Filters and search are plain forms, folds open, a branch and a long output are links, an address opens a place."""
+    """Filters and search are forms, folds open, a branch and a long output are links, an address opens a place."""
     visitor = Visitor(browser, server, java_script_enabled=False)
     page = visitor.open("/")
     page.locator("#filter").fill(LONG[:8])

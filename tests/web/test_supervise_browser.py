@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -267,12 +268,13 @@ def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
     page.locator("[name=mode]").select_option("plan")
     page.locator("#message").fill("Half a thought")
     other = visitor.open(page.url.removeprefix(visitor.server.base))
-    say(other, "say " + "many words " * 30 + "\nedit")
+    say(other, "begin " + "many words " * 30)
     expect(page.locator(".streaming")).to_contain_text("many words")
     page.reload()
     expect(page.locator(".streaming")).to_contain_text("many words")
     expect(page.locator("#message")).to_have_value("Half a thought")
     expect(page.locator("[name=mode]")).to_have_value("plan")
+    say(other, "edit")
     ready(page)
     page.reload()
     expect(page.locator(".asked")).to_have_count(1)
@@ -299,7 +301,7 @@ def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
 
 
 def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Served) -> None:
-    """The page says so when it is back, and the session can go on; not without asking if it was just written to."""
+    """The page says so when it is back, and the session can go on at once: nobody else has written to it."""
     page = begin(visitor, "say Begun.\nwait")
     board = visitor.open("/agents")
     expect(board.locator("[data-start] .primary")).to_be_enabled()
@@ -312,6 +314,19 @@ def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Ser
     expect(board.locator(".runs.ended .run").first).to_contain_text("the server ended")
     expect(page.locator("#message")).to_have_value("say Sent in vain.")
     page.locator("#message").press("Control+Enter")
+    expect(said(page, "Sent in vain.")).to_have_count(1)
+
+
+def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Visitor, server: Served) -> None:
+    """Somebody writes to it after our agent has ended: what is sent waits for a second yes."""
+    page = begin(visitor, "say Begun.\nwait")
+    expect(said(page, "Begun.")).to_have_count(1)
+    page.locator("#composer [data-act=stop]").click()
+    expect(state(page)).to_contain_text("ended")
+    path = max((server.home / ".claude").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    later = time.time() + 5
+    os.utime(path, (later, later))
+    say(page, "say Sent in vain.")
     expect(page.locator("#composer [role=alert]")).to_contain_text("take it over")
     page.locator(".take-over summary").click()
     page.locator("[data-act=take-over]").click()

@@ -184,6 +184,12 @@ class Book:
             for row in self._rows(sql)
         ]
 
+    def last_end(self, agent: str, session: str) -> float | None:
+        """When the last agent that worked on a session has ended."""
+        sql = "SELECT max(ended) FROM run WHERE agent = ? AND session = ?"
+        ended: float | None = self._rows(sql, agent, session)[0][0]
+        return ended
+
     def decisions(self, agent: str, session: str) -> list[Decided]:
         """What was decided about a session, in order."""
         sql = "SELECT data FROM decision WHERE agent = ? AND session = ? ORDER BY id"

@@ -51,6 +51,8 @@ class Spec(msgspec.Struct, kw_only=True, frozen=True):
     model: str | None = None
     home: str | None = None
     """The home directory the agent works with; the user's own where none is named."""
+    mark: str | None = None
+    """By this everything that the agent starts is recognised, also when the agent itself has gone."""
 
 
 # --- what a driver tells ---------------------------------------------------------------------------------------------

@@ -109,7 +109,11 @@ def _from_ps(*which: str) -> Iterator[Process]:
 class Family:
     """A process, all it started, and all these started; it is looked up anew each time and remembers whom it knew."""
 
-    def __init__(self, pid: int, started: float | None = None, mark: str | None = None) -> None:
+    def __init__(self, pid: int | None, started: float | None = None, mark: str | None = None) -> None:
+        self._known: dict[int, float] = {}
+        self.mark = mark
+        if pid is None:
+            return
         if pid <= 1 or pid == os.getpid():
             raise ValueError(
                 f"process {pid} was not started by us: all of the machine, or ourselves, would end with it"
@@ -118,7 +122,7 @@ class Family:
         if started is None:
             found = _look_up(pid)
             started = found.started if found is not None else _NEVER
-        self._known = {pid: started}
+        self._known[pid] = started
 
     def living(self) -> list[Process]:
         """Those that run, youngest first, so that whoever would start another one is stopped last."""
@@ -194,7 +198,7 @@ def _environment(pid: int) -> list[bytes]:
 
 
 async def end_group(
-    pid: int,
+    pid: int | None,
     polite: Callable[[], Awaitable[None]] | None = None,
     *,
     started: float | None = None,
@@ -207,8 +211,8 @@ async def end_group(
 
     `polite` asks the program to end by itself, by closing its input for example. `started` is what `start_time` said
     when it was started, so that a stranger who has got its id since is left alone; `mark` is the value of the variable
-    `MARK` in its environment, which is looked up where it still runs. Whoever started the process still has to wait
-    for it, or a zombie remains.
+    `MARK` in its environment, which is looked up where it still runs, and by which its children are found where nobody
+    knows the process any more. Whoever started the process still has to wait for it, or a zombie remains.
     """
     family = Family(pid, started, mark)
     family.living()  # Known now, they are found later even if what started them has ended.
@@ -216,7 +220,7 @@ async def end_group(
         until = time.monotonic() + polite_seconds
         with contextlib.suppress(Exception):
             await asyncio.wait_for(polite(), polite_seconds)
-        while is_alive(pid, started) and time.monotonic() < until:
+        while pid is not None and is_alive(pid, started) and time.monotonic() < until:
             family.living()
             await asyncio.sleep(LONGEST_LOOK_SECONDS / 4)
     try:

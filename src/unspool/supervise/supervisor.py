@@ -18,7 +18,7 @@ from ..store.decided import BOOK
 from .book import Book
 from .driving import Kind, Spec, Told
 from .ownership import owner_of
-from .processes import end_group, is_alive
+from .processes import end_group
 from .run import ConflictError, Run, RunView
 from .states import IDLE_SECONDS, WAITING_SECONDS, End, Limits, Machine
 
@@ -104,8 +104,8 @@ class Supervisor:
         self._check_room()
         if ref is not None and not spec.fork:
             self._check_owner(ref, take_over)
-        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()))
         id = uuid.uuid4().hex[:12]
+        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id)
         machine = Machine(self._limits, time.monotonic())
         run = Run(id, agent, spec, kind.make(), machine, self.book, self._publish)
         self._runs[id] = run
@@ -151,8 +151,7 @@ class Supervisor:
         own = self.run_of(ref.agent, ref.id)
         if own is not None:
             raise ConflictError(f"agent {own.id} works on this session already; send the message to it")
-        recent = any(run.session == ref.id and run.agent == ref.agent for run in self._runs.values())
-        owner = None if recent else owner_of(ref)
+        owner = owner_of(ref, ours_until=self.book.last_end(ref.agent, ref.id))
         if owner is not None and not take_over:
             raise ConflictError(
                 f"{owner.what} seems to work on this session ({owner.evidence}); take it over on purpose"
@@ -192,8 +191,9 @@ class Supervisor:
         """End what a server that was killed has left behind; returns how many agents that were."""
         left = self.book.open_runs()
         for old in left:
-            if old.pid is not None and is_alive(old.pid, old.pid_started):
-                await end_group(old.pid, started=old.pid_started, polite_seconds=0)
+            # The agent may have ended while what it started still runs, or may not have told its id yet.
+            pid = old.pid if old.pid_started is not None else None
+            await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
             self._tell(old.id, "state", {"state": "ended", "reason": _KILLED}, self.book.end(old.id, _KILLED))
         return len(left)
 

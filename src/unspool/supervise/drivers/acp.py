@@ -187,7 +187,7 @@ class AcpDriver(Driver):
         """Start the program and a session in it; nothing is left of one that does not come so far."""
         lines: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
         self._child = child = Piped(lambda line: _put(lines, line))
-        await child.start(command, self.spec.folder, self.environment())
+        await child.start(command, self.spec.folder, self.environment(), self.spec.mark)
         self._connection = connection_class(self._handle, _Transport(child, lines))
         try:
             return await self._greet()

@@ -211,7 +211,7 @@ class ClaudeDriver:
         self._mode = spec.mode or "default"
         self._at_rest.set()
         words = command(self._kind.program(), spec, self._session or "")
-        self._program = Program(words, spec.folder, environment(spec, os.environ))
+        self._program = Program(words, spec.folder, environment(spec, os.environ), spec.mark)
         options = options_class(can_use_tool=self._decide, include_partial_messages=True, forward_subagent_text=True)
         self._client = client_class(options, transport=cast("Transport", self._program))
         try:

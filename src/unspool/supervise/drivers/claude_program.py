@@ -28,10 +28,12 @@ _LOOK_SECONDS = 1.0
 class Program:
     """One run of the program."""
 
-    def __init__(self, command: list[str], folder: str, environment: dict[str, str]) -> None:
+    def __init__(
+        self, command: list[str], folder: str, environment: dict[str, str], mark: str | None = None
+    ) -> None:
         self.command = command
         self.folder = folder
-        self.mark = uuid.uuid4().hex
+        self.mark = mark or uuid.uuid4().hex
         self.environment = {**environment, MARK: self.mark}
         self.started: float | None = None
         self._process: asyncio.subprocess.Process | None = None

@@ -156,7 +156,7 @@ class CodexDriver:
         self._spec = spec
         self._tell = tell
         environment = environment_of(spec, self.program)
-        await self._child.start([self.program, "app-server"], spec.folder, environment)
+        await self._child.start([self.program, "app-server"], spec.folder, environment, spec.mark)
         try:
             version = await self._greet()
             await self._open_thread(mode)

@@ -44,8 +44,11 @@ class Piped(asyncio.SubprocessProtocol):
         self._is_done = asyncio.Event()
         self._errors = b""
 
-    async def start(self, command: Sequence[str], folder: str, environment: Mapping[str, str]) -> None:
+    async def start(
+        self, command: Sequence[str], folder: str, environment: Mapping[str, str], mark: str | None = None
+    ) -> None:
         """Start the program; UnspoolError with a sentence where that is not possible."""
+        self.mark = mark or self.mark
         if not os.path.isdir(folder):
             raise NotFoundError(f"{folder} is no folder: an agent works in a folder that is there.")
         loop = asyncio.get_running_loop()

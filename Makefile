@@ -14,13 +14,13 @@ run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
 
 test: .venv/.dev postgres browser agents
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 check: .venv/.dev postgres browser agents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: .venv/.dev
 	$(BIN)/python -m bench

@@ -66,8 +66,8 @@ def test_texts_are_cut_as_sqlite_does_it(fts5: Fts5, text: str) -> None:
 
 @pytest.mark.slow
 def test_every_character_is_what_it_is_for_sqlite(fts5: Fts5) -> None:
-    """All of Unicode but the halves of characters, which no database takes: in a word, and before one."""
-    points = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
+    """All planes in use, but the halves of characters, which no database takes: in a word, and before one."""
+    points = [*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0x110000)]
     texts = [f"q{chr(point)}q {chr(point)}z" for point in points]
     differ = [
         hex(point)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+from unspool.index import pipeline
+from unspool.index.sync import Sync
 from unspool.store.base import Store
 from unspool.store.postgres import PostgresStore
 from unspool.store.sqlite import SqliteStore
@@ -19,20 +21,8 @@ from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, log_of, put
 
 _TURNS = 60
-_ROOT = Path(__file__).parents[2]
-_SYNC = """
-import sys
-from pathlib import Path
-from unspool.index import pipeline
-from unspool.index.sync import Sync
-from tests.store.kills import opened
-pipeline._SECONDS = 0.0
-store = opened(sys.argv[1])
-print("begins", flush=True)
-Sync(store, sys.argv[2]).run()
-store.close()
-"""
-"""Each session is committed alone, so that there are more moments to be killed at."""
+_PROGRAMS = multiprocessing.get_context("forkserver")
+_PROGRAMS.set_forkserver_preload([__name__, "unspool.index.sync"])
 
 
 def opened(place: str) -> Store:
@@ -42,10 +32,45 @@ def opened(place: str) -> Store:
     return SqliteStore(Path(place), machine=MACHINE)
 
 
-def start_sync(place: str, home: Path) -> subprocess.Popen[bytes]:
+class Running:
     """A program that brings a store up to date; it says so when it begins."""
-    command = [sys.executable, "-c", _SYNC, place, str(home)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=_ROOT)
+
+    def __init__(self, place: str, home: Path) -> None:
+        # Forked from one that has imported everything, it begins at once.
+        self._began, begins = _PROGRAMS.Pipe(duplex=False)
+        self._process = _PROGRAMS.Process(target=_sync, args=(place, home, begins))
+        self._process.start()
+        begins.close()
+
+    def wait_until_it_begins(self) -> None:
+        """Until the store is open."""
+        self._began.recv()
+
+    def ends(self, seconds: float | None = None) -> bool:
+        """It ended by itself, and well, before the time was over."""
+        self._process.join(seconds)
+        code = self._process.exitcode
+        assert code in (0, None), f"it ended with {code}"
+        return code == 0
+
+    def kill(self) -> None:
+        """At once."""
+        self._process.kill()
+        self._process.join()
+
+    def close(self) -> None:
+        """Forget it."""
+        self._began.close()
+        self._process.close()
+
+
+def _sync(place: str, home: Path, begins: Connection) -> None:
+    # Each session is committed alone, so that there are more moments to be killed at.
+    pipeline._SECONDS = 0.0
+    store = opened(place)
+    begins.send("begins")
+    Sync(store, home).run()
+    store.close()
 
 
 def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
@@ -57,21 +82,18 @@ def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
     killed = number = 0
     while killed < kills:
         number += 1
-        process = start_sync(place, home)
-        assert process.stdout is not None
-        process.stdout.readline()
+        run = Running(place, home)
+        run.wait_until_it_begins()
         began = time.monotonic()
-        try:
-            process.wait(chance.uniform(0, took))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            killed += 1
-        _, errors = process.communicate()
-        if process.returncode == 0:
+        if run.ends(chance.uniform(0, took)):
             took = max(0.05, min(took, time.monotonic() - began))
-        assert process.returncode in (0, -signal.SIGKILL), errors.decode()
-        if number % 4 == 0:
+        else:
+            run.kill()
+            killed += 1
+        run.close()
+        if number % 8 == 0:
             _check(place, folder, home)
+        if number % 4 == 0:
             longest = _write(home, chance, longest)
     _check(place, folder, home)
     return number

@@ -18,7 +18,7 @@ from unspool.store.sqlite import SqliteStore
 
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, log_of, write_home
-from .kills import kill_often, opened, start_sync
+from .kills import Running, kill_often, opened
 
 KILLS = int(os.environ.get("UNSPOOL_TEST_KILLS", "26"))
 
@@ -42,10 +42,10 @@ def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -
     for _ in range(3):
         write_home(home, turns)
         turns += 25
-        runs = [start_sync(place, home) for _ in range(3)]
+        runs = [Running(place, home) for _ in range(3)]
         for run in runs:
-            _, errors = run.communicate(timeout=60)
-            assert run.returncode == 0, errors.decode()
+            assert run.ends(60)
+            run.close()
         store = opened(place)
         report = synced(store, home)
         assert (report.new, report.changed) == (0, 0)

@@ -1,8 +1,9 @@
 """Agents that do what they are told, word for word, and a server that runs them: for tests of running agents.
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
-steered), `wait` (until it is interrupted or steered), `run command`, `edit`, `ask`, `plan`, `fail`. The first agent writes a log as Claude Code does, so that the pages show it; the second
-one is a Gemini that writes none, cannot be steered and cannot fork; the third one is not installed.
+steered), `wait` (until it is interrupted or steered), `run command`, `edit`, `ask`, `plan`, `fail`. The first agent
+writes a log as Claude Code does, so that the pages show it; the second one is a Gemini that writes none, cannot be
+steered and cannot fork; the third one is not installed.
 """
 
 from __future__ import annotations

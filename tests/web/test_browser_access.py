@@ -97,27 +97,39 @@ def opened(page: Page, server: Server, path: str) -> None:
 
 # --- automatic audit -------------------------------------------------------------------------------------------------
 
-MODES: dict[str, dict[str, Any]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"viewport": PHONE, "has_touch": True, "is_mobile": True},
-}
+DESKTOP: dict[str, Any] = {"color_scheme": "light"}
+TOUCHED: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
+CONTRAST = {"runOnly": ["color-contrast"]}
+"""All that the dark can spoil."""
+COLOURFUL = ("list", "session", "branch", "compare", "rejections", "stats", "agents", "palette")
+"""Pages that have all colours between them."""
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, mode: str) -> None:
+@pytest.mark.parametrize("screen", [DESKTOP, TOUCHED], ids=["desktop", "phone"])
+def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, screen: dict[str, Any]) -> None:
     """On each kind of page, unfolded, in both lights and on a phone; which is never wider than its screen."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    visitor = Visitor(browser, server, reduced_motion="reduce", **MODES[mode])
+    visitor = Visitor(browser, server, reduced_motion="reduce", **screen)
     page = visitor.context.new_page()
     found = []
 
-    def audit(name: str, part: str | None = None) -> None:
-        shot(page, f"{name}-{mode}")
-        for violation in axe.run(page, part).response["violations"]:
+    def look(name: str, part: str | None = None, options: dict[str, Any] | None = None) -> None:
+        for violation in axe.run(page, part, options).response["violations"]:
             if violation["impact"] in ("serious", "critical"):
                 nodes = [node["html"][:200] for node in violation["nodes"][:2]]
                 found.append(f"{name}: {violation['id']} ({violation['help']}): {nodes}")
+        shot(page, name)
+
+    def audit(name: str, part: str | None = None) -> None:
+        if screen is TOUCHED:
+            look(f"{name}-phone", part)
+            return
+        look(f"{name}-light", part)
+        if name not in COLOURFUL:
+            return
+        page.emulate_media(color_scheme="dark")
+        look(f"{name}-dark", part, CONTRAST)
+        page.emulate_media(color_scheme="light")
 
     for name, path in kinds_of_pages(server).items():
         opened(page, server, path)
@@ -144,7 +156,7 @@ def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, mode: str)
 
 def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
     """List, transcript and time line are a tap away from each other, and from an event to its place."""
-    visitor = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.open(f"/sessions/{LONG}")
     tabs = page.locator("nav.tabs")
     expect(page.locator("#pages .entry").first).to_be_visible()
@@ -170,7 +182,7 @@ def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
 
 def test_fingers_hit_what_they_aim_at(browser: Any, server: Server) -> None:
     """What one taps is large enough, or has room around it; words in a text are left as they are."""
-    visitor = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.context.new_page()
     small = []
     for name, path in kinds_of_pages(server).items():

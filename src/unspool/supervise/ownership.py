@@ -32,7 +32,9 @@ def owner_of(ref: SessionRef, now: float | None = None, ours_until: float | None
         title = AGENTS[ref.agent].info.title
         return Owner(what=title, evidence=f"{title} has it open, and is {status}")
     now = time.time() if now is None else now
-    written = max((changed for path in (ref.path, *ref.more) if (changed := _changed_at(path)) is not None), default=0.0)
+    written = max(
+        (changed for path in (ref.path, *ref.more) if (changed := _changed_at(path)) is not None), default=0.0
+    )
     is_ours = ours_until is not None and written <= ours_until + _LAST_WORDS_SECONDS
     age = now - written
     if age < _FRESH_SECONDS and not is_ours:
@@ -40,8 +42,8 @@ def owner_of(ref: SessionRef, now: float | None = None, ours_until: float | None
     return None
 
 
-def _changed_at(path: Path) -> float | None:
+def _changed_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
-        return None
+        return 0.0

@@ -28,9 +28,7 @@ _LOOK_SECONDS = 1.0
 class Program:
     """One run of the program."""
 
-    def __init__(
-        self, command: list[str], folder: str, environment: dict[str, str], mark: str | None = None
-    ) -> None:
+    def __init__(self, command: list[str], folder: str, environment: dict[str, str], mark: str | None = None) -> None:
         self.command = command
         self.folder = folder
         self.mark = mark or uuid.uuid4().hex

@@ -58,6 +58,8 @@ class Store(ABC):
 
     machine: int
     """This machine, among those whose sessions are here."""
+    place: str
+    """The path or address by which `open_store` opens it."""
 
     def __init__(self) -> None:
         self._names: dict[str, int] = {}

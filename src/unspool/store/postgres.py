@@ -44,6 +44,7 @@ class PostgresStore(Store):
         """`machine` is this machine's key and name."""
         super().__init__()
         self._address = _Address(address)
+        self.place = address
         self._notes: list[Row] | None = None
         self._aside: psycopg.Connection[Row] | None = None
         self._database = self._connect()

@@ -24,6 +24,7 @@ class SqliteStore(Store):
         """`machine` is this machine's key and name."""
         super().__init__()
         self.path = path
+        self.place = str(path.absolute())
         self.read_only = read_only
         self._words: list[tuple[int, str]] = []
         self._words_size = 0

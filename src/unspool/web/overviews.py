@@ -14,7 +14,7 @@ from ..errors import UnspoolError, UsageError
 from ..moments import parse_time, zone_seconds
 from ..render.plain import harmless
 from ..render.told import EVENTS, Event, place_of, told
-from ..search.query import Filters, parse
+from ..search.query import parse
 from ..search.snippet import Snippet
 from ..store import Store
 from ..store.ledger import ledger
@@ -257,7 +257,7 @@ def search_view(store: Store, q: str, regex: bool) -> SearchView:
     began = time.perf_counter()
     try:
         if regex:
-            answer = search_exactly(store, q, Filters(), _FOUND, _HITS)
+            answer = search_exactly(store, q, "", _FOUND, _HITS)
             found, view.is_cut = answer.found, not answer.complete
         else:
             found = store.search(parse(q), _FOUND, _HITS)

@@ -168,8 +168,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def unfold(page: Page) -> None:
     """Open everything that can be opened, and wait for what is fetched then."""
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
-    for button in page.locator("#pages button[data-load]").all()[:3]:
-        button.evaluate("(button) => button.click()")
+    page.evaluate(
+        "for (const button of [...document.querySelectorAll('#pages button[data-load]')].slice(0, 3)) button.click()"
+    )
     until(page, "!document.querySelector('[aria-busy=true], button[data-load]:disabled')")
 
 

@@ -194,8 +194,10 @@ def test_reading_upwards_does_not_jump(page: Page, served: Served) -> None:
           const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
           let worst = 0;
           for (let i = 0; i < 120; i++) {
-            const entry = [...document.querySelectorAll('section.page > .entry')]
-              .find((entry) => entry.getBoundingClientRect().bottom > 300);
+            const entry = [...document.querySelectorAll('section.page > .entry')].find((entry) => {
+              const { top, bottom } = entry.getBoundingClientRect();
+              return bottom > 300 && top < innerHeight - 130;
+            });
             if (!entry) { await frame(); continue; }
             const before = entry.getBoundingClientRect().top;
             document.scrollingElement.scrollTop -= 130;

@@ -21,7 +21,7 @@ Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted", "unknown"
 _ABORTED = re.compile(r"(?:Wall time: [\d.]+ seconds\n)?aborted by user|aborted$|Script terminated\b")
 _BY_USER = re.compile(
     r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)"
-    r"|user cancelled MCP tool call"
+    r"|(?:^|Output:\n)\W*user (?:cancelled|rejected) MCP tool call"
 )
 _BY_RULE = re.compile(r"rejected by configuration|rejected by user approval settings|rejected by policy")
 _BY_REVIEWER = re.compile(r"automatic approval review denied")
@@ -58,17 +58,20 @@ def judge(text: str) -> Verdict:
     head = inner[:_HEAD]
     if head == m.MADE_UP_RESULT:
         return Verdict("unknown")
+    ended = _EXIT.search(head)
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
-        if _BY_USER.search(head):
+        # What has run may print any of these words.
+        told = head[: ended.start()] if ended else head
+        if _BY_USER.search(told):
             return Verdict("rejected", "user")
-        if _BY_RULE.search(head):
+        if _BY_RULE.search(told):
             return Verdict("rejected", "rule")
-        if _BY_REVIEWER.search(head):
+        if _BY_REVIEWER.search(told):
             return Verdict("rejected", "mode")
     if _ABORTED.match(head):
         return Verdict("aborted")
-    if code is None and (found := _EXIT.search(head)):
-        code = int(found[1])
+    if code is None and ended:
+        code = int(ended[1])
     if code:
         return Verdict("error", exit_code=code)
     if code is None:

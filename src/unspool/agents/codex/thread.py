@@ -81,6 +81,7 @@ class Thread:
         self._spoke = False
         self._said_text = False
         self._prompted_in_turn = False
+        self._in_turn = False
         self._first_in_turn: m.Boundary | None = None
         """A compaction that stands before the prompt of its turn, if one follows."""
         self._dropped = self._dropped_before = False
@@ -145,7 +146,8 @@ class Thread:
                 blocks, source, id, self.tip, line.timestamp, self._model, self._reply, None, inherited
             )
         else:
-            index = self.draft.add(role, author, blocks, source, id, self.tip, line.timestamp, inherited)
+            steers = author == "human" and self._in_turn and self._prompted_in_turn
+            index = self.draft.add(role, author, blocks, source, id, self.tip, line.timestamp, inherited, steers)
         if self.went_back is not None or self._lost_due:
             self._note_return(line, index, is_prompt=author == "human" and not inherited)
         self.tip = index
@@ -342,17 +344,21 @@ class Thread:
             self._confirm_prompt(payload.message or "")
         elif kind == "task_started":
             self._end_reply()
+            self._in_turn = True
             self._prompted_in_turn = False
             self._first_in_turn = None
         elif kind == "turn_aborted":
+            self._in_turn = False
             self._aborted(line, payload, source, inherited)
         elif kind == "thread_rolled_back":
             self._rolled_back(line, payload.num_turns or 0, inherited)
         elif kind in ("error", "stream_error"):
             self._failed(line, source, payload.message or "", payload.codex_error_info, inherited)
-        elif kind == "task_complete" and payload.error is not None:
-            error = payload.error
-            self._failed(line, source, error.message or "", error.codex_error_info, inherited)
+        elif kind == "task_complete":
+            self._in_turn = False
+            if payload.error is not None:
+                error = payload.error
+                self._failed(line, source, error.message or "", error.codex_error_info, inherited)
         elif kind in ("exec_command_end", "patch_apply_end"):
             self._calls.note_run(payload.call_id)
         elif kind == "collab_agent_spawn_end" and payload.new_thread_id is not None and not inherited:

@@ -1,0 +1,45 @@
+"""What Codex CLI writes that no recording has, or that is easily taken for something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unspool.agents.codex.outcomes import judge
+
+from ..builders import CodexLog
+
+RAN = "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code {}\nOutput:\n{}"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("exec command rejected by user", "rejected"),
+        ("Wall time: 0.0001 seconds\nOutput:\nuser rejected MCP tool call", "rejected"),
+        ("user cancelled MCP tool call", "rejected"),
+        (RAN.format(0, "log.txt:7: exec command rejected by user"), "ok"),
+        (RAN.format(1, "grep: patch rejected by user"), "error"),
+        ("Wall time: 0.2 seconds\nOutput:\nthe page says: user rejected MCP tool call", "ok"),
+    ],
+)
+def test_only_the_agents_own_words_tell_a_refusal(text: str, kind: str) -> None:
+    """What a program prints may say the same."""
+    assert judge(text).kind == kind
+
+
+def test_a_message_into_a_running_turn_is_marked(tmp_path: Path) -> None:
+    """The turn took it up; one that comes after the end of a turn, or opens one, is none."""
+    log = CodexLog()
+    for words in ("first", "second"):
+        log.event("task_started")
+        log.item("message", role="user", content=[{"type": "input_text", "text": words}])
+        log.call(f"call-{words}", command=["ls"])
+        log.output(f"call-{words}", "a.txt")
+        log.item("message", role="user", content=[{"type": "input_text", "text": f"{words} of all"}])
+        log.item("message", role="assistant", content=[{"type": "output_text", "text": "done"}])
+        log.event("task_complete")
+    log.item("message", role="user", content=[{"type": "input_text", "text": "put in from outside"}])
+    said = [message for message in log.load(tmp_path).messages if message.author == "human"]
+    assert [message.queued for message in said] == [False, True, False, True, False]

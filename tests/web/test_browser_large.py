@@ -1,0 +1,106 @@
+"""A session of a hundred thousand messages is read like a short one: only what is near the screen is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ..builders import ClaudeLog
+from .browser import Page, Server, Visitor, go, serving, shot, until, wait_at
+
+TURNS = 50_000
+MESSAGES = 2 * TURNS
+KEY = ClaudeLog("large").session
+INTERRUPTED = range(499, TURNS, 500)
+MOST_ELEMENTS = 6_000
+"""Of a whole page: about what a page of a few hundred messages has."""
+
+
+def large() -> ClaudeLog:
+    """Questions and answers, and an interruption after some."""
+    log = ClaudeLog("large")
+    for turn in range(TURNS):
+        log.user(f"question {turn}")
+        if turn in INTERRUPTED:
+            log.user([{"type": "text", "text": "[Request interrupted by user]"}])
+        else:
+            log.model(f"answer {turn}: " + "some *words* of it, and `code` " * (turn % 7))
+    return log
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("large")
+    large().write(folder / "home")
+    with serving(folder, folder / "home") as server:
+        server.wait_for(lambda: server.api("/health")["sessions"] == 1, "reading the session")
+        yield server
+
+
+def shown(page: Page) -> list[int]:
+    """The messages on the screen; waits until there are some and the page is at rest."""
+    found: list[int] = until(
+        page,
+        """() => {
+          if (document.querySelector('#pages [aria-busy=true]')) return null;
+          const seen = [...document.querySelectorAll('section.page > .entry')].filter((entry) => {
+            const { top, bottom } = entry.getBoundingClientRect();
+            return bottom > 60 && top < innerHeight;
+          });
+          return seen.length > 2 && seen.map((entry) => Number(entry.dataset.index));
+        }""",
+    )
+    return found
+
+
+def assert_small(page: Page) -> None:
+    elements = page.evaluate("document.querySelectorAll('*').length")
+    assert elements < MOST_ELEMENTS
+
+
+def test_every_place_is_reached_and_little_of_it_is_there(visitor: Visitor, server: Server) -> None:
+    """By its address, by the scroll bar and by the wheel."""
+    page = visitor.open(f"/sessions/{KEY}")
+    assert page.locator("section.page").count() == MESSAGES // 50
+    assert_small(page)
+    for index in (0, MESSAGES // 2, MESSAGES - 1):
+        go(page, server, f"/sessions/{KEY}?at={index}")
+        wait_at(page, index)
+        assert index in shown(page)
+        assert_small(page)
+    shot(page, "large-end")
+    for share in (0.75, 0.5, 0.25):
+        page.evaluate("(share) => scrollTo(0, share * document.scrollingElement.scrollHeight)", share)
+        until(page, "(most) => scrollY < most + innerHeight", page.evaluate("scrollY"))
+        seen = shown(page)
+        assert seen == sorted(seen)
+        assert abs(seen[0] / MESSAGES - share) < 0.05
+        assert_small(page)
+    before = shown(page)[0]
+    for _ in range(60):
+        page.mouse.wheel(0, 1500)
+        page.wait_for_timeout(20)
+    assert shown(page)[0] > before + 100
+    assert_small(page)
+
+
+def test_events_of_a_long_session_are_stepped_through(visitor: Visitor) -> None:
+    """The time line has a place for all hundred of them, and keys lead from one to the next."""
+    page = visitor.open(f"/sessions/{KEY}?at={2 * INTERRUPTED[40]}")
+    wait_at(page, 2 * INTERRUPTED[40])
+    for turn in (INTERRUPTED[40], INTERRUPTED[41], INTERRUPTED[42]):
+        page.keyboard.press("]")
+        wait_at(page, 2 * turn + 1)
+    assert page.locator("#rail .mark.interruption").count() == len(INTERRUPTED)
+    assert_small(page)
+
+
+def test_the_context_of_a_late_message_is_lit(visitor: Visitor) -> None:
+    """Nothing was summarised away, so all of it was there; the page stays small."""
+    page = visitor.open(f"/sessions/{KEY}?at={MESSAGES - 2}")
+    wait_at(page, MESSAGES - 2)
+    page.keyboard.press("c")
+    until(page, "document.querySelector('#inspector .context')")
+    shot(page, "large-context")
+    assert_small(page)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from litestar import Litestar
+from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 from schemathesis.checks import (
     CheckFunction,
@@ -19,20 +24,26 @@ from schemathesis.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from schemathesis.core import NotSet
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
+from unspool.web.api.acts import ACTS, RunEventKind
 from unspool.web.api.errors import CODES
 from unspool.web.api.openapi import openapi, openapi_text
 from unspool.web.api.routes import ENDPOINTS
+from unspool.web.app import create_app
+from unspool.web.settings import Settings
 from unspool.web.wire import EventKind
 
 from ..regen import OPENAPI
+from .conftest import PORT, TOKEN
 
 Client = TestClient[Litestar]
 Question = schemathesis.Case[Any]
 REFERENCE = re.compile(r'"\$ref": ?"#([^"]+)"')
-ENDLESS = "/api/events"
+ENDLESS = ["/api/events", "/api/runs/events"]
+OF_AGENTS = r"^/api/(runs|agents)"
 CHECKS: list[CheckFunction] = [
     not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance,
     response_schema_conformance,
@@ -44,7 +55,7 @@ BOUNDED = settings(
 
 
 def described() -> OpenApiSchema:
-    """The description, without the stream that does not end."""
+    """The description, without the streams that do not end."""
     config = schemathesis.Config.from_dict({"generation": {"mode": "all"}})
     schema = schemathesis.openapi.from_dict(openapi(ENDPOINTS), config=config)
     found = schema.exclude(path=ENDLESS)
@@ -75,33 +86,48 @@ def test_the_description_is_sound() -> None:
             place = place[part]
     for found in whole["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(found)
-    operations = [operation["get"]["operationId"] for operation in whole["paths"].values()]
-    assert len(set(operations)) == len(operations) == len(ENDPOINTS) + 1
+    names = [operation["operationId"] for item in whole["paths"].values() for operation in item.values()]
+    assert len(set(names)) == len(names) == len(ENDPOINTS) + len(ACTS) + len(ENDLESS)
 
 
 def test_everything_is_explained() -> None:
     """Each address and each parameter says what it is for."""
     for path, item in openapi(ENDPOINTS)["paths"].items():
-        assert item["get"]["summary"], path
-        for parameter in item["get"]["parameters"]:
-            assert parameter.get("description"), (path, parameter["name"])
+        for operation in item.values():
+            assert operation["summary"], path
+            for parameter in operation["parameters"]:
+                assert parameter.get("description"), (path, parameter["name"])
+
+
+def test_what_the_server_answers_is_what_is_described(app: Litestar) -> None:
+    """No address under which something can be done to agents is left out, and none is made up."""
+    routes = {
+        (method.lower(), re.sub(r":\w+", "", route.path))
+        for route in app.routes
+        if isinstance(route, HTTPRoute) and re.match(OF_AGENTS, route.path)
+        for method in route.methods - {"OPTIONS"}
+    }
+    paths = openapi(ENDPOINTS)["paths"]
+    assert routes == {(method, path) for path in paths if re.match(OF_AGENTS, path) for method in paths[path]}
 
 
 def test_the_page_about_the_api_names_everything() -> None:
     """Each address, each kind of change, each code of an error."""
     page = (OPENAPI.parents[1] / "api.md").read_text()
     assert [path for path in openapi(ENDPOINTS)["paths"] if f"| `{path}` |" not in page] == []
-    assert [kind for kind in get_args(EventKind) if f"`{kind}`" not in page] == []
+    assert [kind for kind in get_args(EventKind) + get_args(RunEventKind) if f"`{kind}`" not in page] == []
     assert [code for code in CODES.values() if f"`{code}`" not in page] == []
 
 
 def asked(client: Client, case: Question) -> schemathesis.Response:
     """The answer to a generated question."""
-    answer = client.request(case.method, case.formatted_path, params=dict(case.query or {}))
+    body = case.body
+    content = b"" if isinstance(body, NotSet) else body if isinstance(body, bytes) else json.dumps(body).encode()
+    answer = client.request(case.method, case.formatted_path, params=dict(case.query or {}), content=content)
     return schemathesis.Response.from_any(answer)
 
 
-@schema.parametrize()
+@schema.exclude(path_regex=OF_AGENTS).parametrize()
 @BOUNDED
 def test_any_question_gets_an_answer_of_the_published_form(client: Client, case: Question) -> None:
     """Sound ones and broken ones: no fault, and never another shape than the description says."""
@@ -116,3 +142,32 @@ def test_any_question_about_something_real(client: Client, store: Store, case: Q
     known = {"key": rows[len(str(case.query)) % len(rows)].name, "project": "demo", "index": 0}
     case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
     case.validate_response(asked(client, case), checks=CHECKS)
+
+
+@pytest.fixture(scope="module")
+def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A client of a server that has no agents to start."""
+    settings = Settings(
+        token=TOKEN, store=str(store_path), port=PORT, follows=False, data=str(tmp_path_factory.mktemp("idle"))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unspool.supervise.kinds.KINDS", {})
+        with TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}") as client:
+            client.headers.update({"authorization": f"Bearer {TOKEN}"})
+            yield client
+
+
+@schema.include(path_regex=OF_AGENTS).parametrize()
+@BOUNDED
+def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, case: Question) -> None:
+    """Nothing that is sent is a fault of the server, and what comes back is as described."""
+    case.validate_response(asked(idle, case), checks=CHECKS)
+
+
+def test_an_agent_that_runs_is_described(idle: Client) -> None:
+    """What a program does first: it looks what there is, and is told why something cannot be done."""
+    assert idle.get("/api/agents").json() == []
+    assert idle.get("/api/runs").json()["runs"] == []
+    answer = idle.post("/api/runs", json={"agent": "claude", "folder": "/"})
+    assert answer.status_code == 400
+    assert "agents are" in answer.json()["error"]["message"]

@@ -48,7 +48,7 @@ class ConflictError(UnspoolError):
     """Somebody was quicker, or what was meant is not there any more."""
 
 
-class Message(msgspec.Struct, kw_only=True):
+class RunMessage(msgspec.Struct, kw_only=True):
     """Something a person said to the agent."""
 
     id: str
@@ -81,7 +81,7 @@ class RunView(msgspec.Struct, kw_only=True):
     model: str | None
     pid: int | None
     capabilities: Capabilities
-    messages: list[Message]
+    messages: list[RunMessage]
     """The last ones, in the order that counts."""
     questions: list[OpenQuestion]
     words: str
@@ -105,7 +105,7 @@ class Run:
         self.mode, self.model = spec.mode, spec.model
         self.pid: int | None = None
         self.error: str | None = None
-        self.messages: list[Message] = []
+        self.messages: list[RunMessage] = []
         self.questions: dict[str, OpenQuestion] = {}
         self._answered: dict[str, dict[str, Any]] = {}
         self._words = ""
@@ -193,7 +193,7 @@ class Run:
 
     # --- what people do ---
 
-    async def send(self, id: str, text: str, who: str) -> Message:
+    async def send(self, id: str, text: str, who: str) -> RunMessage:
         """Give the agent a message; the book's order is the order for everybody."""
         if self.machine.has_ended:
             raise ConflictError("this agent has ended; resume the session to go on")
@@ -203,7 +203,7 @@ class Run:
             return known
         if sum(message.state == "sent" for message in self.messages) >= MOST_WAITING:
             raise ConflictError(f"{MOST_WAITING} messages wait already; let the agent take some up first")
-        message = Message(id=id, text=text, who=who, at=datetime.now(UTC))
+        message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC))
         self.messages.append(message)
         self._note("sent", {"message": message})
         self.machine.sent(time.monotonic())

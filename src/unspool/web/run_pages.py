@@ -25,14 +25,14 @@ from ..store import Store
 from ..store.rows import SessionRow
 from ..supervise.book import Book
 from ..supervise.driving import Capabilities
-from ..supervise.run import Message, OpenQuestion, RunView
+from ..supervise.run import OpenQuestion, RunMessage, RunView
 from ..supervise.supervisor import Supervisor
+from .api.acts import AgentKind
 from .desk import Desk
 from .fragments import link, render
 from .listing import list_projects
 from .overviews import Frame, frame_of
 from .reading import SessionReader
-from .runs import AgentKind
 from .session_pages import reader_of
 
 TheDesk: TypeAlias = NamedDependency[Desk]
@@ -64,7 +64,7 @@ class Card(msgspec.Struct, kw_only=True):
     run: RunView
     row: SessionRow | None
     address: str | None
-    waiting: list[Message]
+    waiting: list[RunMessage]
     words: str
 
 
@@ -102,7 +102,7 @@ class Composer(msgspec.Struct, kw_only=True):
     fork: ForkPoint | None = None
     refusal: str | None = None
     """Why nothing can be sent."""
-    waiting: list[Message] = []
+    waiting: list[RunMessage] = []
     words: str = ""
     models: list[str] = []
     seq: int = 0
@@ -241,7 +241,7 @@ def _card(store: Store, view: RunView) -> Card:
     )  # fmt: skip
 
 
-def _waiting(view: RunView) -> list[Message]:
+def _waiting(view: RunView) -> list[RunMessage]:
     return [message for message in view.messages if message.state == "sent"]
 
 

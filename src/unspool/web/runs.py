@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 from litestar import Request, Response, Router, get, post
@@ -17,10 +17,20 @@ from ..agents import AGENTS, SessionRef
 from ..errors import NotFoundError, UnspoolError, UsageError
 from ..library import Library
 from ..store import Store
-from ..supervise.driving import Capabilities, Decision, Spec
-from ..supervise.run import ConflictError, Message, Run, RunView
+from ..supervise.driving import Decision, Spec
+from ..supervise.run import ConflictError, Run, RunMessage
 from ..supervise.supervisor import Supervisor
 from .api import error_response
+from .api.acts import (
+    AgentKind,
+    AnswerBody,
+    ChangeBody,
+    RunList,
+    SendBody,
+    StartBody,
+    Started,
+    WhoBody,
+)
 from .desk import Desk
 from .listing import find
 from .reading import SessionReader
@@ -29,82 +39,6 @@ from .runfeed import RunFeed
 TheDesk: TypeAlias = NamedDependency[Desk]
 TheSupervisor: TypeAlias = NamedDependency[Supervisor]
 _LONGEST_BODY = 4 << 20
-
-
-class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is to be started."""
-
-    agent: str | None = None
-    """Of a new session; a past one knows its own."""
-    folder: str | None = None
-    session: str | None = None
-    """Key of a past session to go on with."""
-    at: int | None = None
-    """Fork after this message instead."""
-    fork: bool = False
-    mode: str | None = None
-    model: str | None = None
-    prompt: str | None = None
-    message_id: str | None = None
-    who: str = "someone"
-    take_over: bool = False
-
-
-class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A message to the agent."""
-
-    id: str
-    """Chosen by whoever sends it: sent twice, it counts once."""
-    text: str
-    who: str = "someone"
-
-
-class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An answer to what the agent asked."""
-
-    digest: str
-    verdict: Literal["allow", "allow_session", "deny", "deny_stop"]
-    reason: str | None = None
-    input: dict[str, Any] | None = None
-    answers: dict[str, list[str]] = {}
-    who: str = "someone"
-
-
-class WhoBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who does it."""
-
-    who: str = "someone"
-
-
-class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Another mode or model."""
-
-    mode: str | None = None
-    model: str | None = None
-
-
-class AgentKind(msgspec.Struct, kw_only=True):
-    """An agent that can be run, or why not."""
-
-    name: str
-    title: str
-    capabilities: Capabilities
-    program: str | None
-    missing: str | None
-
-
-class Started(msgspec.Struct, kw_only=True):
-    """An agent that runs now, and what is to be known of how it began."""
-
-    run: RunView
-    remark: str | None = None
-
-
-class RunList(msgspec.Struct, kw_only=True):
-    """All agents, and the number from which to go on listening."""
-
-    runs: list[RunView]
-    seq: int
 
 
 def _json(value: object, status: int = 200) -> Response[bytes]:
@@ -186,7 +120,7 @@ async def start(
 async def send(request: Request[Any, Any, Any], supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
     """Say something to an agent."""
     body: SendBody = await _body(request, SendBody)
-    message: Message = await supervisor.run(id).send(body.id, body.text, body.who)
+    message: RunMessage = await supervisor.run(id).send(body.id, body.text, body.who)
     return _json(message, 201)
 
 

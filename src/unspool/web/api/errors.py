@@ -11,7 +11,8 @@ from litestar.exceptions import HTTPException
 from ...errors import AmbiguousError, NotFoundError, UsageError
 
 CODES = {
-    400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 503: "unavailable",
+    400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
+    503: "unavailable",
 }  # fmt: skip
 """What a program can tell apart, by the status."""
 

@@ -11,12 +11,13 @@ from ... import __version__
 from ...render.told import EVENTS
 from ..settings import PORT
 from ..wire import LiveEvent
+from .acts import ACTS, Act, RunEvent
 from .asking import PREFIX, Endpoint, parameter_schemas
 from .errors import FaultAnswer
 from .shapes import SCHEMAS
 
-_ABOUT = """What coding agents did on this computer, as the store of unspool holds it. Nothing here changes anything.
-Every address answers GET alone. Answers of sessions have an ETag."""
+_ABOUT = """What coding agents did on this computer, as the store of unspool holds it, and what they do: agents are
+started, told, answered and ended under /api/runs. All else answers GET alone and changes nothing."""
 
 
 _TEXT = {"type": "string"}
@@ -24,16 +25,25 @@ _CHANGES = (
     "What changes, as server-sent events: `id` is the number of the change, `event` its kind, `data` a LiveEvent. "
     "It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
 )
+_RUN_EVENTS = (
+    "What happens to agents, as server-sent events: `id` is the number in the supervisor's book, `event` the kind, "
+    "`data` a RunEvent. It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
+)
+_PLACES = {"id": "The agent that runs, or a beginning of its name.", "question": "What it asked."}
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description: OpenAPI 3.1, whose schemas are JSON Schema."""
     types = [endpoint.answered for endpoint in endpoints if endpoint.answered is not bytes]
+    acts = [kind for act in ACTS for kind in (act.answer, act.body) if kind is not None]
     _, components = msgspec.json.schema_components(
-        [*types, FaultAnswer, LiveEvent, *EVENTS.values()], ref_template=SCHEMAS + "{name}"
+        [*types, *acts, FaultAnswer, LiveEvent, RunEvent, *EVENTS.values()], ref_template=SCHEMAS + "{name}"
     )
-    paths = {PREFIX + endpoint.path: {"get": _operation(endpoint)} for endpoint in endpoints}
+    paths: dict[str, dict[str, Any]] = {PREFIX + each.path: {"get": _operation(each)} for each in endpoints}
+    for act in ACTS:
+        paths.setdefault(PREFIX + act.path, {})[act.method] = _act(act)
     paths[f"{PREFIX}/events"] = {"get": _live()}
+    paths[f"{PREFIX}/runs/events"] = {"get": _run_events()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "unspool", "version": __version__, "description": _ABOUT},
@@ -79,8 +89,36 @@ def _parameter(endpoint: Endpoint, name: str, schema: dict[str, Any]) -> dict[st
     return {"name": name, "in": place, "required": is_in_path, **description, "schema": rest}
 
 
+def _act(act: Act) -> dict[str, Any]:
+    (answer,), _ = msgspec.json.schema_components([act.answer], ref_template=SCHEMAS + "{name}")
+    content = {"application/json": {"schema": answer}}
+    places = [name for name in _PLACES if f"{{{name}}}" in act.path]
+    described: dict[str, Any] = {
+        "operationId": f"{act.name}_run" if act.body else act.name,
+        "summary": act.summary,
+        "parameters": [{**_said(name, "path", _PLACES[name], _TEXT), "required": True} for name in places],
+        "responses": {str(act.status): {"description": act.summary, "content": content}} | _errors(),
+    }
+    if act.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(act.body.__name__)}
+        described["responses"]["409"] = {"$ref": "#/components/responses/Error"}
+    return described
+
+
+def _run_events() -> dict[str, Any]:
+    return {
+        "operationId": "run_events",
+        "summary": "Everything that happens to agents from now on, or since a number.",
+        "description": _RUN_EVENTS,
+        "parameters": [
+            _said("since", "query", "The number of the last event that is known.", {"type": "integer", "minimum": 0}),
+            _said("Last-Event-ID", "header", "The same as `since`; browsers send it when they connect again.", _TEXT),
+        ],
+        "responses": {"200": {"description": "Events.", "content": _stream("RunEvent")}} | _errors(),
+    }
+
+
 def _live() -> dict[str, Any]:
-    stream = {"text/event-stream": {"schema": {"$ref": f"{SCHEMAS}LiveEvent"}}}
     parameters = [
         _said("since", "query", "The number of the last change that is known.", {"type": "integer", "minimum": 0}),
         _said("session", "query", "Sessions whose new entries come as HTML too.", {"type": "array", "items": _TEXT}),
@@ -91,8 +129,12 @@ def _live() -> dict[str, Any]:
         "summary": "Everything that happens from now on, or since a number.",
         "description": _CHANGES,
         "parameters": parameters,
-        "responses": {"200": {"description": "Events.", "content": stream}} | _errors(),
+        "responses": {"200": {"description": "Events.", "content": _stream("LiveEvent")}} | _errors(),
     }
+
+
+def _stream(name: str) -> dict[str, Any]:
+    return {"text/event-stream": {"schema": {"$ref": SCHEMAS + name}}}
 
 
 def _said(name: str, place: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:

@@ -184,6 +184,19 @@ class Book:
             for row in self._rows(sql)
         ]
 
+    def unanswered(self, run: str) -> list[str]:
+        """The calls about which an agent asked and got no answer."""
+        sql = """SELECT kind, json_extract(data, '$.request'), json_extract(data, '$.question.asked.id'),
+            json_extract(data, '$.question.asked.call_id') FROM entry
+            WHERE run = ? AND kind IN ('asked', 'answered', 'withdrawn') ORDER BY seq"""
+        found: dict[str, str | None] = {}
+        for kind, ended, asked, call_id in self._rows(sql, run):
+            if kind == "asked":
+                found[asked] = call_id
+            else:
+                found.pop(ended, None)
+        return [call_id for call_id in found.values() if call_id]
+
     def last_end(self, agent: str, session: str) -> float | None:
         """When the last agent that worked on a session has ended."""
         sql = "SELECT max(ended) FROM run WHERE agent = ? AND session = ?"

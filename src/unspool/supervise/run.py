@@ -260,15 +260,16 @@ class Run:
         """Stop the turn."""
         if self.machine.state not in ("in-turn", "waiting-input"):
             raise ConflictError("no turn runs that could be stopped")
+        self._note_interruption(who)
+        await self.driver.interrupt()
+
+    def _note_interruption(self, who: str) -> None:
+        """Write down that what is asked gets no answer: the agents' files tell that like a refusal."""
         asked = [question.asked for question in self.questions.values()]
         call_ids = [one.call_id for one in asked if one.call_id]
-        decided = Decided(
-            at=datetime.now(UTC), agent=self.agent, session=self.session, request=None, call_ids=call_ids,
-            verdict="interrupt", by="user", who=who,
-        )  # fmt: skip
+        decided = interruption(self.agent, self.session, call_ids, by="user", who=who)
         note: dict[str, Any] = {"who": who}
         self._publish(self.id, "interrupting", note, self._book.decide(self.id, decided, note))
-        await self.driver.interrupt()
 
     async def change(self, mode: str | None, model: str | None) -> None:
         """Change the mode, or the model."""
@@ -287,6 +288,8 @@ class Run:
     async def stop(self, reason: str) -> None:
         """End the program."""
         self.machine.ending(reason)
+        if self.questions:
+            self._note_interruption(reason)
         await self.driver.stop()
 
     # --- telling ---
@@ -324,6 +327,14 @@ class Run:
             questions=list(self.questions.values()),
             words=self._words if self.machine.state in ("in-turn", "waiting-input") else "", error=self.error,
         )  # fmt: skip
+
+
+def interruption(agent: str, session: str | None, call_ids: list[str], *, by: DecidedBy, who: str) -> Decided:
+    """That calls were interrupted, and neither allowed nor refused."""
+    return Decided(
+        at=datetime.now(UTC), agent=agent, session=session, request=None, call_ids=call_ids, verdict="interrupt",
+        by=by, who=who,
+    )  # fmt: skip
 
 
 def digest_of(asked: Asked) -> str:

@@ -19,7 +19,7 @@ from .book import Book
 from .driving import Kind, Spec, Told
 from .ownership import owner_of
 from .processes import end_group
-from .run import ConflictError, Run, RunView
+from .run import ConflictError, Run, RunView, interruption
 from .states import IDLE_SECONDS, WAITING_SECONDS, End, Limits, Machine
 
 MOST_AGENTS = 32
@@ -190,6 +190,11 @@ class Supervisor:
     async def recover(self) -> int:
         """End what a server that was killed has left behind; returns how many agents that were."""
         left = self.book.open_runs()
+        # Before anything is awaited, and so before anybody reads the files in which this looks like a refusal.
+        for old in left:
+            if call_ids := self.book.unanswered(old.id):
+                decided = interruption(old.agent, old.session, call_ids, by="agent", who=_KILLED)
+                self.book.decide(old.id, decided, {"who": _KILLED})
         for old in left:
             # The agent may have ended while what it started still runs, or may not have told its id yet.
             pid = old.pid if old.pid_started is not None else None

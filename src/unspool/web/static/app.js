@@ -2,6 +2,8 @@
  * Starts what the page needs. Everything can be read without it.
  */
 
+import { startBoard } from "./board.js";
+import { Composer } from "./composer.js";
 import { startCopying } from "./copy.js";
 import { find } from "./dom.js";
 import { Growth } from "./growth.js";
@@ -12,6 +14,7 @@ import { Pages } from "./pages.js";
 import { Palette } from "./palette.js";
 import { Place } from "./place.js";
 import { Rail } from "./rail.js";
+import { startRuns } from "./runs.js";
 import { startSearch } from "./search.js";
 import { startTimes } from "./time.js";
 import { Torch } from "./torch.js";
@@ -35,4 +38,7 @@ const palette = new Palette();
 startKeys(reading, () => palette.open());
 startSearch();
 new Live(reading);
-void import("./runs.js").then(({ startRuns }) => startRuns(reading));
+void startRuns(() => {
+  if (find("#composer")) new Composer(reading);
+  if (find("#board")) startBoard();
+});

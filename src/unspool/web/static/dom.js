@@ -25,7 +25,7 @@ export function make(tag, attributes, ...children) {
   return element;
 }
 
-/** @param {string} url @param {AbortSignal} [signal] @throws {Error} a sentence for the reader */
+/** @param {string} url @param {AbortSignal} [signal] @throws {Error} a sentence for the reader, caused by the status */
 async function request(url, signal) {
   const response = await fetch(url, { signal }).catch((error) => {
     throw signal?.aborted ? error : new Error("The server is not reachable.");
@@ -33,7 +33,8 @@ async function request(url, signal) {
   if (response.ok) return response;
   const { status } = response;
   if (status === 401) throw new Error("Access has run out. Open the address that unspool printed once more.");
-  throw new Error(status === 404 ? "This is no longer there." : `The server could not answer (${status}).`);
+  const sentence = status === 404 ? "This is no longer there." : `The server could not answer (${status}).`;
+  throw new Error(sentence, { cause: status });
 }
 
 /** Elements rendered, cleaned and escaped by the server. @param {string} html */

@@ -67,10 +67,10 @@ async function count() {
   return seq;
 }
 
-/** @param {import("./app.js").Reading} reading */
-export async function startRuns(reading) {
+/** @param {() => void} begin what the page has for agents, where the server runs any */
+export async function startRuns(begin) {
+  let seq = await count().catch(({ cause }) => (cause === 404 ? null : 0));
   // A server that runs no agents does not know the address.
-  let seq = await count().catch(() => null);
   if (seq === null) return;
   onRun((event) => {
     if (/asked|answered|withdrawn|resync/.test(event.kind)) count().catch(() => 0);
@@ -78,8 +78,7 @@ export async function startRuns(reading) {
   });
   onClick("[data-act]", act);
   onClick("[data-bell]", allowRinging);
-  if (find("#composer")) new (await import("./composer.js")).Composer(reading);
-  if (find("#board")) (await import("./board.js")).startBoard();
+  begin();
   const hear = (event) => {
     seq = event.seq ?? seq;
     document.dispatchEvent(new CustomEvent(HEARD, { detail: event }));

@@ -41,6 +41,7 @@ from ..driving import (
     environment_for,
 )
 from .claude_asking import REFUSED, asked_about, for_the_session, with_answers
+from .claude_fork import copy_for_fork
 from .claude_program import Program
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ def environment(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
     return {"DISABLE_AUTOUPDATER": "1", **kept, "CLAUDE_CODE_ENTRYPOINT": "sdk-py"}
 
 
-def command(program: str, spec: Spec, session: str) -> list[str]:
-    """How the program is called; `session` is the id of the one that it is to work in."""
+def command(program: str, spec: Spec, session: str, copy: Path | None = None) -> list[str]:
+    """How the program is called; `session` is the id of the one that it is to work in, `copy` what it forks instead."""
     words = [
         program, "--print", "--verbose", "--output-format=stream-json", "--input-format=stream-json",
         "--permission-prompt-tool=stdio", "--include-partial-messages", "--replay-user-messages",
@@ -144,7 +145,7 @@ def command(program: str, spec: Spec, session: str) -> list[str]:
     if spec.model:
         words.append(f"--model={spec.model}")
     if spec.session:
-        words.append(f"--resume={spec.session}")
+        words.append(f"--resume={copy or spec.session}")
     if spec.fork:
         words.append("--fork-session")
         if spec.at:
@@ -174,6 +175,8 @@ class ClaudeDriver:
         self._kind = kind
         self._tell: Callable[[Told], None] = lambda _: None
         self._spec = Spec(folder="")
+        self._copy: Path | None = None
+        """What it was forked from, until it has read that."""
         self._program: Program | None = None
         self._client: ClaudeSDKClient | None = None
         self._hearing: asyncio.Task[None] | None = None
@@ -210,7 +213,8 @@ class ClaudeDriver:
         self._session = str(uuid.uuid4()) if is_new else spec.session
         self._mode = spec.mode or "default"
         self._at_rest.set()
-        words = command(self._kind.program(), spec, self._session or "")
+        self._copy = await asyncio.to_thread(copy_for_fork, spec)
+        words = command(self._kind.program(), spec, self._session or "", self._copy)
         self._program = Program(words, spec.folder, environment(spec, os.environ), spec.mark)
         options = options_class(can_use_tool=self._decide, include_partial_messages=True, forward_subagent_text=True)
         self._client = client_class(options, transport=cast("Transport", self._program))
@@ -266,7 +270,13 @@ class ClaudeDriver:
         await self._clear_away()
         self._tell_exited()
 
+    def _drop_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.unlink(missing_ok=True)
+            self._copy = None
+
     async def _clear_away(self) -> None:
+        self._drop_copy()
         if self._program is not None:
             await self._program.end()
         if self._hearing is not None:
@@ -477,6 +487,7 @@ class ClaudeDriver:
             self._tell(Remarked(f"The model cannot be reached ({data.get('error')}); it is tried again."))
 
     def _begin_turn(self, data: dict[str, Any]) -> None:
+        self._drop_copy()
         self._at_rest.clear()
         self._in_turn = True
         self._at_hand = set(self._waiting)

@@ -1,0 +1,41 @@
+"""Where a fork of Claude Code goes off that the program would not find by itself.
+
+The program looks for the message only on the line that it would go on with, and says that there is none elsewhere. It
+does take a file in place of an id: a copy that ends with the message has no later line that it could prefer.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from ...agents import AGENTS
+from ...library import Library
+from ..driving import Spec
+
+
+def copy_for_fork(spec: Spec) -> Path | None:
+    """A copy of the session up to the message, where that is on a line that was left. Whoever asked removes it."""
+    if not spec.fork or spec.session is None or spec.at is None:
+        return None
+    library = Library(_folder(spec))
+    session = library.load(library.find(spec.session))
+    found = next((message for message in session.messages if message.id == spec.at), None)
+    if found is None or found.branch == 0:
+        return None
+    with Path(session.info.files[found.source.file].path).open("rb") as file:
+        kept = file.read(found.source.offset + found.source.length)
+    # Only the user may read it, as it is with the session itself.
+    handle, name = tempfile.mkstemp(prefix="unspool-fork-", suffix=".jsonl")
+    with os.fdopen(handle, "wb") as copy:
+        copy.write(kept + b"\n")
+    return Path(name)
+
+
+def _folder(spec: Spec) -> Path:
+    info = AGENTS["claude"].info
+    if spec.home is not None:
+        return Path(spec.home) / info.folder
+    named = os.environ.get(info.variable)
+    return Path(named) if named else Path.home() / info.folder

@@ -26,7 +26,8 @@ from .conftest import put_together, recordings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("UNSPOOL_TEST_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
 SHOTS = Path(os.environ.get("UNSPOOL_SHOTS") or Path(__file__).parents[2] / "build" / "shots")
 DESK = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -39,9 +40,6 @@ expect.set_options(timeout=PATIENCE * 1000)
 _WATCH = """
 document.addEventListener('securitypolicyviolation', (event) =>
   window.complain(`the policy forbade ${event.violatedDirective} of ${event.blockedURI} ${event.sample}`));
-new PerformanceObserver((list) => {
-  (window.longTasks ??= []).push(...list.getEntries().map(({ duration }) => duration));
-}).observe({ type: 'longtask' });
 """
 
 

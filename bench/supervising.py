@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import httpx
 from tests.supervise.scripted import install, kinds
+from tests.web.browser import CHROMIUM
 
 from unspool.supervise.driving import Spec, Told, TurnEnded, Words
 
@@ -28,7 +28,7 @@ _SCRIPT = f"clock {_WORDS} {_PAUSE}"
 _NOTE = """() => {
     window.seen = new Map();
     const look = () => {
-        for (const found of document.body.textContent.matchAll(/at(\\\\d{13})\\\\./g)) {
+        for (const found of document.body.textContent.matchAll(/at(\\d{13})\\./g)) {
             if (!window.seen.has(found[1])) window.seen.set(found[1], Date.now() - Number(found[1]));
         }
     };
@@ -80,16 +80,15 @@ async def _driver_alone(home: Path, project: Path) -> list[float]:
 
 
 def _to_the_screen(base: str, token: str, project: Path) -> list[float]:
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    assert browser is not None, "this needs a Chromium"
+    assert CHROMIUM is not None, "this needs a Chromium"
     from playwright.sync_api import sync_playwright
 
     with httpx.Client(base_url=base, headers={"authorization": f"Bearer {token}"}, timeout=60) as client:
         body = {"agent": "gemini", "folder": str(project), "prompt": "say hello"}
         runs = [client.post("/api/runs", json=body).json()["run"]["id"] for _ in range(3)]
         with sync_playwright() as playwright:
-            page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
-            page.goto(f"{base}/open?token={token}&next=/agents")
+            page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
+            page.goto(f"{base}/open?token={token}&next=/runs/{runs[0]}")
             page.wait_for_timeout(1500)
             page.evaluate(_NOTE)
             client.post(f"/api/runs/{runs[0]}/messages", json={"id": "clock", "text": _SCRIPT})

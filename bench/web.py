@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from tests.web.browser import CHROMIUM
 
 from . import memory
 from .report import Measure
@@ -120,14 +121,13 @@ def _append(home: Path, number: int) -> None:
 
 def _to_the_screen(base: str, token: str, home: Path) -> Iterator[Measure]:
     """A line is written to the file of the long session; how long until its words are in the page of a real browser."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
+    if CHROMIUM is None:
         return
     from playwright.sync_api import sync_playwright
 
     times = []
     with sync_playwright() as playwright:
-        page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"]).new_page()
+        page = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
         page.goto(f"{base}/open?token={token}&next=/sessions/{_SESSION}?at=999999999")
         page.wait_for_selector(".entry")
         page.wait_for_timeout(1500)

@@ -367,6 +367,21 @@ def test_ordinary_patterns_are_taken(client: Client, pattern: str) -> None:
     get(client, "/api/search", regex=pattern, limit=1)
 
 
+def test_calls_that_never_finished_are_told_as_one_likes(client: Client, store: Store) -> None:
+    """As they are, not at all, or with a result that says of itself that it is made up."""
+    key = next(row.id for row in store.sessions() if row.counts.get("orphan"))
+    told = {
+        mode: get(client, f"/api/sessions/{key}/history", orphans=mode, limit=200)["items"]
+        for mode in ("mark", "hide", "synthesize")
+    }
+    marked = [item for item in told["mark"] if (item.get("call") or {}).get("orphan")]
+    assert marked
+    assert told["hide"] == [item for item in told["mark"] if item not in marked]
+    made_up = [item for item in told["synthesize"] if (item.get("call") or {}).get("orphan")]
+    assert [item["key"] for item in made_up] == [item["key"] for item in marked]
+    assert all(item["call"]["result"]["synthetic"] for item in made_up)
+
+
 # --- what is not answered --------------------------------------------------------------------------------------------
 
 BAD = [

@@ -481,3 +481,29 @@ def test_the_resume_command_is_copied(visitor: Visitor, server: Server) -> None:
         assert copied == page.locator(".actions .command code").inner_text()
         assert row["name"] in copied
         page.close()
+
+
+def test_calls_that_never_finished_are_shown_as_one_likes(visitor: Visitor, server: Server) -> None:
+    """Marked, hidden, or with a result that is made up; the choice stays while one reads, and holds for exports."""
+    row = server.with_count("orphan")[0]
+    orphan = server.api(f"/sessions/{row['id']}")["orphans"][0]
+    page = visitor.open(f"/sessions/{row['id']}?at={orphan['message_index']}")
+    call, made_up = page.locator(".entry.orphan").first, page.locator(".entry.orphan .made-up").first
+    expect(call).to_be_visible()
+
+    def choose(name: str) -> None:
+        page.locator("summary", has_text="never finished").first.click()
+        page.get_by_role("link", name=name).click()
+
+    choose("Hide them")
+    page.wait_for_url("**orphans=hide**")
+    expect(page.locator("#pages .entry").first).to_be_visible()
+    expect(call).to_be_hidden()
+    expect(page.locator("#rail .mark.orphan").first).to_be_hidden()
+    page.keyboard.press("j")
+    until(page, "location.search.includes('at=') && location.search.includes('orphans=hide')")
+    choose("Make up a result")
+    page.wait_for_url("**orphans=synthesize**")
+    call.locator("summary").first.click()
+    expect(made_up).to_contain_text("the result is made up")
+    assert page.locator("a[download]").first.get_attribute("href").endswith("?orphans=synthesize")

@@ -17,6 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..model import MADE_UP_RESULT
 from ..render.ansi import coloured
 from ..render.cut import cut, cut_prose
 from ..render.diff import count_changes, diff_rows
@@ -67,7 +68,7 @@ def environment() -> Environment:
         short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
         opens=opens_itself, compact=compact, link=link,
     )  # fmt: skip
-    made.globals.update(marks=MARKS, agents=AGENTS, icon=icon, asset=asset, badge_kinds=BADGES)
+    made.globals.update(marks=MARKS, agents=AGENTS, made_up=MADE_UP_RESULT, icon=icon, asset=asset, badge_kinds=BADGES)
     return made
 
 

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
 from ..errors import UsageError
+from ..views import OrphanMode
 from . import overviews, session_pages
 from .desk import Desk
 from .fragments import HERE, render
@@ -132,10 +133,11 @@ async def session(
     branch: FromQuery[int | None] = None,
     at: FromQuery[int | None] = None,
     page: FromQuery[int | None] = None,
+    orphans: FromQuery[OrphanMode] = "mark",
 ) -> Response[str]:
     """A session."""
     asked = {"branch": branch, "at": at, "page": page}
-    return _page(await desk.ask(session_pages.session_page, key, asked, _base(room)))
+    return _page(await desk.ask(session_pages.session_page, key, asked, _base(room), orphans))
 
 
 @get("/sessions/{key:str}/compare", include_in_schema=False)
@@ -203,9 +205,11 @@ async def image(desk: TheDesk, key: FromPath[str], index: FromPath[int], place: 
 
 
 @get("/sessions/{key:str}/export/{format:str}", include_in_schema=False)
-async def export(desk: TheDesk, key: FromPath[str], format: FromPath[str]) -> Response[bytes]:
+async def export(
+    desk: TheDesk, key: FromPath[str], format: FromPath[str], orphans: FromQuery[OrphanMode] = "mark"
+) -> Response[bytes]:
     """The session as a file."""
-    file = await desk.ask(session_pages.export, key, format)
+    file = await desk.ask(session_pages.export, key, format, orphans)
     safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)
     headers = {"content-disposition": f'attachment; filename="{safe}"'}
     return Response(file.data, media_type=file.media_type, headers=headers)

@@ -17,6 +17,7 @@ from ..render.plain import pretty
 from ..render.transcript import Entry, folded, pictures_of
 from ..store import Store
 from ..store.rows import SessionRow
+from ..views import OrphanMode, View
 from . import drawing
 from .fragments import SLASH, address, render, render_entries
 from .listing import find, is_live, url_name
@@ -31,7 +32,7 @@ _BESIDE = 60
 """Messages that are shown beside a summary, or of each branch in a comparison."""
 
 
-class View(msgspec.Struct, kw_only=True):
+class SessionView(msgspec.Struct, kw_only=True):
     """What the page of a session shows around the transcript."""
 
     row: SessionRow
@@ -52,6 +53,9 @@ class View(msgspec.Struct, kw_only=True):
     seconds: float | None
     tokens_in: int
     tokens_out: int
+    orphans: OrphanMode
+    """How calls that never finished are shown."""
+    unfinished: int
 
 
 class Download(NamedTuple):
@@ -72,7 +76,9 @@ def reader_of(store: Store, key: str) -> SessionReader:
         return SessionReader(store, find(store, key.replace(SLASH, "/")))
 
 
-def session_page(store: Store, key: str, asked: dict[str, int | None], base: Frame) -> str:
+def session_page(
+    store: Store, key: str, asked: dict[str, int | None], base: Frame, orphans: OrphanMode = "mark"
+) -> str:
     """The whole page, opened at a message, at a page, or at the beginning."""
     reader = reader_of(store, key)
     branch, at = asked.get("branch") or 0, asked.get("at")
@@ -83,7 +89,7 @@ def session_page(store: Store, key: str, asked: dict[str, int | None], base: Fra
     number = reader.page_of(at, branch) if at is not None else asked.get("page") or 0
     first = max(0, min(number, pages - 1) - (1 if at is not None else 0))
     shown = range(first, min(first + _AT_ONCE + (1 if at is not None else 0), pages))
-    view = _view(reader, branch, first, shown[-1])
+    view = _view(reader, branch, first, shown[-1], orphans)
     frame = frame_of(store, "session", base)
     return render(
         "session.html", frame=frame, view=view, list=listing(store, Filter(), base, reader.row),
@@ -91,17 +97,17 @@ def session_page(store: Store, key: str, asked: dict[str, int | None], base: Fra
     )  # fmt: skip
 
 
-def _view(reader: SessionReader, branch: int, number: int, last: int) -> View:
+def _view(reader: SessionReader, branch: int, number: int, last: int, orphans: OrphanMode = "mark") -> SessionView:
     head, row, trail = reader.head, reader.row, reader.trail(branch)
     started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
-    return View(
+    return SessionView(
         row=row, head=head, key=url_name(row), base=address(url_name(row)), branch=branch,
         reason=next((other.reason for other in head.branches if other.id == branch), None),
         count=len(trail), pages=reader.pages(branch), page_size=PAGE, number=number, last_shown=last,
         live=is_live(row), tip=trail.index_at(len(trail) - 1) if len(trail) else None, resume=reader.resume_command(),
         seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
         tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
-        tokens_out=usage.output or 0,
+        tokens_out=usage.output or 0, orphans=orphans, unfinished=sum(one.reason != "running" for one in head.orphans),
     )  # fmt: skip
 
 
@@ -307,17 +313,18 @@ def picture(store: Store, key: str, index: int, place: int) -> tuple[bytes, str]
     return data, pictures[place].media_type or ""
 
 
-def export(store: Store, key: str, format: str) -> Download:
+def export(store: Store, key: str, format: str, orphans: OrphanMode = "mark") -> Download:
     """The whole session as a file."""
+    if format not in ("ndjson", "md", "html"):
+        raise UsageError(f"a session is exported as md, html or ndjson, not as {format!r}")
     row = reader_of(store, key).row
+    session = View(store.load(row.id), (), "all", orphans).whole()
     describe = AGENTS[row.agent].describe
     name = f"{row.agent}-{row.name.replace('/', '-')}"
     if format == "ndjson":
-        return Download(msgspec.json.encode(store.load(row.id)) + b"\n", "application/x-ndjson", f"{name}.ndjson")
+        return Download(msgspec.json.encode(session) + b"\n", "application/x-ndjson", f"{name}.ndjson")
     if format == "md":
-        text = "\n".join(render_markdown(store.load(row.id), describe))
+        text = "\n".join(render_markdown(session, describe))
         return Download(text.encode("utf-8", "replace"), "text/markdown; charset=utf-8", f"{name}.md")
-    if format == "html":
-        text = "".join(render_html(store.load(row.id), describe))
-        return Download(text.encode("utf-8", "replace"), "text/html; charset=utf-8", f"{name}.html")
-    raise UsageError(f"a session is exported as md, html or ndjson, not as {format!r}")
+    text = "".join(render_html(session, describe))
+    return Download(text.encode("utf-8", "replace"), "text/html; charset=utf-8", f"{name}.html")

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from ... import model as m
 from ...render.told import happened, place_of, told
 from ...render.transcript import CallView, Entry
+from ...views import OrphanMode
 from ..listing import url_name
 from ..reading import SessionReader
 from ..trail import Lines, Trail
@@ -72,19 +73,26 @@ def history(about: About, asked: HistoryAsked) -> History:
     entries = (entry for first, last in trail.part(start, stop) for entry in reader.entries(first, last + 1))
     return History(
         seq=about.seq, session=reader.row, branch=asked.branch, length=len(trail),
-        items=list(_items(reader, trail, entries)), before=trail.index_at(start) if start else None,
+        items=list(_items(reader, trail, entries, asked.orphans)), before=trail.index_at(start) if start else None,
     )  # fmt: skip
 
 
-def _items(reader: SessionReader, trail: Trail, entries: Iterator[Entry]) -> Iterator[HistoryItem]:
+def _items(reader: SessionReader, trail: Trail, entries: Iterator[Entry], orphans: OrphanMode) -> Iterator[HistoryItem]:
     for entry in entries:
-        if entry.kind not in _SHOWN or entry.index is None:
+        if entry.kind not in _SHOWN or entry.index is None or (orphans == "hide" and _never_finished(entry.call)):
             continue
+        if orphans == "synthesize" and entry.call is not None and _never_finished(entry.call):
+            made_up = m.ToolResult(entry.call.id, m.MADE_UP_RESULT, "unknown", synthetic=True)
+            entry = msgspec.structs.replace(entry, call=msgspec.structs.replace(entry.call, result=made_up))
         yield HistoryItem(
             kind=entry.kind, index=entry.index, key=entry.key, text=entry.text, label=entry.label,  # type: ignore[arg-type]
             context=entry.context, timestamp=entry.timestamp, model=entry.model, call=_of_line(entry.call, trail),
             image=_picture(reader, entry),
         )  # fmt: skip
+
+
+def _never_finished(call: CallView | None) -> bool:
+    return call is not None and call.orphan is not None and call.orphan.reason != "running"
 
 
 def _of_line(call: CallView | None, trail: Trail) -> CallView | None:

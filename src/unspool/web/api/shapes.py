@@ -13,6 +13,7 @@ from ...render.told import EVENTS
 from ...render.transcript import CallView
 from ...store.rows import SessionRow
 from ...store.search import Found
+from ...views import OrphanMode
 from ..wire import Listed, ProjectRow
 from .asking import Asked
 
@@ -108,6 +109,9 @@ class HistoryAsked(SessionAsked):
         | UnsetType
     ) = UNSET
     limit: Annotated[int, Meta(ge=1, le=200, description="Messages on a page.")] = 100
+    orphans: Annotated[
+        OrphanMode, Meta(description="Calls that never finished: as they are, left out, or with a made-up result.")
+    ] = "mark"
 
 
 class MessageAsked(SessionAsked):

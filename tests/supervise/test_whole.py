@@ -5,14 +5,23 @@ Each test asks three witnesses: what the model was sent next, what the agent's o
 
 from __future__ import annotations
 
+import os
+import random
+import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .whole import Listening, Whole, cut_off, is_gone, results, said, whole
+from unspool import Session
+from unspool.errors import NotFoundError
+
+from ..web.browser import CHROMIUM, Visitor, chromium, expect
+from .whole import Listening, Whole, calls, cut_off, is_gone, results, said, whole
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are ended with signals")
 both = pytest.mark.parametrize("agent", ["claude", "codex"])
@@ -163,4 +172,152 @@ def test_an_agent_that_is_ended_while_it_asks_was_not_refused(tmp_path: Path) ->
         assert view["reason"] == "stopped by Ann"
         record = at.agreed(view["session"], lambda record: call in cut_off(record))
         assert record.rejections == []
+        assert not (at.project / "made").exists()
+
+
+# --- another way -----------------------------------------------------------------------------------------------------
+
+
+def index_of(record: Session, words: str) -> int:
+    """The message in which the model said something."""
+    return next(each.index for each in record.messages if each.author == "model" and f"'{words}'" in str(each.blocks))
+
+
+def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
+    """Go back to an earlier answer in a terminal, and on from there: what came after it is a line that was left."""
+    message = at.record(session).messages[index_of(at.record(session), words)].id
+    command = [at.agent.kind.program(), "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
+    environment = os.environ | {"HOME": str(at.home)}
+    subprocess.run(
+        command, cwd=at.project, env=environment, check=True, timeout=40, stdin=subprocess.DEVNULL, capture_output=True
+    )
+
+
+@both
+def test_a_fork_goes_off_from_an_older_line(agent: str, tmp_path: Path) -> None:
+    aside = tmp_path / "tmp"
+    aside.mkdir()
+    with whole(tmp_path, agent, TMPDIR=str(aside)) as at:
+        run = at.start("@do say One.")
+        for word in ("Two.", "Three."):
+            at.until_in(run, "idle")
+            assert at.post(f"/runs/{run}/messages", id=word, text=f"@do say {word}")[0] == 201
+        session = at.until_in(run, "idle")["session"]
+        at.post(f"/runs/{run}/stop")
+        line = ["One.", "Two.", "Three."]
+        if agent == "claude":
+            go_back(at, session, "One.", "@do say Four.")
+            line = ["One.", "Four."]
+        before = at.agreed(session, lambda record: said(record, "model") == line)
+        assert len(before.branches) == (agent == "claude")
+        fork = at.resume(session, "@do say Elsewhere.", at=index_of(before, "Two."))
+        forked = at.until_in(fork, "idle")["session"]
+        assert forked != session
+        spoken = ["One.", "Two.", "Three.", "Four.", "@do say Elsewhere."]
+        assert [text for text in at.agent.words(at.last) if text in spoken] == ["One.", "Two.", "@do say Elsewhere."]
+        record = at.agreed(forked, lambda record: "Elsewhere." in said(record, "model"))
+        assert said(record, "model") == ["One.", "Two.", "Elsewhere."]
+        assert (record.info.origin.kind, record.info.origin.session) == ("fork", session)
+        assert at.shown(forked)["session"]["origin"]["session"] == session
+        assert said(at.agreed(session), "model") == line
+        assert not list(aside.glob("unspool-*"))
+
+
+# --- again and again -------------------------------------------------------------------------------------------------
+
+
+def allow_until(at: Whole, run: str, moment: float) -> None:
+    """Allow whatever an agent asks, until a moment."""
+    while time.monotonic() < moment:
+        for question in at.view(run)["questions"]:
+            lasting = "allow_session" in question["asked"]["verdicts"]
+            at.answer(run, question, "allow_session" if lasting else "allow")
+        time.sleep(0.02)
+
+
+def is_written(at: Whole, session: str, prompt: str) -> bool:
+    """Whether a prompt is in the agent's file: one that only waits there is lost when the agent is killed."""
+    try:
+        return prompt in said(at.record(session), "human")
+    except NotFoundError:
+        return False
+
+
+@both
+def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
+    """Whenever that happens, nothing is lost, nothing is told twice, and the model is never sent half a call."""
+    chance = random.Random(4)
+    with whole(tmp_path, agent) as at:
+        step = f"{at.agent.asking} echo x >> log"
+        prompts = [f"@do {';;'.join([step] * 4)};;say Round {number}." for number in range(4)]
+        session = ""
+        for prompt in prompts:
+            run = at.resume(session, prompt) if session else at.start(prompt)
+            view = at.view(run)
+            session = view["session"]
+            if prompt is prompts[0]:
+                at.asked(run)
+            at.until(lambda: is_written(at, session, prompt), "the prompt in the file")  # noqa: B023
+            allow_until(at, run, time.monotonic() + chance.uniform(0, 1.5))
+            os.kill(view["pid"], signal.SIGKILL)
+            assert at.until_in(run, "ended")["reason"] == "failed"
+            assert at.nothing_runs()
+        run = at.resume(session, "@do say All is well.")
+        assert at.until_in(run, "idle", "ended")["error"] is None
+        prompts.append("@do say All is well.")
+        # The model: every call has one result.
+        asked, given = at.agent.calls(at.last), [id for id, _ in at.agent.results(at.last)]
+        assert len(set(asked)) == len(asked) > 0
+        assert sorted(given) == sorted(asked)
+        assert [text for text in at.agent.words(at.last) if text in prompts] == prompts
+        # The file and the server.
+        record = at.agreed(session, lambda record: "All is well." in said(record, "model"))
+        assert said(record, "human") == prompts
+        ended = [each.call_id for each in results(record)]
+        assert len(set(ended)) == len(ended)
+        assert set(calls(record)) == set(ended) | {each.tool_use_id for each in record.orphans}
+        assert set(asked) <= set(calls(record))
+        assert record.rejections == []
+        # The book: each was sent once.
+        sent = [entry for one in at.runs for entry in at.entries(one, "sent")]
+        assert [text for entry in sent for text in prompts if text.encode() in bytes(entry.data)] == prompts
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
+def test_an_agent_is_refused_something_in_a_browser(tmp_path: Path) -> None:
+    """Started from the board; its words come as they are said; what it may not do and why is told everywhere."""
+    with whole(tmp_path, "claude") as at, chromium() as browser:
+        at.agent.model.pace = 0.05
+        visitor = Visitor(browser, at.server)
+        page = visitor.open("/agents")
+        page.locator("[name=agent][value=claude]").check()
+        page.locator("[name=folder]").fill(str(at.project))
+        page.locator("[name=prompt]").fill("@do slow 60")
+        page.locator("[data-start] .primary").click()
+        words = page.locator("#board .run[data-doing=in-turn] .last-words")
+        expect(words).to_contain_text("word3")
+        assert "word59" not in words.inner_text()
+        page.locator("#board .run h3 a").first.click()
+        expect(page.locator("#pages .entry.answer", has_text="word59")).to_have_count(1)
+        page.locator("#message").fill("@do run touch made;;say Understood.")
+        page.locator("[data-send]").click()
+        expect(page.locator(".asked .what")).to_have_text("Bash: touch made")
+        expect(page.locator(".asked")).to_be_focused()
+        page.wait_for_timeout(550)  # Keys that come too soon after a card are not meant for it.
+        page.keyboard.press("r")
+        page.keyboard.type("Not in this folder.")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#pages .entry.answer", has_text="Understood.")).to_have_count(1)
+        expect(page.locator("#pages .entry", has_text="Not in this folder.")).to_have_count(1)
+        ledger = visitor.open("/events/rejections")
+        expect(ledger.locator("main")).to_contain_text("Not in this folder.")
+        visitor.leave()
+        assert at.agent.results(at.last)[-1][1] == '"Not in this folder."'
+        session = at.server.sessions()[0]["row"]["name"]
+        record = at.agreed(session, lambda record: "Understood." in said(record, "model"))
+        assert [(each.reason, each.evidence) for each in record.rejections] == [("Not in this folder.", "supervisor")]
+        assert (at.decisions(session)[0].who or "").startswith("tab ")
         assert not (at.project / "made").exists()

@@ -295,8 +295,8 @@ def whole(folder: Path, agent: str, **environment: str) -> Iterator[Whole]:
     with playing(chosen.model):
         made = Whole(folder, chosen)
         with mock.patch.dict("os.environ", chosen.prepare(made.home) | environment):
-            made.server.start()
             try:
+                made.server.start()
                 yield made
             finally:
                 made.server.stop()
@@ -341,6 +341,12 @@ def results(session: Session) -> list[m.ToolResult]:
     """How the calls of a session ended, on all its branches."""
     blocks = [block for message in session.messages for block in message.blocks]
     return [block for block in blocks if isinstance(block, m.ToolResult)]
+
+
+def calls(session: Session) -> list[str]:
+    """The calls of a session, on all its branches."""
+    blocks = [block for message in session.messages for block in message.blocks]
+    return [block.id for block in blocks if isinstance(block, m.ToolCall)]
 
 
 def cut_off(session: Session) -> set[str]:

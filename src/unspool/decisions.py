@@ -98,19 +98,22 @@ class _Applied:
         )  # fmt: skip
 
     def interrupted(self, call_id: str, decision: Decided) -> None:
-        """What looks like a refusal was an interruption: nobody was asked, or nobody answered."""
+        """What looks like a refusal, or like nothing, was an interruption: nobody was asked, or nobody answered."""
         refusal = next((event for event in self._rejections if event.tool_use_id == call_id), None)
-        if refusal is None or refusal.evidence == EVIDENCE:
+        if refusal is not None and refusal.evidence == EVIDENCE:
             return
-        self._rejections.remove(refusal)
-        told = next((event for event in self._interruptions if event.message_index == refusal.message_index), None)
-        if told is None and not any(call_id in event.tool_use_ids for event in self._interruptions):
-            self._interruptions.append(
-                m.Interruption(
-                    message_index=refusal.message_index, interrupted_message_index=None, type="user",
-                    during="tool", timestamp=decision.at, tool_use_ids=[call_id], evidence=EVIDENCE,
-                )
-            )  # fmt: skip
+        if refusal is not None:
+            self._rejections.remove(refusal)
+        where = refusal.message_index if refusal is not None else self._place_of(call_id)
+        is_told = any(event.message_index == where or call_id in event.tool_use_ids for event in self._interruptions)
+        if where is None or is_told:
+            return
+        self._interruptions.append(
+            m.Interruption(
+                message_index=where, interrupted_message_index=None, type="user" if decision.by == "user" else "system",
+                during="approval", timestamp=decision.at, tool_use_ids=[call_id], evidence=EVIDENCE,
+            )
+        )  # fmt: skip
 
     def _place_of(self, call_id: str) -> int | None:
         """The message that tells of a call's end, or of the call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from ..decisions import Decided
 from .place import data_folder
 
 BOOK = "supervisor.db"
+_SETTLED_SECONDS = 10.0
+"""What is being written is in the file before it counts: only a book at rest is the same for as long as it looks so."""
 _DECIDED = msgspec.json.Decoder(Decided)
 Found = dict[tuple[str, str], list[Decided]]
 
@@ -22,7 +25,15 @@ def decisions_of(agent: str, session: str) -> list[Decided]:
     """What people decided about a session while it ran here, in order."""
     path = data_folder() / BOOK
     stamp = _stamp(path)
-    return _all(path, stamp).get((agent, session), []) if stamp else []
+    if not stamp:
+        return []
+    try:
+        if time.time() - max(stamp[::2]) / 1e9 > _SETTLED_SECONDS:
+            return _all(path, stamp).get((agent, session), [])
+        return _read(path, "agent = ? AND session = ?", agent, session).get((agent, session), [])
+    except (sqlite3.Error, msgspec.DecodeError):
+        # Without them the files tell what they can.
+        return []
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
@@ -39,13 +50,13 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=2)
 def _all(path: Path, _: tuple[int, ...]) -> Found:
+    return _read(path, "session IS NOT NULL")
+
+
+def _read(path: Path, where: str, *values: str) -> Found:
     found: Found = {}
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as database:
-            rows = database.execute("SELECT agent, session, data FROM decision WHERE session IS NOT NULL ORDER BY id")
-            for agent, session, data in rows:
-                found.setdefault((agent, session), []).append(_DECIDED.decode(data))
-    except (sqlite3.Error, msgspec.DecodeError):
-        # Without them the files tell what they can.
-        return {}
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as database:
+        rows = database.execute(f"SELECT agent, session, data FROM decision WHERE {where} ORDER BY id", values)
+        for agent, session, data in rows:
+            found.setdefault((agent, session), []).append(_DECIDED.decode(data))
     return found

@@ -263,11 +263,11 @@ class Run:
         self._note_interruption(who)
         await self.driver.interrupt()
 
-    def _note_interruption(self, who: str) -> None:
+    def _note_interruption(self, who: str, by: DecidedBy = "user") -> None:
         """Write down that what is asked gets no answer: the agents' files tell that like a refusal."""
         asked = [question.asked for question in self.questions.values()]
         call_ids = [one.call_id for one in asked if one.call_id]
-        decided = interruption(self.agent, self.session, call_ids, by="user", who=who)
+        decided = interruption(self.agent, self.session, call_ids, by=by, who=who)
         note: dict[str, Any] = {"who": who}
         self._publish(self.id, "interrupting", note, self._book.decide(self.id, decided, note))
 
@@ -285,11 +285,11 @@ class Run:
                 raise UsageError(f"{self.agent} cannot change its model while it runs")
             await self.driver.set_model(model)
 
-    async def stop(self, reason: str) -> None:
+    async def stop(self, reason: str, by: DecidedBy = "user") -> None:
         """End the program."""
         self.machine.ending(reason)
         if self.questions:
-            self._note_interruption(reason)
+            self._note_interruption(reason, by)
         await self.driver.stop()
 
     # --- telling ---

@@ -206,7 +206,7 @@ class Supervisor:
         """End all agents."""
         self._is_closing = True
         running = [run for run in self._runs.values() if not run.machine.has_ended]
-        await asyncio.gather(*(run.stop("the server ended") for run in running), return_exceptions=True)
+        await asyncio.gather(*(run.stop("the server ended", by="agent") for run in running), return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         for run in running:

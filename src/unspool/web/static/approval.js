@@ -51,12 +51,17 @@ function press(event) {
   if (button.matches("summary")) button.nextElementSibling.focus();
 }
 
+/** Whether keys are meant for something: an empty box is only where somebody wrote before. */
+function isInUse(element) {
+  return element?.closest(".asked, dialog") || (element?.matches(TYPING) && element.value);
+}
+
 /** New cards get the focus unless somebody is typing, and so does the next one after one that is gone. */
 function meetCards(wasInCard = false) {
   const cards = findAll(".asked");
   const fresh = cards.filter(({ dataset: { key } }) => !known.has(key) && known.set(key, Date.now()));
   const card = wasInCard ? cards[0] : fresh[0];
-  if (!card || document.activeElement?.closest(`${TYPING}, .asked, dialog`)) return;
+  if (!card || isInUse(document.activeElement)) return;
   known.set(card.dataset.key, Date.now());
   card.focus({ preventScroll: true });
 }

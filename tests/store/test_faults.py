@@ -53,6 +53,16 @@ def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -
         store.close()
 
 
+def test_many_programs_make_one_store(tmp_path: Path) -> None:
+    """All of them find nothing and begin at the same moment."""
+    write_home(tmp_path / "home", 2)
+    for number in range(6):
+        runs = [Running(str(tmp_path / f"new-{number}.db"), tmp_path / "home") for _ in range(5)]
+        for run in runs:
+            assert run.ends(60)
+            run.close()
+
+
 def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) -> None:
     """What it held is let go of with it."""
     home = tmp_path / "home"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,16 +41,16 @@ class SqliteStore(Store):
             place, uri=self.read_only, isolation_level=None, timeout=_WAIT_SECONDS, check_same_thread=False,
             cached_statements=256,
         )  # fmt: skip
+        if not self.read_only:
+            _use_wal(database)
         # Without a sync at each commit a power cut may take back the last sessions; the next run reads them again.
         for pragma in (
-            "journal_mode = WAL",
             "synchronous = NORMAL",
             "temp_store = MEMORY",
             "wal_autocheckpoint = 16000",
             "cache_size = -65536",
         ):
-            if not self.read_only or not pragma.startswith("journal"):
-                database.execute(f"PRAGMA {pragma}")
+            database.execute(f"PRAGMA {pragma}")
         return database
 
     def _prepare(self, machine: tuple[str, str]) -> None:
@@ -174,6 +175,19 @@ class SqliteStore(Store):
 
     def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
         return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
+
+
+def _use_wal(database: sqlite3.Connection) -> None:
+    """Let many read while one writes. SQLite does not wait its turn for this alone, so it is tried again."""
+    until = time.monotonic() + _WAIT_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.02)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -413,6 +413,9 @@ class CodexDriver:
             self._connection.refuse(id, f"{method} is not known here")
             return
         self._asked[number] = request
+        if request.thread and request.turn:
+            # Of a sub-agent's turn this may be the first that is heard.
+            self._begin_turn(request.thread, request.turn)
         if request.is_in_script:
             self._run_errand(self._ask_in_script(asked, request))
         else:

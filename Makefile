@@ -5,6 +5,8 @@
 # make regen  golden files, the published schema, the outputs in the README
 # make record new recordings of the installed agents, and what is new in their formats
 
+# Tests wait for browsers and agents more than they compute.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
@@ -14,13 +16,13 @@ run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
 
 test: .venv/.dev postgres browser agents
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 check: .venv/.dev postgres browser agents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: .venv/.dev
 	$(BIN)/python -m bench

@@ -101,7 +101,9 @@ DESKTOP: dict[str, Any] = {"color_scheme": "light"}
 TOUCHED: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
 CONTRAST = {"runOnly": ["color-contrast"]}
 """All that the dark can spoil."""
-COLOURFUL = ("list", "session", "branch", "compare", "rejections", "stats", "agents", "palette")
+SIMILAR = ("list-filtered", "session-parent", "branch", "errors", "search-empty")
+"""Pages that are built of the same parts as others."""
+COLOURFUL = ("list", "session", "compare", "rejections", "stats", "agents", "palette")
 """Pages that have all colours between them."""
 
 
@@ -132,9 +134,11 @@ def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, screen: di
         page.emulate_media(color_scheme="light")
 
     for name, path in kinds_of_pages(server).items():
-        opened(page, server, path)
-        audit(name)
-        assert not is_sideways(page), name
+        if screen is TOUCHED or name not in SIMILAR:
+            opened(page, server, path)
+            assert not is_sideways(page), name
+        if name not in SIMILAR:
+            audit(name)
     opened(page, server, f"/sessions/{LONG}?at=4&context=4")
     until(page, "document.querySelector('#inspector .context')")
     # What was not in context is meant to be hard to read.
@@ -320,11 +324,13 @@ def test_without_script_everything_is_read_page_by_page(browser: Any, server: Se
         later = page.locator("nav.paging a[rel=next]")
         if not later.count():
             break
-        later.click()
+        with page.expect_navigation():
+            later.click()
     assert keys == [item["key"] for item in server.history(LONG)]
     assert pages > 1
     page.locator("nav.paging a[rel=prev]").click()
-    assert page.locator("section.page > .entry").count()
+    page.wait_for_url("**page=*")
+    expect(page.locator("section.page > .entry").first).to_be_visible()
     visitor.leave()
 
 
@@ -334,7 +340,7 @@ def test_without_script_every_view_answers(browser: Any, server: Server) -> None
     page = visitor.open("/")
     page.locator("#filter").fill(LONG[:8])
     page.locator("#filter").press("Enter")
-    assert page.locator("li.session").count() == 1
+    expect(page.locator("li.session")).to_have_count(1)
     page.locator("li.session a").first.click()
     page.locator(".branches > summary").click()
     page.get_by_role("link", name="Show the tree").click()
@@ -345,14 +351,15 @@ def test_without_script_every_view_answers(browser: Any, server: Server) -> None
     entry = page.locator(f"[data-index='{index}']", has_text="ls").last
     entry.locator("summary").click()
     entry.get_by_role("link", name="show all").click()
+    page.wait_for_url("**/outputs/**")
     assert page.locator("pre").inner_text().count("file") == 60
     go(page, server, "/search")
     page.locator("#query").fill("question 30")
     page.get_by_role("button", name="Search", exact=True).click()
     page.locator("#results li a").first.click()
-    assert page.locator(".entry", has_text="question 30").count()
+    expect(page.locator(".entry", has_text="question 30").first).to_be_visible()
     go(page, server, "/events/rejections")
     page.locator("input[name=tool]").fill("Edit")
     page.get_by_role("button", name="Filter").click()
-    assert "tool=Edit" in page.url
+    page.wait_for_url("**tool=Edit**")
     visitor.leave()

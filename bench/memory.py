@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from .multiply import lengthen
 from .report import Measure
 
 _SIZE = 1 << 30
+_PAUSE = 0.1
 
 
 def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
@@ -20,7 +21,7 @@ def measure(corpus: Path, folder: Path) -> Iterator[Measure]:
     path = folder / "long.jsonl"
     write(path, corpus)
     start = time.perf_counter()
-    peak = peak_of(["export", "--format", "stream", str(path)])
+    peak = peak_of([sys.executable, "-m", "unspool", "export", "--format", "stream", str(path)])
     took = time.perf_counter() - start
     detail = f"{path.stat().st_size / 1e9:.2f} GB in {took:.0f} s"
     path.unlink()
@@ -37,11 +38,28 @@ def write(path: Path, corpus: Path, size: int = _SIZE) -> None:
             file.write(piece)
 
 
-def peak_of(arguments: list[str]) -> int:
-    """The most memory, in bytes, that the command had at once."""
-    process = subprocess.Popen([sys.executable, "-m", "unspool", *arguments], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+def peak_of(command: list[str], output: IO[str] | int = subprocess.DEVNULL) -> int:
+    """The most memory, in bytes, that a program and all it started had at once.
+
+    It is looked up again and again: what the system itself remembers of a process begins with the size of the one
+    that started it.
+    """
+    process = subprocess.Popen(command, stdout=output)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _memory_of(process.pid))
+        time.sleep(_PAUSE)
     if process.returncode:
-        raise SystemExit(f"unspool {' '.join(arguments)} ended with {process.returncode}")
-    return usage.ru_maxrss * 1024
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return peak
+
+
+def _memory_of(pid: int) -> int:
+    """Of a process and its children; what several share is counted once."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    share = next((line.split()[1] for line in text.splitlines() if line.startswith("Pss:")), "0")
+    return 1024 * int(share) + sum(_memory_of(int(child)) for child in children)

@@ -28,6 +28,7 @@ from unspool.search.query import Filters, parse
 from unspool.store.parts import parts_of
 from unspool.store.sqlite import SqliteStore
 
+from . import memory
 from .multiply import multiply, recordings
 from .report import Measure, seconds
 
@@ -123,12 +124,8 @@ def _first_run(home: Path, database: Path) -> tuple[float, int]:
     """How long it takes, and how much memory it needs, in a program of its own."""
     said = database.with_suffix(".out")
     with open(said, "w", encoding="utf-8") as out:
-        process = subprocess.Popen([sys.executable, "-c", _SYNC, str(home), str(database)], stdout=out)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"sync ended with {process.returncode}")
-    return float(said.read_text()), usage.ru_maxrss * 1024
+        peak = memory.peak_of([sys.executable, "-c", _SYNC, str(home), str(database)], out)
+    return float(said.read_text()), peak
 
 
 def against_agentsview(corpus: Path, folder: Path) -> Iterator[Measure]:

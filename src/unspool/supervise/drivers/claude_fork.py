@@ -14,6 +14,8 @@ from ...agents import AGENTS
 from ...library import Library
 from ..driving import Spec
 
+_PIECE = 1 << 20
+
 
 def copy_for_fork(spec: Spec) -> Path | None:
     """A copy of the session up to the message, where that is on a line that was left. Whoever asked removes it."""
@@ -24,12 +26,14 @@ def copy_for_fork(spec: Spec) -> Path | None:
     found = next((message for message in session.messages if message.id == spec.at), None)
     if found is None or found.branch == 0:
         return None
-    with Path(session.info.files[found.source.file].path).open("rb") as file:
-        kept = file.read(found.source.offset + found.source.length)
     # Only the user may read it, as it is with the session itself.
     handle, name = tempfile.mkstemp(prefix="unspool-fork-", suffix=".jsonl")
-    with os.fdopen(handle, "wb") as copy:
-        copy.write(kept + b"\n")
+    left = found.source.offset + found.source.length
+    with open(session.info.files[found.source.file].path, "rb") as file, os.fdopen(handle, "wb") as copy:
+        while left > 0 and (piece := file.read(min(left, _PIECE))):
+            copy.write(piece)
+            left -= len(piece)
+        copy.write(b"\n")
     return Path(name)
 
 

@@ -6,12 +6,15 @@ and what the supervisor decides goes to the program.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from .. import model as m
+from ..agents import AGENTS
 
 AskedKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop"]
@@ -53,6 +56,15 @@ class Spec(msgspec.Struct, kw_only=True, frozen=True):
     """The home directory the agent works with; the user's own where none is named."""
     mark: str | None = None
     """By this everything that the agent starts is recognised, also when the agent itself has gone."""
+
+
+def folder_of(agent: str, spec: Spec) -> Path:
+    """Where the agent keeps its settings and sessions."""
+    info = AGENTS[agent].info
+    if spec.home is not None:
+        return Path(spec.home) / info.folder
+    named = os.environ.get(info.variable)
+    return Path(named) if named else Path.home() / info.folder
 
 
 # --- what a driver tells ---------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from litestar.response import Redirect
 
 from .. import model as m
 from ..agents import AGENTS
-from ..errors import NotFoundError, UnspoolError
+from ..errors import NotFoundError
 from ..render.plain import pretty
 from ..store import Store
 from ..store.rows import SessionRow
@@ -33,6 +33,7 @@ from .fragments import link, render
 from .listing import list_projects
 from .overviews import Frame, frame_of
 from .reading import SessionReader
+from .runs import kinds_here
 from .session_pages import reader_of
 
 TheDesk: TypeAlias = NamedDependency[Desk]
@@ -128,7 +129,7 @@ async def agents(desk: TheDesk, room: TheRoom) -> Response[str]:
     if room.settings.data is None:
         return _html(await desk.ask(_agents_page, None, [], frame))
     supervisor: Supervisor = room.supervisor
-    kinds = await asyncio.to_thread(_kinds, supervisor)
+    kinds = await asyncio.to_thread(kinds_here, supervisor)
     board = await _board(desk, supervisor)
     return _html(await desk.ask(_agents_page, board, kinds, frame))
 
@@ -191,21 +192,6 @@ routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, quest
 
 
 # --- the board -------------------------------------------------------------------------------------------------------
-
-
-def _kinds(supervisor: Supervisor) -> list[AgentKind]:
-    found = []
-    for name, kind in supervisor.kinds.items():
-        program, missing = None, None
-        try:
-            program = kind.program()
-        except UnspoolError as error:
-            missing = str(error)
-        title = _title(name)
-        found.append(
-            AgentKind(name=name, title=title, capabilities=kind.capabilities, program=program, missing=missing)
-        )
-    return found
 
 
 def _title(agent: str) -> str:

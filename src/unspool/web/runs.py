@@ -58,8 +58,7 @@ async def _body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
 # --- looking ---------------------------------------------------------------------------------------------------------
 
 
-@get("/api/agents", include_in_schema=False)
-async def agents(supervisor: TheSupervisor) -> Response[bytes]:
+def kinds_here(supervisor: Supervisor) -> list[AgentKind]:
     """The agents that can be run here, and what is missing for the others."""
     found = []
     for name, kind in supervisor.kinds.items():
@@ -72,7 +71,13 @@ async def agents(supervisor: TheSupervisor) -> Response[bytes]:
         found.append(
             AgentKind(name=name, title=title, capabilities=kind.capabilities, program=program, missing=missing)
         )
-    return _json(found)
+    return found
+
+
+@get("/api/agents", include_in_schema=False)
+async def agents(supervisor: TheSupervisor) -> Response[bytes]:
+    """The agents that can be run here, and what is missing for the others."""
+    return _json(kinds_here(supervisor))
 
 
 @get("/api/runs", include_in_schema=False)

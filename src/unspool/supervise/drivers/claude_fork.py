@@ -10,9 +10,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from ...agents import AGENTS
 from ...library import Library
-from ..driving import Spec
+from ..driving import Spec, folder_of
 
 _PIECE = 1 << 20
 
@@ -21,7 +20,7 @@ def copy_for_fork(spec: Spec) -> Path | None:
     """A copy of the session up to the message, where that is on a line that was left. Whoever asked removes it."""
     if not spec.fork or spec.session is None or spec.at is None:
         return None
-    library = Library(_folder(spec))
+    library = Library(folder_of("claude", spec))
     session = library.load(library.find(spec.session))
     found = next((message for message in session.messages if message.id == spec.at), None)
     if found is None or found.branch == 0:
@@ -35,11 +34,3 @@ def copy_for_fork(spec: Spec) -> Path | None:
             left -= len(piece)
         copy.write(b"\n")
     return Path(name)
-
-
-def _folder(spec: Spec) -> Path:
-    info = AGENTS["claude"].info
-    if spec.home is not None:
-        return Path(spec.home) / info.folder
-    named = os.environ.get(info.variable)
-    return Path(named) if named else Path.home() / info.folder

@@ -14,7 +14,7 @@ from ...agents import AGENTS
 from ...agents.codex.turns import open_scripts, turn_at
 from ...errors import NotFoundError, UsageError
 from ...library import Library
-from ..driving import Spec, environment_for
+from ..driving import Spec, environment_for, folder_of
 from .jsonrpc import Params
 
 OWN_VARIABLES = ("OPENAI_", "CODEX_HOME", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_CA_CERTIFICATE")
@@ -78,7 +78,7 @@ def mode_of(name: str | None) -> Mode:
 
 def environment_of(spec: Spec, program: str) -> dict[str, str]:
     """Its own variables, those that its settings name, and the least that any program needs."""
-    folder = codex_folder(spec)
+    folder = folder_of("codex", spec)
     own = (*OWN_VARIABLES, *variables_in(folder / "config.toml"))
     environment = environment_for(own, os.environ, spec.home)
     if spec.home is not None:
@@ -88,15 +88,6 @@ def environment_of(spec: Spec, program: str) -> dict[str, str]:
     if tools.is_dir():
         environment["PATH"] = os.pathsep.join([str(tools), environment.get("PATH", os.defpath)])
     return environment
-
-
-def codex_folder(spec: Spec) -> Path:
-    """Where Codex keeps its settings and sessions."""
-    info = AGENTS["codex"].info
-    if spec.home is not None:
-        return Path(spec.home) / info.folder
-    named = os.environ.get(info.variable)
-    return Path(named) if named else Path.home() / info.folder
 
 
 def variables_in(config: Path) -> set[str]:
@@ -129,7 +120,7 @@ def turn_named(spec: Spec) -> str:
     """The turn after which a fork begins: `at` names it, or a message that belongs to it."""
     assert spec.session is not None
     assert spec.at is not None
-    library = Library(codex_folder(spec))
+    library = Library(folder_of("codex", spec))
     session = library.load(library.find(spec.session))
     for message in session.messages:
         if message.id == spec.at:

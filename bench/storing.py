@@ -28,6 +28,7 @@ from unspool.index.sync import Sync
 from unspool.library import Library
 from unspool.lines import block_of
 from unspool.search.query import Filters, parse
+from unspool.store.packing import LEVEL
 from unspool.store.parts import parts_of
 from unspool.store.sqlite import SqliteStore
 
@@ -98,7 +99,8 @@ def _floor(home: Path, folder: Path) -> tuple[float, str]:
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute(
-        "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = 'unicode61 remove_diacritics 0')"
+        "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', columnsize = 0, "
+        "tokenize = 'unicode61 remove_diacritics 0')"
     )
     indexing = 0.0
     for start in range(0, len(refs), 50):
@@ -124,7 +126,7 @@ def _decode(paths: list[Path]) -> None:
 
 
 def _pack(paths: list[Path]) -> None:
-    compress = zstandard.ZstdCompressor(level=3).compress
+    compress = zstandard.ZstdCompressor(level=LEVEL).compress
     for path in paths:
         data = path.read_bytes()
         for start in range(0, len(data), CHUNK):

@@ -61,6 +61,8 @@ class Tree:
     def path(self, tip: int) -> list[int]:
         """The chain of parents from a message up to its beginning, the message first."""
         parents = self.parents
+        if tip == len(parents) - 1 and parents == array("i", range(-1, tip)):
+            return list(range(tip, -1, -1))
         chain = []
         while tip >= 0:
             chain.append(tip)
@@ -101,9 +103,11 @@ class Tree:
     @cached_property
     def _heavy(self) -> dict[int, int]:
         """Messages beside the active path under which conversation went on, each with the newest such message."""
+        newest: dict[int, int] = {}
+        if not self._beside:
+            return newest
         parents, flags = self.parents, self.flags
         last_turn = self._last_turn()
-        newest: dict[int, int] = {}
         beside = set(self._beside)
         for index in reversed(self._beside):
             flag = flags[index]

@@ -9,12 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unspool import model as m
 from unspool.errors import NotFoundError, UnspoolError
 from unspool.index.archive import restore_session
 from unspool.search.query import parse
 from unspool.store import postgres, sqlite
+from unspool.store.acts import Acts
 from unspool.store.base import Store
 from unspool.store.migrations import Migrations
+from unspool.store.rows import NOTHING
 from unspool.store.sqlite import SqliteStore
 
 from ..builders import ClaudeLog
@@ -47,6 +50,29 @@ def _found(store: Store, words: str) -> list[tuple[str, int]]:
     """The sessions and messages that a search finds."""
     names = {row.id: row.name for row in store.sessions()}
     return sorted((names[match.session], match.message) for match in store.matches(parse(words), 1000))
+
+
+def test_what_is_not_known_is_nothing_and_none_is_a_number(store: Store) -> None:
+    """Rows may say `NOTHING` for what is not known; the database holds NULL there, and 0 where 0 was counted."""
+    with store.transaction():
+        id = store.new_session("claude", "one", "one")
+        acts = Acts()
+        acts.plain += [(0, 0, "prompt", "", NOTHING, NOTHING), (1, 0, "call", "Bash", "ok", 5)]
+        acts.add_paid(2, 0, "reply", None, NOTHING, m.Usage(input=0, output=7))
+        store.put_acts(id, acts)
+        store.put_texts(id, [(0, 0, 0, "", "", NOTHING, "something"), (1, 0, 0, "Bash", "a model", 5, "else")])
+    ((bash,),) = store.rows("SELECT id FROM name WHERE text = 'Bash'")
+    ((model,),) = store.rows("SELECT id FROM name WHERE text = 'a model'")
+    counted = (
+        "SELECT name, outcome, at, input, output, cache_read, reasoning FROM act WHERE session = ? ORDER BY message"
+    )
+    assert [tuple(row) for row in store.rows(counted, id)] == [
+        (None, None, None, None, None, None, None),
+        (bash, "ok", 5, None, None, None, None),
+        (None, None, None, 0, 7, None, None),
+    ]
+    said = "SELECT tool, model, at FROM part WHERE session = ? ORDER BY id"
+    assert [tuple(row) for row in store.rows(said, id)] == [(None, None, None), (bash, model, 5)]
 
 
 # --- taking in --------------------------------------------------------------------------------------------------------

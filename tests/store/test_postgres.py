@@ -18,8 +18,9 @@ from unspool.search.query import parse
 from unspool.search.words import words_in
 from unspool.store import postgres
 from unspool.store.migrations import Migrations
-from unspool.store.parts import Part
+from unspool.store.parts import AUTHOR_NUMBER, FIELD_NUMBER, TextRow
 from unspool.store.postgres import PostgresStore
+from unspool.store.rows import NOTHING
 from unspool.store.vectors import vectors
 
 from .contents import MACHINE, contents, difference, fresh, synced
@@ -50,8 +51,8 @@ def _together(*works: Callable[[], object]) -> None:
             done.result(60)
 
 
-def _part(text: str, message: int = 0) -> Part:
-    return Part(message, "user", "human", None, None, None, text)
+def _text(text: str, message: int = 0) -> TextRow:
+    return message, FIELD_NUMBER["user"], AUTHOR_NUMBER["human"], "", "", NOTHING, text
 
 
 # --- many writers -----------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def test_what_text_cannot_hold_is_replaced(open_store: Callable[..., PostgresSto
     with store.transaction():
         id = store.new_session("claude", "a\0b\ud800c", "ref")
         store.put_touches(id, [(0, "/a\0b"), (1, "/\udfff")])
-        store.put_parts(id, [_part("one\0two \udc80three")])
+        store.put_texts(id, [_text("one\0two \udc80three")])
         store.put_block(id, 0, 0, b"\0\xff")
     assert store.rows("SELECT name FROM session") == [("a\ufffdb\ufffdc",)]
     assert store.rows("SELECT id FROM session WHERE name = ?", "a\0b\ud800c") == [(id,)]
@@ -164,7 +165,7 @@ def test_words_of_a_long_text_are_all_found(open_store: Callable[..., PostgresSt
     words = [f"w{number}" for number in range(60_000)]
     with store.transaction():
         id = store.new_session("claude", "long", "long")
-        store.put_parts(id, [_part(" ".join(words)), _part("w1 other", 1)])
+        store.put_texts(id, [_text(" ".join(words)), _text("w1 other", 1)])
     assert store.rows("SELECT count(DISTINCT part) FROM piece") == [(1,)]
 
     def found(text: str) -> list[int]:

@@ -11,7 +11,7 @@ from ..logs import name_of
 from ..store.base import Store
 from ..store.packing import pack
 from ..store.rows import FileRow
-from .scan import Changed, Seen, mark_of
+from .scan import Changed, Mark, Seen, mark_of
 
 CHUNK = 1 << 20
 """Bytes that are compressed together."""
@@ -32,8 +32,12 @@ class Packed(NamedTuple):
 
 def packed(seen: Seen) -> Packed:
     """Pack a file that is to be kept as a new one."""
-    chunks = [(len(data), pack(data)) for data in _pieces(seen, 0, b"")]
-    return Packed(chunks, mark_of(seen.path, sum(length for length, _ in chunks)))
+    chunks: list[tuple[int, bytes]] = []
+    mark = Mark()
+    for data in _pieces(seen, 0, b""):
+        mark.add(data)
+        chunks.append((len(data), pack(data)))
+    return Packed(chunks, mark.digest())
 
 
 def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
@@ -50,6 +54,8 @@ def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
 def keep(store: Store, change: Changed) -> FileRow:
     """Bring the archive of a file up to date."""
     seen, before = change.seen, change.before
+    if before is None and seen.size <= CHUNK:
+        return keep_new(store, seen, packed(seen))
     if before is None or (change.how == "rewritten" and seen.size < before.size):
         if before is not None:
             # What was cut off is in the archive alone.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ..store.base import Store, head_values
-from ..store.parts import parts_of
 from ..store.rows import FileRow, SessionRow
 from .changes import created
-from .writer import acts_of, tools_in
+from .writer import counted, tools_in
 
 
 def push_kept(source: Store, target: Store) -> int:
@@ -32,8 +31,9 @@ def _copy(source: Store, target: Store, row: SessionRow) -> None:
     tools: dict[str, str] = {}
     for message in source.messages(row.id):
         tools |= tools_in(message)
-        target.put_parts(id, list(parts_of(message, tools.get)))
-        target.put_acts(id, list(acts_of(message, tools.get)))
+        texts, acts = counted(message, tools.get)
+        target.put_texts(id, texts)
+        target.put_acts(id, acts)
     sql = "SELECT touch.message, name.text FROM touch JOIN name ON name.id = touch.path WHERE touch.session = ?"
     target.put_touches(id, [(message, path) for message, path in source.rows(sql, row.id)])
     ((sealed, around),) = source.rows("SELECT sealed, around FROM session WHERE id = ?", row.id)

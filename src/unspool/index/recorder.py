@@ -62,6 +62,11 @@ class Recorder(Draft):
         while block := list(islice(messages, BLOCK)):
             yield block
 
+    def let_go(self) -> None:
+        """Nothing comes any more: what hangs together in a ring would stay until somebody looks for rings."""
+        self._store = None
+        self._give = _no_more
+
     # --- what later lines tell ---
 
     def replace(self, index: int, blocks: list[m.Block], line: int, usage: m.Usage | None = None) -> None:
@@ -111,6 +116,10 @@ class Recorder(Draft):
     def inherited(self, count: int) -> int:
         """How many of the first messages belong to another session."""
         return sum(1 for flag in self.flags[:count] if flag & INHERITED)
+
+
+def _no_more(_: list[m.Message]) -> None:
+    raise AssertionError("the recorder has been let go of")
 
 
 def conclude(recorder: Recorder) -> Session:

@@ -92,14 +92,33 @@ def _how(seen: Seen, row: FileRow) -> Change:
     return "rewritten"
 
 
+class Mark:
+    """A digest of the first and the last of some bytes: whether a file still begins with them is asked often."""
+
+    def __init__(self) -> None:
+        self._first = b""
+        self._last = b""
+
+    def add(self, data: bytes) -> None:
+        """The next bytes, in pieces of any size."""
+        if len(self._first) < _EDGE:
+            self._first += data[: _EDGE - len(self._first)]
+        self._last = data[-_EDGE:] if len(data) >= _EDGE else (self._last + data)[-_EDGE:]
+
+    def digest(self) -> bytes:
+        """Of all that was added."""
+        return hashlib.blake2b(self._first + self._last, digest_size=16).digest()
+
+
 def mark_of(path: Path, length: int) -> bytes:
-    """A digest of the first and the last of so many bytes; empty when they cannot be read."""
-    made = hashlib.blake2b(digest_size=16)
+    """The mark of a file's first bytes; empty when they cannot be read."""
+    mark = Mark()
     try:
-        with open(path, "rb") as file:
-            made.update(file.read(min(_EDGE, length)))
-            file.seek(max(0, length - _EDGE))
-            made.update(file.read(min(_EDGE, length)))
+        with open(path, "rb", buffering=0) as file:
+            mark.add(file.read(min(_EDGE, length)))
+            if length > _EDGE:
+                file.seek(max(0, length - _EDGE))
+                mark.add(file.read(_EDGE))
     except OSError:
         return b""
-    return made.digest()
+    return mark.digest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from .archive import keep, keep_new
 from .changes import Held, created, differences, held
 from .pipeline import Pipeline
 from .scan import Changed, compare, look, walk
-from .workers import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, read_all
+from .workers import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
 from .writer import Ending, Messages, SessionWriter
 
 _AT_ONCE = 4 << 20
@@ -144,9 +143,10 @@ class Sync:
         if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
             shared = []
         done = {(task.home, task.place) for task in shared}
-        # Closed at once when something goes wrong, so that nobody reads on for nothing.
-        with closing(read_all([(home.home, home.agent) for home in homes], shared)) as reads:
-            for read in reads if shared else ():
+        with reading([(home.home, home.agent) for home in homes], shared) as reads:
+            for home in homes:
+                pipeline.do(home.keep_others)
+            for read in reads:
                 home = homes[read.home]
                 teller.tell(home, home.work[read.place].ref)
                 home.take_in_ready(home.work[read.place], read, pipeline)
@@ -157,7 +157,7 @@ class Sync:
                     teller.tell(home, stale.ref)
                     home.take_in(stale, pipeline)
                     pipeline.end()
-            home.take_in_rest(pipeline)
+            pipeline.do(home.note_missing)
 
 
 class _Teller:
@@ -210,7 +210,7 @@ class _Intake:
                 id = store.new_session(self.agent, name, stale.ref.id)
                 for piece in pieces:
                     piece.write(store, id)
-                ending.write(store, id, stale.around, files)
+                ending.write(store, id, read.around, files)
                 _note(store, self.agent, name, id, before, ending)
 
         pipeline.do(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
@@ -228,6 +228,7 @@ class _Intake:
         changes = self.changes_of(ref)
         grew = stale.same_files and all(change.how in ("grown", "moved") for change in changes)
         stored = store.stored(self.agent, ref.id) if stale.is_known else {}
+        around = self.home.around(ref) if stale.around is None else stale.around
         # What is read waits, so that nothing is written of a session that cannot be read to its end.
         line = _Line(pipeline)
         files: list[int] = []
@@ -243,7 +244,7 @@ class _Intake:
             self._read(stale._replace(same_files=False), pipeline)
             return
         for draft in drafts:
-            targets[draft.id].finish(stale.around, files)
+            targets[draft.id].finish(around, files)
             before = stored.pop(draft.id, None)
             self._report.new += before is None
             self._report.changed += before is not None
@@ -279,8 +280,7 @@ class _HomeSync(_Intake):
         own = {path for ref in refs for path in _paths(ref)}
         self._others = [change for path, change in self._changed.items() if path not in own]
         self.work = self._stale(refs)
-        # The oldest first, so that what is newer has the higher numbers.
-        self.work.sort(key=lambda stale: _newest(stale.ref, self._changed))
+        self._sort()
 
     def _stale(self, refs: list[SessionRef]) -> list[_Stale]:
         """Sessions to be read: those whose files changed or are others, and those around which something did."""
@@ -291,18 +291,25 @@ class _HomeSync(_Intake):
             files.setdefault(id, set()).add(path)
         found = []
         for ref in refs:
+            if ref.id not in before:
+                found.append(_Stale(ref, None, is_known=False, same_files=False))
+                continue
             paths, around = _paths(ref), self.home.around(ref)
             same_files = files.get(ref.id) == {_path_before(path, changed) for path in paths}
-            if not same_files or before.get(ref.id) != around or any(path in changed for path in paths):
-                found.append(_Stale(ref, around, ref.id in before, same_files))
+            if not same_files or before[ref.id] != around or any(path in changed for path in paths):
+                found.append(_Stale(ref, around, is_known=True, same_files=same_files))
         return found
 
-    def take_in_rest(self, pipeline: Pipeline) -> None:
-        """Files that are no sessions, and those that are gone."""
-        pipeline.do(self._keep_others)
-        pipeline.do(self._note_missing)
+    def _sort(self) -> None:
+        """The oldest first, so that what is newer has the higher numbers; sub-agents after the session they are of,
+        because what that told is remembered then."""
+        newest: dict[str, int] = {}
+        for stale in self.work:
+            family = _family(stale.ref)
+            newest[family] = max(newest.get(family, 0), _newest(stale.ref, self._changed))
+        self.work.sort(key=lambda stale: (newest[_family(stale.ref)], _family(stale.ref), stale.ref.parent is not None))
 
-    def _keep_others(self) -> None:
+    def keep_others(self) -> None:
         """Files that are no session: they are kept as well, because sessions are read with them."""
         for change in self._others:
             try:
@@ -310,7 +317,7 @@ class _HomeSync(_Intake):
             except UnspoolError as error:
                 self._report.failures[str(change.seen.path)] = str(error)
 
-    def _note_missing(self) -> None:
+    def note_missing(self) -> None:
         """Mark files that are gone, and sessions that the folder does not have any more."""
         now = time.time()
         for row in self._missing:
@@ -330,7 +337,8 @@ class _Stale(NamedTuple):
     """A session that has to be read."""
 
     ref: SessionRef
-    around: str
+    around: str | None
+    """None while it was not asked for: of a new session that can wait until it is read."""
     is_known: bool
     same_files: bool
     """It was read from these files before, wherever they lay then."""
@@ -411,6 +419,10 @@ def _note(store: Store, agent: str, name: str, id: int, before: Held | None, end
         rows = differences(before, ending.held, ending.compared)
     for kind, data in rows:
         store.note(kind, id, **data)
+
+
+def _family(ref: SessionRef) -> str:
+    return ref.parent or ref.id
 
 
 def _paths(ref: SessionRef) -> list[Path]:

@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +34,12 @@ WORTH_IT = 32 << 20
 """Bytes from which on starting processes pays."""
 TOO_LARGE = 64 << 20
 """A session of so many bytes does not wait in one piece."""
-_AT_ONCE = 4 << 20
-_AHEAD = 8
+_AT_ONCE = 1 << 20
+"""Bytes that a worker reads before it hands them on: little enough to stay near the processor."""
+_AHEAD = 48
+"""How many such groups may wait while a commit is made."""
+_OBJECTS = 200_000
+"""New objects after which a worker looks for rings among them."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,6 +56,8 @@ class ReadRef(NamedTuple):
 
     home: int
     place: int
+    around: str
+    """What else shaped it, as it was before it was read."""
     sessions: list[ReadSession]
     files: dict[Path, Packed]
     failure: str | None
@@ -76,9 +83,13 @@ def can_share() -> bool:
     return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
 
 
-def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Generator[ReadRef, None, None]:
-    """Read sessions in other processes; they come in the order in which they were given."""
+@contextmanager
+def reading(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[Iterator[ReadRef]]:
+    """Have sessions read in other processes, which begin at once; they come in the order in which they were given."""
     global _homes
+    if not tasks:
+        yield iter(())
+        return
     _homes = homes
     context = multiprocessing.get_context("fork")
     with (
@@ -87,18 +98,21 @@ def read_all(homes: list[tuple[Home, str]], tasks: list[Task]) -> Generator[Read
         ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=_end_with, initargs=(os.getpid(),)) as pool,
         _none_left(),
     ):
-        waiting: deque[Future[int]] = deque()
         groups = enumerate(_groups(tasks))
+        begun = (pool.submit(_read_group, group, files[number % _AHEAD]) for number, group in groups)
+        waiting = deque(islice(begun, _AHEAD))
         try:
-            for number, group in groups:
-                waiting.append(pool.submit(_read_group, group, files[number % _AHEAD]))
-                if len(waiting) >= _AHEAD:
-                    yield from _results(waiting.popleft())
-            while waiting:
-                yield from _results(waiting.popleft())
+            yield _in_order(waiting, begun)
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:
+    """What was read, group by group; the file that a group was left in is free for another afterwards."""
+    while waiting:
+        yield from _results(waiting.popleft())
+        waiting.extend(islice(begun, 1))
 
 
 @contextmanager
@@ -112,7 +126,7 @@ def _nameless_files(count: int) -> Iterator[list[int]]:
 def _few_collections() -> Iterator[None]:
     """Do not look for rings of objects all the time: there are very many objects, and hardly a ring.
 
-    Workers do it once for each group; what was there before they began is left out.
+    Workers do it now and then; what was there before they began is left out.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -170,6 +184,8 @@ def _end_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
+    gc.set_threshold(_OBJECTS)
+    gc.enable()
 
 
 _homes: list[tuple[Home, str]] = []
@@ -180,17 +196,16 @@ def _read_group(tasks: list[Task], number: int) -> int:
     found = [_read(*_homes[task.home], task) for task in tasks]
     with open(number, "wb", closefd=False) as file:
         pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
-    del found
-    gc.collect()
     return number
 
 
 def _read(home: Home, agent: str, task: Task) -> ReadRef:
     try:
+        around = home.around(task.ref)
         files = {change.seen.path: packed(change.seen) for change in task.changes}
-        return ReadRef(task.home, task.place, list(_sessions(home, agent, task.ref)), files, None)
+        return ReadRef(task.home, task.place, around, list(_sessions(home, agent, task.ref)), files, None)
     except OSError as error:
-        return ReadRef(task.home, task.place, [], {}, str(error))
+        return ReadRef(task.home, task.place, "", [], {}, str(error))
 
 
 def _sessions(home: Home, agent: str, ref: SessionRef) -> Iterator[ReadSession]:

@@ -14,12 +14,13 @@ from .. import model as m
 from ..decisions import apply_decisions
 from ..draft import Draft, Recent
 from ..record import Session
-from ..store.base import BLOCK, Store, head_values
+from ..store.acts import Acts
+from ..store.base import BLOCK, Store, head_values, whole_seconds
 from ..store.decided import decisions_of
 from ..store.facts import Facts
-from ..store.packing import pack_quickly, unpack
-from ..store.parts import Part, parts_of
-from ..store.rows import Act, StoredSession
+from ..store.packing import pack, unpack
+from ..store.parts import NameOf, TextRow, parts_of, texts_of
+from ..store.rows import NOTHING, StoredSession
 from .changes import COLUMNS, Compared, Held
 from .recorder import Recorder, conclude
 
@@ -39,8 +40,8 @@ class Messages(NamedTuple):
     length: int
     data: bytes
     """The messages themselves, packed."""
-    parts: list[Part]
-    acts: list[Act]
+    texts: list[TextRow]
+    acts: Acts
     touches: list[tuple[int, str]]
     changed: list[m.Message]
     """What stands in the index of them, where it is different now."""
@@ -48,24 +49,24 @@ class Messages(NamedTuple):
     @property
     def weight(self) -> int:
         """About how many bytes it holds."""
-        return len(self.data) + sum(len(part.text) for part in self.parts)
+        return len(self.data) + sum(len(row[-1]) for row in self.texts)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Many small things: between processes they go as one piece of bytes, which is far quicker to take apart."""
-        lists = _TO_BYTES.encode((self.parts, self.acts, self.touches))
+        lists = _TO_BYTES.encode((self.texts, self.acts, self.touches))
         return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
 
     def write(self, store: Store, id: int) -> None:
         """Put them in."""
         store.put_block(id, self.first, self.length, self.data)
         store.drop_parts(id, self.changed)
-        store.put_parts(id, self.parts)
+        store.put_texts(id, self.texts)
         store.put_acts(id, self.acts)
         store.put_touches(id, self.touches)
 
 
 _TO_BYTES = msgspec.msgpack.Encoder()
-_LISTS = msgspec.msgpack.Decoder(tuple[list[Part], list[Act], list[tuple[int, str]]])
+_LISTS = msgspec.msgpack.Decoder(tuple[list[TextRow], Acts, list[tuple[int, str]]])
 
 
 def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: list[m.Message]) -> Messages:
@@ -139,10 +140,10 @@ class Ending(NamedTuple):
             if self.facts.rewritten.get(index) != self.before.rewritten.get(index):
                 store.drop_parts(id, [message])
                 self.facts.apply(message)
-                store.put_parts(id, list(parts_of(message, tool_of)))
+                store.put_texts(id, counted(message, tool_of)[0])
             self.facts.apply(message)
             store.drop_acts(id, index)
-            store.put_acts(id, list(acts_of(message, tool_of)))
+            store.put_acts(id, counted(message, tool_of)[1])
 
 
 class SessionWriter:
@@ -199,6 +200,7 @@ class SessionWriter:
         sealed = recorder.sealed
         for block in recorder.rest():
             self._take(block)
+        recorder.let_go()
         counts = {"messages": len(recorder), **counts_of(head)}
         return Ending(
             head_values(head, recorder.facts, counts, sealed), _usage_of(head), recorder.facts, self._before, sealed,
@@ -251,24 +253,42 @@ class SessionWriter:
     # --- messages ---
 
     def _take(self, messages: list[m.Message]) -> None:
-        piece = Messages(messages[0].index, len(messages), pack_quickly(_encode(messages)), [], [], [], [])
+        assert self._recorder is not None
+        times, tail, tool_of = self._recorder.times, self._tail, self._tool_of
+        texts: list[TextRow] = []
+        acts = Acts()
+        piece = Messages(messages[0].index, len(messages), pack(_encode(messages)), texts, acts, [], [])
+        if self._same < len(self._old):
+            self._compare(messages)
         for message in messages:
-            before = self._tail.pop(message.index, None)
-            if message.index == self._same < len(self._old) and hash(_encode(message)) == self._old[self._same]:
-                self._same += 1
+            index = message.index
+            at = int(times[index]) or NOTHING
             for block in message.blocks:
                 if type(block) is m.ToolCall:
                     self._tools.put(block.id, block.name)
-                    piece.touches.extend((message.index, path) for path in self._touched(block.name, block.raw_input))
-            if before is not None and _is_other(before, message):
-                self._differing.append((before, message))
-            if before is not None and not self._is_indexed(before, message):
-                piece.changed.append(before)
-                before = None
-            if before is None:
-                piece.parts.extend(parts_of(message, self._tool_of))
-            piece.acts.extend(acts_of(message, self._tool_of))
+                    piece.touches.extend((index, path) for path in self._touched(block.name, block.raw_input))
+            if tail and (before := tail.pop(index, None)) is not None:
+                if not self._settle_tail(before, message, piece):
+                    texts += texts_of(message, tool_of, at)
+            else:
+                texts += texts_of(message, tool_of, at)
+            acts.add(message, tool_of, at)
         self._give(piece)
+
+    def _compare(self, messages: list[m.Message]) -> None:
+        """How far what is written anew is what was there."""
+        for message in messages:
+            if message.index == self._same < len(self._old) and hash(_encode(message)) == self._old[self._same]:
+                self._same += 1
+
+    def _settle_tail(self, before: m.Message, message: m.Message, piece: Messages) -> bool:
+        """Whether one of the last messages stays in the index as it is; it is taken out where it does not."""
+        if _is_other(before, message):
+            self._differing.append((before, message))
+        if self._is_indexed(before, message):
+            return True
+        piece.changed.append(before)
+        return False
 
     def _is_indexed(self, before: m.Message, message: m.Message) -> bool:
         """Whether a message is in the index as it is now; the call of a result may have become known only later."""
@@ -311,20 +331,12 @@ def _is_other(before: m.Message, now: m.Message) -> bool:
     return (before.queued, before.inherited) != (now.queued, now.inherited) or _searchable(before) != _searchable(now)
 
 
-def acts_of(message: m.Message, tool_of: Callable[[str], str | None]) -> list[Act]:
-    """What a message adds to the numbers; what it shares with the session it was forked from is counted there."""
-    found: list[Act] = []
-    if message.inherited:
-        return found
-    index, at = message.index, _seconds(message.timestamp)
-    if message.author == "human" and message.role == "user":
-        found.append(Act(index, 0, "prompt", None, None, at, None))
-    if message.usage is not None:
-        found.append(Act(index, len(found), "reply", message.model, None, at, message.usage))
-    for block in message.blocks:
-        if type(block) is m.ToolResult:
-            found.append(Act(index, len(found), "call", tool_of(block.call_id), block.outcome, at, None))
-    return found
+def counted(message: m.Message, name_of: NameOf) -> tuple[list[TextRow], Acts]:
+    """What can be searched and counted in one message."""
+    at = whole_seconds(_seconds(message.timestamp))
+    acts = Acts()
+    acts.add(message, name_of, at)
+    return texts_of(message, name_of, at), acts
 
 
 def _seconds(moment: datetime | None) -> float | None:

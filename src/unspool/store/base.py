@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from itertools import count, repeat
 from typing import Any
 
 import msgspec
@@ -23,10 +24,11 @@ from ..record import Session
 from ..search.query import Filters, Node, Query, matches
 from ..search.snippet import snippet
 from ..search.words import words_in
+from .acts import Acts
 from .facts import Facts, Span
-from .packing import pack_quickly, unpack
-from .parts import AUTHORS, FIELDS, Part, parts_of
-from .rows import Act, EventRow, FileRow, JournalEntry, SessionRow, StoredSession
+from .packing import pack, unpack
+from .parts import AUTHOR_NUMBER, AUTHORS, FIELD_NUMBER, FIELDS, Part, TextRow, parts_of
+from .rows import NOTHING, EventRow, FileRow, JournalEntry, SessionRow, StoredSession
 from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
 
 Row = Sequence[Any]
@@ -38,8 +40,6 @@ _MESSAGE = msgspec.json.Decoder(m.Message)
 _LINES = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = msgspec.json.Decoder(Session)
 _FACTS = msgspec.json.Decoder(Facts)
-_FIELD_NUMBER = {field: number for number, field in enumerate(FIELDS)}
-_AUTHOR_NUMBER = {author: number for number, author in enumerate(AUTHORS)}
 _SESSION_COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
     session.counts, session.gone_at"""
@@ -71,8 +71,8 @@ class Store(ABC):
         """Run a statement; `?` stands for a value."""
 
     @abstractmethod
-    def insert(self, table: str, columns: str, rows: Iterable[Row]) -> None:
-        """Add many rows."""
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
+        """Add many rows. In the columns named in `sparse`, `NOTHING` stands for nothing."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -100,8 +100,8 @@ class Store(ABC):
         """The first of so many new ids of parts."""
 
     @abstractmethod
-    def _add_words(self, rows: list[tuple[int, str]]) -> None:
-        """Index texts."""
+    def _add_words(self, first: int, texts: Sequence[str]) -> None:
+        """Index texts, under ids that follow each other."""
 
     @abstractmethod
     def _drop_words(self, rows: list[tuple[int, str]]) -> None:
@@ -214,21 +214,18 @@ class Store(ABC):
         self.rows("DELETE FROM act WHERE session = ? AND message >= ?", session, first)
         self.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, first)
 
-    def put_parts(self, session: int, parts: list[Part]) -> None:
+    def put_texts(self, session: int, texts: list[TextRow]) -> None:
         """Make texts searchable."""
-        if not parts:
+        if not texts:
             return
-        first = self._take_ids(len(parts))
-        names = self._name_ids({name for part in parts for name in (part.tool, part.model) if name})
-        rows = [
-            (
-                id, session, part.message, _FIELD_NUMBER[part.field], _AUTHOR_NUMBER[part.author],
-                names.get(part.tool or ""), names.get(part.model or ""), None if part.at is None else int(part.at),
-            )
-            for id, part in enumerate(parts, first)
-        ]  # fmt: skip
-        self.insert("part", "id, session, message, field, author, tool, model, at", rows)
-        self._add_words([(id, part.text) for id, part in enumerate(parts, first)])
+        first = self._take_ids(len(texts))
+        messages, fields, authors, tools, models, times, words = zip(*texts, strict=True)
+        id_of = self._ids_or_nothing({*tools, *models}).__getitem__
+        rows = zip(
+            count(first), repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times
+        )
+        self.insert("part", "id, session, message, field, author, tool, model, at", rows, sparse="tool, model, at")
+        self._add_words(first, words)
 
     def drop_parts(self, session: int, messages: Iterable[m.Message]) -> None:
         """Take messages out of the index; their texts are needed to find their words."""
@@ -249,19 +246,28 @@ class Store(ABC):
 
     def set_author(self, session: int, message: int, author: m.Author) -> None:
         """A later line told who wrote a message."""
-        number = _AUTHOR_NUMBER[author]
-        field = _FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
-        spoken = [_FIELD_NUMBER[name] for name in ("user", "answer", "note")]
+        number = AUTHOR_NUMBER[author]
+        field = FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
+        spoken = [FIELD_NUMBER[name] for name in ("user", "answer", "note")]
         sql = "UPDATE part SET author = ? WHERE session = ? AND message = ?"
         self.rows(sql, number, session, message)
         sql = "UPDATE part SET field = ? WHERE session = ? AND message = ? AND field IN (?, ?, ?)"
         self.rows(sql, field, session, message, *spoken)
 
-    def put_acts(self, session: int, acts: list[Act]) -> None:
+    def put_acts(self, session: int, acts: Acts) -> None:
         """Add what can be counted."""
-        names = self._name_ids({act.name for act in acts if act.name})
-        columns = "session, message, place, kind, name, outcome, at, input, output, cache_read, cache_write, reasoning"
-        self.insert("act", columns, [_act_row(session, act, names) for act in acts])
+        if acts.plain:
+            messages, places, kinds, tools, outcomes, times = zip(*acts.plain, strict=True)
+            names = map(self._ids_or_nothing({*tools}).__getitem__, tools)
+            rows = zip(repeat(session), messages, places, kinds, names, outcomes, times)
+            columns = "session, message, place, kind, name, outcome, at"
+            self.insert("act", columns, rows, sparse="name, outcome, at")
+        if acts.paid:
+            messages, places, kinds, models, *rest = zip(*acts.paid, strict=True)
+            names = map(self._ids_or_nothing({*models}).__getitem__, models)
+            rows = zip(repeat(session), messages, places, kinds, names, *rest)
+            sparse = "name, at, input, output, cache_read, cache_write, reasoning"
+            self.insert("act", f"session, message, place, kind, {sparse}", rows, sparse=sparse)
 
     def drop_acts(self, session: int, message: int) -> None:
         """Forget what was counted of a message."""
@@ -275,7 +281,9 @@ class Store(ABC):
         (known,) = self.rows(f"SELECT {sums} FROM act WHERE session = ?", session)
         rest = [(getattr(total, name) or 0) - int(value) for name, value in zip(names, known, strict=True)]
         if any(rest):
-            self.put_acts(session, [Act(_NO_MESSAGE, 0, "other", model, None, at, m.Usage(*rest))])
+            acts = Acts()
+            acts.add_paid(_NO_MESSAGE, 0, "other", model, whole_seconds(at), m.Usage(*rest))
+            self.put_acts(session, acts)
 
     def put_touches(self, session: int, touches: Iterable[tuple[int, str]]) -> None:
         """Note which messages are about which files."""
@@ -552,6 +560,10 @@ class Store(ABC):
             self._names[name] = int(id)
         return {name: self._names[name] for name in names}
 
+    def _ids_or_nothing(self, names: set[str]) -> dict[str, int]:
+        """Numbers of names; the empty one stands for none."""
+        return {"": NOTHING, **self._name_ids(names - {""})}
+
     def forget_names(self) -> None:
         """A transaction that failed may have taken back names that were remembered."""
         self._names.clear()
@@ -572,7 +584,7 @@ def head_values(head: Session, facts: Facts, counts: dict[str, int], sealed: int
         "kind": info.kind, "parent": info.parent, "origin": info.origin.session, "project": project,
         "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
         "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
-        "head": pack_quickly(msgspec.json.encode(head)), "facts": pack_quickly(msgspec.json.encode(facts)),
+        "head": pack(msgspec.json.encode(head)), "facts": pack(msgspec.json.encode(facts)),
     }  # fmt: skip
 
 
@@ -593,13 +605,9 @@ def _event_row(row: Row) -> EventRow:
     )  # fmt: skip
 
 
-def _act_row(session: int, act: Act, names: dict[str, int]) -> Row:
-    usage = act.usage or m.Usage()
-    return (
-        session, act.message, act.place, act.kind, names.get(act.name or ""), act.outcome,
-        None if act.at is None else int(act.at), usage.input, usage.output, usage.cache_read, usage.cache_write,
-        usage.reasoning,
-    )  # fmt: skip
+def whole_seconds(at: float | None) -> int:
+    """A moment for a column of many."""
+    return NOTHING if at is None else int(at)
 
 
 def _no_name(_: str) -> None:

@@ -39,7 +39,7 @@ def decisions_of(agent: str, session: str) -> list[Decided]:
 def _stamp(path: Path) -> tuple[int, ...]:
     """Another one when the book was written to; nothing where there is none."""
     found = []
-    for name in (path, Path(f"{path}-wal")):
+    for name in (path, f"{path}-wal"):
         try:
             stat = os.stat(name)
         except OSError:

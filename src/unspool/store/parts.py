@@ -9,12 +9,20 @@ import msgspec
 
 from .. import model as m
 from ..decode import decode_any
+from .rows import NOTHING
 
 Field = Literal["user", "answer", "thinking", "input", "output", "note"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 AUTHORS: tuple[m.Author, ...] = get_args(m.Author)
 
 _OF_AUTHOR: dict[m.Author, Field] = {"human": "user", "model": "answer"}
+
+
+FIELD_NUMBER: dict[Field, int] = {field: number for number, field in enumerate(FIELDS)}
+AUTHOR_NUMBER: dict[m.Author, int] = {author: number for number, author in enumerate(AUTHORS)}
+
+
+_INPUT, _OUTPUT = FIELD_NUMBER["input"], FIELD_NUMBER["output"]
 
 
 class Part(NamedTuple):
@@ -33,27 +41,45 @@ NameOf = Callable[[str], str | None]
 """The tool of a call, by the call's id."""
 
 
-def parts_of(message: m.Message, name_of: NameOf) -> list[Part]:
+TextRow = tuple[int, int, int, str, str, int, str]
+"""A text on its way into a store: message, numbers of field and author, tool, model, seconds, and the text itself.
+
+What is not known is empty, or `NOTHING`. They are very many: anything with names would cost more than the words do.
+"""
+
+
+def texts_of(message: m.Message, name_of: NameOf, at: int) -> list[TextRow]:
     """Everything in a message that can be searched: each call and each result alone, what was said together."""
-    index, author, model = message.index, message.author, message.model
-    at = message.timestamp.timestamp() if message.timestamp is not None else None
-    found: list[Part] = []
-    spoken: dict[Field, str] = {}
+    index, author, model = message.index, message.author, message.model or ""
+    who = AUTHOR_NUMBER[author]
+    found: list[TextRow] = []
+    spoken: dict[Field, str] | None = None
     for block in message.blocks:
         if type(block) is m.ToolResult:
             if block.content and not block.content.isspace():
-                found.append(Part(index, "output", author, name_of(block.call_id), model, at, block.content))
+                found.append((index, _OUTPUT, who, name_of(block.call_id) or "", model, at, block.content))
         elif type(block) is m.ToolCall:
             text = words_of_input(block.raw_input)
             if text and not text.isspace():
-                found.append(Part(index, "input", author, block.name, model, at, text))
+                found.append((index, _INPUT, who, block.name, model, at, text))
         else:
             field, words = _said(block, author)
             if words and not words.isspace():
+                spoken = {} if spoken is None else spoken
                 spoken[field] = f"{spoken[field]}\n{words}" if field in spoken else words
-    for field, text in spoken.items():
-        found.append(Part(index, field, author, None, model, at, text))
+    if spoken is not None:
+        for field, text in spoken.items():
+            found.append((index, FIELD_NUMBER[field], who, "", model, at, text))
     return found
+
+
+def parts_of(message: m.Message, name_of: NameOf) -> list[Part]:
+    """The same, to be looked at."""
+    at = message.timestamp.timestamp() if message.timestamp is not None else None
+    return [
+        Part(index, FIELDS[field], message.author, tool or None, message.model, at, text)
+        for index, field, _, tool, _, _, text in texts_of(message, name_of, NOTHING)
+    ]
 
 
 def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:

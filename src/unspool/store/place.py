@@ -7,6 +7,7 @@ import platform
 import sys
 import uuid
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from ..errors import NotFoundError, UnspoolError
@@ -16,13 +17,19 @@ from .base import Store
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
     """The only folder unspool writes to."""
     environ = os.environ if environ is None else environ
-    if named := environ.get("UNSPOOL_DATA"):
+    names = ("UNSPOOL_DATA", "LOCALAPPDATA", "XDG_DATA_HOME")
+    return _data_folder(*map(environ.get, names), os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=8)
+def _data_folder(named: str | None, local: str | None, shared: str | None, _: str | None) -> Path:
+    if named:
         return Path(named).expanduser()
     if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "unspool"
+        return Path(local or Path.home() / "AppData" / "Local") / "unspool"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "unspool"
-    return Path(environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unspool"
+    return Path(shared or Path.home() / ".local" / "share") / "unspool"
 
 
 def machine_identity(folder: Path) -> tuple[str, str]:

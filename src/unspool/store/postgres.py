@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
@@ -15,6 +15,7 @@ from ..errors import MissingExtraError, UnspoolError
 from ..search.query import All, AnyOf, Node, Not, Words, to_tsquery
 from .base import Row, Store
 from .migrations import Migrations
+from .rows import NOTHING
 from .vectors import vectors
 
 try:
@@ -114,19 +115,23 @@ class PostgresStore(Store):
             cursor = database.execute(_translated(sql), _storable(values))
             return cursor.fetchall() if cursor.description is not None else []
 
-    def insert(self, table: str, columns: str, rows: Iterable[Row]) -> None:
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
         """Add many rows."""
-        rows = [_storable(row) for row in rows]
-        if not rows:
+        ready = [_storable(row) for row in rows]
+        if not ready:
             return
+        for place, name in enumerate(columns.split(", ")):
+            if name in sparse.split(", "):
+                for row in ready:
+                    row[place] = None if row[place] == NOTHING else row[place]
         with self._explained(), self._database.cursor() as cursor:
-            if len(rows) <= _HANDFUL:
-                marks = ", ".join(["%s"] * len(rows[0]))
+            if len(ready) <= _HANDFUL:
+                marks = ", ".join(["%s"] * len(ready[0]))
                 sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
-                cursor.executemany(sql, rows)
+                cursor.executemany(sql, ready)
                 return
             with cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
-                for row in rows:
+                for row in ready:
                     copy.write_row(row)
 
     @contextmanager
@@ -245,10 +250,10 @@ class PostgresStore(Store):
 
     # --- words ---
 
-    def _add_words(self, rows: list[tuple[int, str]]) -> None:
+    def _add_words(self, first: int, texts: Sequence[str]) -> None:
         whole: list[Row] = []
         pieces: list[Row] = []
-        for id, text in rows:
+        for id, text in enumerate(texts, first):
             made = [(id, vector) for vector in vectors(_text(text))]
             if len(made) == 1:
                 whole += made

@@ -9,6 +9,9 @@ import msgspec
 
 from .. import model as m
 
+NOTHING = -1
+"""Stands for nothing in columns of many rows: SQLite's driver takes ten times as long over None."""
+
 
 class FileRow(NamedTuple):
     """A file of an agent, as it was last seen."""
@@ -57,18 +60,6 @@ class StoredSession(NamedTuple):
     messages: int
     sealed: int
     around: str
-
-
-class Act(NamedTuple):
-    """Something that can be counted: a prompt, a reply with its tokens, a result of a call."""
-
-    message: int
-    place: int
-    kind: str
-    name: str | None
-    outcome: str | None
-    at: float | None
-    usage: m.Usage | None
 
 
 class EventRow(msgspec.Struct, kw_only=True):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import chain, count
 from pathlib import Path
 
 from ..errors import UnspoolError
 from ..search.query import Node, to_fts5
 from .base import Row, Store
 from .migrations import Migrations
+from .rows import NOTHING
 
 _WAIT_SECONDS = 30
 _WORDS_AT_ONCE = 16 << 20
@@ -27,7 +30,7 @@ class SqliteStore(Store):
         self.path = path
         self.place = str(path.absolute())
         self.read_only = read_only
-        self._words: list[tuple[int, str]] = []
+        self._words: list[tuple[int, Sequence[str]]] = []
         self._words_size = 0
         try:
             self._database = self._connect()
@@ -90,11 +93,10 @@ class SqliteStore(Store):
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
-    def insert(self, table: str, columns: str, rows: Iterable[Row]) -> None:
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
         """Add many rows."""
-        marks = ", ".join("?" * (columns.count(",") + 1))
         try:
-            self._database.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
+            self._database.executemany(_insertion(table, columns, sparse), rows)
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
@@ -157,16 +159,17 @@ class SqliteStore(Store):
         # Only one writes at a time, so that the next free id is known.
         return int(self.rows("SELECT coalesce(max(id), 0) + 1 FROM part")[0][0])
 
-    def _add_words(self, rows: list[tuple[int, str]]) -> None:
+    def _add_words(self, first: int, texts: Sequence[str]) -> None:
         # They wait: other statements in between would make FTS5 write what it has gathered, again and again.
-        self._words += rows
-        self._words_size += sum(len(text) for _, text in rows)
+        self._words.append((first, texts))
+        self._words_size += sum(map(len, texts))
         if self._words_size > _WORDS_AT_ONCE:
             self._flush_words()
 
     def _flush_words(self) -> None:
-        rows, self._words, self._words_size = self._words, [], 0
-        if rows:
+        groups, self._words, self._words_size = self._words, [], 0
+        if groups:
+            rows = chain.from_iterable(zip(count(first), texts, strict=False) for first, texts in groups)
             self.insert("words", "rowid, text", rows)
 
     def _drop_words(self, rows: list[tuple[int, str]]) -> None:
@@ -175,6 +178,13 @@ class SqliteStore(Store):
 
     def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
         return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
+
+
+@lru_cache(maxsize=64)
+def _insertion(table: str, columns: str, sparse: str) -> str:
+    names = columns.split(", ")
+    marks = ", ".join(f"nullif(?, {NOTHING})" if name in sparse.split(", ") else "?" for name in names)
+    return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
 
 def _use_wal(database: sqlite3.Connection) -> None:

@@ -68,7 +68,7 @@ def _after_orphans(draft: Draft) -> list[int]:
     """Messages that hang where an unanswered call hangs too: the conversation went on without the call."""
     parents = {draft.parents[call.message]: call.message for call in draft.open_calls.values()}
     found: dict[int, int] = {}
-    for index, parent in enumerate(draft.parents):
+    for index, parent in enumerate(draft.parents if parents else ()):
         if parent >= 0 and index > parents.get(parent, index):
             found.setdefault(parent, index)
     return list(found.values())

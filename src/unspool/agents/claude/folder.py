@@ -212,9 +212,10 @@ class Surroundings:
 
     def folder_of(self, path: Path) -> Folder:
         """The project folder a session or sub-agent file belongs to."""
-        for parent in path.parents:
-            if parent.name == "subagents":
-                return self.folder(parent.parent.parent)
+        if "subagents" in path.parts:
+            for parent in path.parents:
+                if parent.name == "subagents":
+                    return self.folder(parent.parent.parent)
         return self.folder(path.parent)
 
     @cached_property

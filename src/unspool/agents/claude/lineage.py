@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ... import model as m
 from ...draft import Draft
-from ...logs import read_blocks, read_start
+from ...logs import read_blocks, read_start, while_unchanged
 from .calls import Spawn
 from .folder import AgentFile, Folder, Head, Surroundings
 from .thread import Thread
@@ -90,15 +90,23 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
 
 def _begins_later(head: Head) -> bool:
     """Whether a file begins with a note that is younger than its first message: then the message was copied."""
-    block = read_start(head.path, _HEAD_SIZE)
+    noted = _first_noted(head.path)
+    return noted is not None and head.started_at is not None and noted > head.started_at
+
+
+@while_unchanged
+def _first_noted(path: Path) -> datetime | None:
+    """When something was typed, by a note before the first message."""
+    block = read_start(path, _HEAD_SIZE)
     for line in LINES.batch(block).records if block is not None else ():
         if line.type in ("user", "assistant"):
             break
-        if line.type == "queue-operation" and line.timestamp is not None and head.started_at is not None:
-            return line.timestamp > head.started_at
-    return False
+        if line.type == "queue-operation" and line.timestamp is not None:
+            return line.timestamp
+    return None
 
 
+@while_unchanged
 def _is_contiguous(path: Path) -> bool:
     """Copied lines follow each other; lines written one by one have metadata between them."""
     data = b""

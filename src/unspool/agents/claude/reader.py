@@ -49,6 +49,7 @@ class ClaudeHome:
         self.root = root
         self._around = Surroundings(root)
         self._clears: dict[Path, list[Clear]] = {}
+        self._origins: dict[str, m.Origin] = {}
         self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
 
     @property
@@ -127,7 +128,7 @@ class ClaudeHome:
         if ref.kind == "subagent" and files is not None:
             family.append(files.head.path)
         memory = folder.path / ref.id / "session-memory" / "summary.md"
-        origin = find_origin(ref.id, folder, self._around) if ref.kind == "main" else None
+        origin = self._origin(ref, folder) if ref.kind == "main" else None
         original = original_of(folder, origin) if origin is not None else ()
         facts = (
             [(path.name, size_of(path)) for path in (*family, memory)],
@@ -137,6 +138,11 @@ class ClaudeHome:
             self._around.live.get(ref.id),
         )
         return digest((*facts, *map(size_of, original)))
+
+    def _origin(self, ref: SessionRef, folder: Folder) -> m.Origin:
+        if ref.id not in self._origins:
+            self._origins[ref.id] = find_origin(ref.id, folder, self._around)
+        return self._origins[ref.id]
 
     def _clears_in(self, folder: Folder) -> list[Clear]:
         if folder.path not in self._clears:
@@ -164,7 +170,7 @@ class ClaudeHome:
         if ref.kind == "subagent":
             draft.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
-            draft.origin = find_origin(ref.id, folder, self._around)
+            draft.origin = self._origin(ref, folder)
         reading = _Reading(ref, Thread(draft), make, copied_ids(folder, draft.origin))
         for place, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)

@@ -88,7 +88,10 @@ CREATE TABLE part (
 );
 CREATE INDEX part_message ON part (session, message);
 
-CREATE VIRTUAL TABLE words USING fts5 (text, content = '', tokenize = 'unicode61 remove_diacritics 0');
+-- How long each text is would only be asked by FTS5's own ranking; stores that were made before have that as well.
+CREATE VIRTUAL TABLE words USING fts5 (
+    text, content = '', columnsize = 0, tokenize = 'unicode61 remove_diacritics 0'
+);
 -- Words are gathered in memory up to this many bytes, and merged only when there are many pieces of them.
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 INSERT INTO words (words, rank) VALUES ('automerge', 0);

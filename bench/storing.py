@@ -37,8 +37,8 @@ from .multiply import multiply, recordings
 from .report import Measure, seconds
 
 _MACHINE = ("bench", "bench")
-_ROUNDS = 2
-"""The best of so many counts: other programs may be busy meanwhile."""
+_ROUNDS = 3
+"""The best of so many counts, in turns with what it is compared to: other programs may be busy meanwhile."""
 Found = TypeVar("Found")
 _SYNC = """
 import sys, time
@@ -60,11 +60,11 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
     database = folder / "sessions.db"
     floors, runs = [], []
     for _ in range(_ROUNDS):
-        for path in (*folder.glob("sessions.db*"), *folder.glob("floor.db*")):
+        for path in folder.glob("floor.db*"):
             path.unlink()
         floors.append(_alone(_floor, home, folder))
         runs.append(_first_run(home, database))
-    (floor, detail), took, peak = min(floors), min(runs)[0], max(peak for _, peak in runs)
+    (floor, detail), took = min(floors), min(runs)
     yield Measure(
         "first sync, to read + decode + FTS5 + zstd",
         took / floor,
@@ -73,6 +73,7 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
         f"{size / 1e6:.0f} MB in {took:.1f} s; {detail}",
     )
     yield Measure("the store, to its source", 100 * database.stat().st_size / size, " %", 40)
+    peak = memory.peak_of(_sync(home, folder / "memory.db"))
     yield Measure("memory of the first sync", peak / 1e6, " MB", 300)
     store = SqliteStore(database, machine=_MACHINE)
     again = seconds(lambda: Sync(store, home).run())
@@ -139,16 +140,19 @@ def _index(database: sqlite3.Connection, texts: list[tuple[str]]) -> None:
     database.execute("COMMIT")
 
 
-def _first_run(home: Path, database: Path) -> tuple[float, int]:
-    """How long it takes, and how much memory it needs, in a program of its own."""
-    said = database.with_suffix(".out")
-    with open(said, "w", encoding="utf-8") as out:
-        peak = memory.peak_of([sys.executable, "-c", _SYNC, str(home), str(database)], out)
-    return float(said.read_text()), peak
+def _first_run(home: Path, database: Path) -> float:
+    """How long it takes, in a program of its own. Its memory is looked at another time: looking takes time too."""
+    for path in database.parent.glob(f"{database.name}*"):
+        path.unlink()
+    return float(subprocess.run(_sync(home, database), check=True, capture_output=True, text=True).stdout)
+
+
+def _sync(home: Path, database: Path) -> list[str]:
+    return [sys.executable, "-c", _SYNC, str(home), str(database)]
 
 
 def against_agentsview(corpus: Path, folder: Path) -> Iterator[Measure]:
-    """The Claude files of all versions, where that program is installed: best of two runs of each.
+    """The Claude files of all versions, where that program is installed: the best runs of each.
 
     It reads only what was said. The newest versions write ten times as much around it, which we keep and it passes
     over, so that their recordings alone would compare different work.
@@ -158,8 +162,11 @@ def against_agentsview(corpus: Path, folder: Path) -> Iterator[Measure]:
         return
     home = folder / "claude"
     size = multiply([path for path in recordings(corpus, 1000) if "claude" in path.parts], home, 4, 8)
-    theirs = min(_run_agentsview(program, home, folder / f"agentsview{number}") for number in range(2))
-    ours = min(_first_run(home, folder / f"claude{number}.db")[0] for number in range(2))
+    rounds = [
+        (_run_agentsview(program, home, folder / f"agentsview{number}"), _first_run(home, folder / "claude.db"))
+        for number in range(_ROUNDS)
+    ]
+    theirs, ours = map(min, zip(*rounds, strict=True))
     detail = f"{size / 1e6:.0f} MB in {ours:.1f} s, agentsview {theirs:.1f} s"
     yield Measure("first sync, to agentsview", ours / theirs, "x", 0.25, detail)
     shutil.rmtree(home)

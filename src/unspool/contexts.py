@@ -52,12 +52,13 @@ class ContextMap:
         found: set[int] = set()
         below, index = limit, start
         boundary = None
-        while index >= 0 and not self._cleared(index, below):
+        has_sides = self._tree.has_sides
+        while index >= 0 and not (self._clears and self._cleared(index, below)):
             found.add(index)
-            for side in self._tree.sides(index):
-                if side < limit:
-                    found.add(side)
-            lost.update(self._lost.get(index, ()))
+            if has_sides:
+                found.update(side for side in self._tree.sides(index) if side < limit)
+            if self._lost:
+                lost.update(self._lost.get(index, ()))
             boundary = self._boundaries.get(index)
             if boundary is not None or flags[index] & STITCHED:
                 break

@@ -62,22 +62,32 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> Block | None:
         """Take the next bytes; give back the lines they complete, if any."""
+        whole = self.cut(chunk)
+        return self._advance(whole) if whole else None
+
+    def flush(self) -> Block | None:
+        """What is left at the end: a last line without a newline."""
+        whole = self.rest()
+        return self._advance(whole) if whole else None
+
+    def cut(self, chunk: bytes) -> bytes:
+        """The same as `feed` for who does not ask where the lines begin."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             if chunk:
                 self._rest.append(chunk)
-            return None
+            return b""
         whole = chunk if end == len(chunk) else chunk[:end]
         if self._rest:
             whole = b"".join([*self._rest, whole])
         self._rest = [chunk[end:]] if end < len(chunk) else []
-        return self._advance(whole)
+        return whole
 
-    def flush(self) -> Block | None:
-        """What is left at the end: a last line without a newline."""
+    def rest(self) -> bytes:
+        """The bytes of the line that has no end."""
         whole = b"".join(self._rest)
         self._rest = []
-        return self._advance(whole) if whole else None
+        return whole
 
     def _advance(self, data: bytes) -> Block:
         block = Block(data, self._number, self._offset, find_starts(data))

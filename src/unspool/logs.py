@@ -89,14 +89,18 @@ def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: i
         yield _broken(log, error)
 
 
-def read_blocks(path: Path) -> Iterator[bytes]:
+def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
     """The lines of a log as they are, a block at a time; ends where the file cannot be read."""
+    splitter = LineSplitter()
     try:
         with open(path, "rb", buffering=0) as file:
-            for block in iter_blocks(file.read):
-                yield block.data
+            while chunk := file.read(size):
+                if lines := splitter.cut(chunk):
+                    yield lines
     except OSError:
         return
+    if last := splitter.rest():
+        yield last
 
 
 def read_start(path: Path, size: int) -> Block | None:

@@ -128,6 +128,11 @@ class Tree:
                 return index
         return NONE
 
+    @property
+    def has_sides(self) -> bool:
+        """Whether any message hangs on another without going on from it."""
+        return bool(self._light)
+
     def sides(self, index: int) -> list[int]:
         """Messages that hang on this one without going on from it, and what hangs on them in turn."""
         if not self._light:

@@ -213,10 +213,10 @@ def test_killed_in_the_first_reading_and_started_again(
 ) -> None:
     """What was told stays true, nothing is told twice, and its workers do not outlive it."""
     home = tmp_path / "home"
-    for number in range(40):
-        claude_log(60, f"session {number}").write(home)
+    for number in range(80):
+        claude_log(40, f"session {number}").write(home)
     told: list[int] = []
-    for done in (2, 15):
+    for done in (2, 5):
         feed = start(*command)
         feed.until("progress", lambda progress, done=done: progress["done"] >= done)  # type: ignore[misc]
         workers = _children(feed.process.pid)
@@ -228,8 +228,8 @@ def test_killed_in_the_first_reading_and_started_again(
     told += [line["seq"] for line in feed.said if "seq" in line]
     store = feed.store()
     entries = store.journal()
-    assert [entry.kind for entry in entries] == ["session.created"] * 40
-    assert len({entry.session for entry in entries}) == 40
+    assert [entry.kind for entry in entries] == ["session.created"] * 80
+    assert len({entry.session for entry in entries}) == 80
     assert told == sorted(told)
     assert told[-1] == entries[-1].seq
     assert sessions_of(store, home, tmp_path) == ""

@@ -43,8 +43,9 @@ def walk(agent: str, root: Path) -> Iterator[Seen]:
         path = root / place
         if path.is_dir():
             for folder, _, names in os.walk(path):
+                inside = Path(folder)
                 for name in names:
-                    inner = Path(folder, name)
+                    inner = inside / name
                     if rules.is_log(inner) and (seen := look(agent, inner)) is not None:
                         yield seen
         elif (seen := look(agent, path)) is not None:

@@ -100,12 +100,7 @@ def reading(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[Iterat
     ):
         groups = enumerate(_groups(tasks))
         begun = (pool.submit(_read_group, group, files[number % _AHEAD]) for number, group in groups)
-        waiting = deque(islice(begun, _AHEAD))
-        try:
-            yield _in_order(waiting, begun)
-        finally:
-            for future in waiting:
-                future.cancel()
+        yield _in_order(deque(islice(begun, _AHEAD)), begun)
 
 
 def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:

@@ -62,7 +62,7 @@ class Store(ABC):
     """The path or address by which `open_store` opens it."""
 
     def __init__(self) -> None:
-        self._names: dict[str, int] = {}
+        self._names: dict[str, int] = {"": NOTHING}
 
     # --- what each database does its own way ---
 
@@ -220,7 +220,7 @@ class Store(ABC):
             return
         first = self._take_ids(len(texts))
         messages, fields, authors, tools, models, times, words = zip(*texts, strict=True)
-        id_of = self._ids_or_nothing({*tools, *models}).__getitem__
+        id_of = self._name_ids({*tools, *models}).__getitem__
         rows = zip(
             count(first), repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times
         )
@@ -258,13 +258,13 @@ class Store(ABC):
         """Add what can be counted."""
         if acts.plain:
             messages, places, kinds, tools, outcomes, times = zip(*acts.plain, strict=True)
-            names = map(self._ids_or_nothing({*tools}).__getitem__, tools)
+            names = map(self._name_ids({*tools}).__getitem__, tools)
             rows = zip(repeat(session), messages, places, kinds, names, outcomes, times)
             columns = "session, message, place, kind, name, outcome, at"
             self.insert("act", columns, rows, sparse="name, outcome, at")
         if acts.paid:
             messages, places, kinds, models, *rest = zip(*acts.paid, strict=True)
-            names = map(self._ids_or_nothing({*models}).__getitem__, models)
+            names = map(self._name_ids({*models}).__getitem__, models)
             rows = zip(repeat(session), messages, places, kinds, names, *rest)
             sparse = "name, at, input, output, cache_read, cache_write, reasoning"
             self.insert("act", f"session, message, place, kind, {sparse}", rows, sparse=sparse)
@@ -288,6 +288,8 @@ class Store(ABC):
     def put_touches(self, session: int, touches: Iterable[tuple[int, str]]) -> None:
         """Note which messages are about which files."""
         found = dict.fromkeys(touches)
+        if not found:
+            return
         names = self._name_ids({path for _, path in found})
         rows = {(names[path], session, message) for message, path in found}
         self.insert("touch", "path, session, message", sorted(rows))
@@ -553,20 +555,16 @@ class Store(ABC):
     # --- names ---
 
     def _name_ids(self, names: set[str]) -> dict[str, int]:
-        """Numbers that stand for names: of tools, models and paths."""
-        for name in sorted(names - self._names.keys()):
+        """Numbers that stand for names of tools, models and paths, at least for those; the empty one is `NOTHING`."""
+        for name in sorted(name for name in names if name not in self._names):
             self.rows("INSERT INTO name (text) VALUES (?) ON CONFLICT (text) DO NOTHING", name)
             ((id,),) = self.rows("SELECT id FROM name WHERE text = ?", name)
             self._names[name] = int(id)
-        return {name: self._names[name] for name in names}
-
-    def _ids_or_nothing(self, names: set[str]) -> dict[str, int]:
-        """Numbers of names; the empty one stands for none."""
-        return {"": NOTHING, **self._name_ids(names - {""})}
+        return self._names
 
     def forget_names(self) -> None:
         """A transaction that failed may have taken back names that were remembered."""
-        self._names.clear()
+        self._names = {"": NOTHING}
 
 
 def unpacked_head(head: bytes, facts: bytes) -> tuple[Session, Facts]:

@@ -219,12 +219,12 @@ class PostgresStore(Store):
     # --- names and ids ---
 
     def _name_ids(self, names: set[str]) -> dict[str, int]:
-        """Numbers that stand for names.
+        """Numbers that stand for names, at least for those.
 
         New ones are committed at once, on a connection of their own: two machines that meet new names in different
         orders would otherwise wait for each other's transactions.
         """
-        new = sorted(names - self._names.keys())
+        new = sorted(name for name in names if name not in self._names)
         if new:
             texts = sorted({_text(name) for name in new})
             found = self._known_names(texts)
@@ -233,7 +233,7 @@ class PostgresStore(Store):
                 self._run(self._beside(), sql, [missing])
                 found |= self._known_names(missing)
             self._names |= {name: found[_text(name)] for name in new}
-        return {name: self._names[name] for name in names}
+        return self._names
 
     def _known_names(self, texts: list[str]) -> dict[str, int]:
         sql = "SELECT name.text, name.id FROM unnest(?::text[]) AS wanted JOIN name ON name.text = wanted"

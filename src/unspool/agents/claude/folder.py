@@ -140,14 +140,19 @@ class Folder:
         }
 
     @cached_property
+    def subfolders(self) -> dict[str, Path]:
+        """Folders in it, by their names: some sessions have one."""
+        return {folder.name: folder for folder in _subfolders(self.path)}
+
+    @cached_property
     def agents(self) -> dict[str, list[AgentFile]]:
         """Sub-agents by the session that started them; warm-ups left out."""
         found: dict[str, list[AgentFile]] = {}
         for path in self.files:
             self._add_agent(found, path, None)
-        for folder in _subfolders(self.path):
+        for name, folder in self.subfolders.items():
             for path in _agent_paths(folder / "subagents"):
-                self._add_agent(found, path, folder.name)
+                self._add_agent(found, path, name)
         return found
 
     def _add_agent(self, found: dict[str, list[AgentFile]], path: Path, session: str | None) -> None:

@@ -110,7 +110,7 @@ def _first_noted(path: Path) -> datetime | None:
 def _is_contiguous(path: Path) -> bool:
     """Copied lines follow each other; lines written one by one have metadata between them."""
     data = b""
-    for block in read_blocks(path):
+    for block in read_blocks(path, _HEAD_SIZE):
         data += block
         first = data.find(_ANSWER)
         second = data.find(_ANSWER, first + 1)

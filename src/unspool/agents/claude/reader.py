@@ -39,6 +39,7 @@ _SILENT = frozenset((
 ))  # fmt: skip
 """Records that say nothing about the conversation."""
 
+_MEMORY = Path("session-memory", "summary.md")
 _kind_of = attrgetter("type")
 
 
@@ -127,11 +128,11 @@ class ClaudeHome:
         family = [file.path for file in folder.agents.get(owner, ())]
         if ref.kind == "subagent" and files is not None:
             family.append(files.head.path)
-        memory = folder.path / ref.id / "session-memory" / "summary.md"
+        memory = [folder.subfolders[ref.id] / _MEMORY] if ref.id in folder.subfolders else []
         origin = self._origin(ref, folder) if ref.kind == "main" else None
         original = original_of(folder, origin) if origin is not None else ()
         facts = (
-            [(path.name, size_of(path)) for path in (*family, memory)],
+            [(path.name, size_of(path)) for path in (*family, *memory)],
             [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
             origin,
             len(folder.summaries),
@@ -198,7 +199,8 @@ class ClaudeHome:
             for thread in inline:
                 drop_echo_in_child(thread.draft, draft.subagents, draft.interruptions)
         self._parent = ref.id, draft.subagents, draft.interruptions
-        self._add_memory(ref, draft)
+        if ref.id in folder.subfolders:
+            self._add_memory(folder.subfolders[ref.id] / _MEMORY, draft)
         draft.live_status = self._around.live.get(ref.id)
 
     def _refused_children(self, main: Thread, folder: Folder, ref: SessionRef) -> set[str]:
@@ -226,9 +228,8 @@ class ClaudeHome:
         draft = Draft("claude", ref.id, ref.kind, keep=False)
         return finish(self._read_threads(ref, lambda id, _: draft if id == ref.id else None, folder))[0]
 
-    def _add_memory(self, ref: SessionRef, draft: Draft) -> None:
+    def _add_memory(self, path: Path, draft: Draft) -> None:
         """Some versions keep a running summary beside the session; it is what a compaction used."""
-        path = ref.path.with_suffix("") / "session-memory" / "summary.md"
         data = read_whole(path)
         if data is None:
             return

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from . import model as m
-from .agents import AGENTS, Home, Peek, SessionRef, finish
+from .agents import AGENTS, Home, MakeDraft, Peek, SessionRef, finish
 from .assemble import Outline, TipRule
 from .decisions import apply_decisions
 from .draft import Draft, Replay
@@ -136,9 +138,23 @@ class Library:
                 if not self._files or ref.path.resolve() not in self._files:
                     yield ref
 
+    def inside(self, ref: SessionRef) -> list[SessionRef]:
+        """Sub-agents that stand in the file of a session: they are found by reading it."""
+        if ref.is_inside or not self._home(ref).holds_agents(ref):
+            return []
+        drafts = finish(self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False)))
+        return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
+
     def peek(self, ref: SessionRef) -> Peek:
         """What the first lines of a session tell."""
-        return self._home(ref).peek(ref)
+        if not ref.is_inside:
+            return self._home(ref).peek(ref)
+        session = self.load(ref)
+        info, size = session.info, sum(message.source.length for message in session.messages)
+        return Peek(
+            title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
+            version=info.versions[-1] if info.versions else None, size=size,
+        )  # fmt: skip
 
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
         """Read a whole session."""
@@ -148,7 +164,7 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
         """A session and the sub-agents that stand in the same file."""
-        drafts = finish(self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind)))
+        drafts = self._drafts(ref, lambda id, kind: Draft(ref.agent, id, kind))
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
             session = apply_decisions(outline.session(), decisions_of(ref.agent, draft.id))
@@ -159,19 +175,27 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """The same in small pieces, with little memory however long the session is: the log is read twice."""
-        home = self._home(ref)
-        drafts = finish(home.read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False)))
+        drafts = self._drafts(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False))
         for draft in drafts:
             outline = Outline(draft, tip if draft is drafts[0] else "agent")
             head = apply_decisions(outline.header([]), decisions_of(ref.agent, draft.id))
             view = View(head, outline.branch, branches, orphans)
             draft.forget()
-            shown = (view.message(message) for message in self._replay(home, ref, outline))
+            shown = (view.message(message) for message in self._replay(_of_file(ref), outline))
             yield from lines_around(view.head(), (message for message in shown if message is not None))
 
-    def _replay(self, home: Home, ref: SessionRef, outline: Outline) -> Iterator[m.Message]:
+    def _drafts(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+        drafts = finish(self._home(ref).read(_of_file(ref), make))
+        if not ref.is_inside:
+            return drafts
+        found = [draft for draft in drafts if draft.id == ref.id]
+        if not found:
+            raise NotFoundError(f"{ref.path} holds no sub-agent {ref.id} any more; try `unspool ls --kind all`")
+        return found
+
+    def _replay(self, ref: SessionRef, outline: Outline) -> Iterator[m.Message]:
         """Go through the log once more, and complete each message with what the first pass found."""
-        draft, expected = outline.draft, len(outline.draft)
+        home, draft, expected = self._home(ref), outline.draft, len(outline.draft)
         ready: list[m.Message] = []
         steps = home.read(ref, lambda id, _: Replay(draft, ready.append) if id == draft.id else None)
         count = 0
@@ -203,6 +227,9 @@ class Library:
             return self._latest(refs)
         fits = [ref for ref in refs if name in (ref.id, ref.id.rsplit("/", 1)[-1])]
         fits = fits or [ref for ref in refs if _begins_with(ref, name)]
+        if not fits and "/" in name:
+            own = [ref for ref in refs if ref.id == name.split("/")[0]]
+            fits = [inner for ref in own for inner in self.inside(ref) if inner.id.startswith(name)]
         if len(fits) == 1:
             return fits[0]
         if not fits:
@@ -216,6 +243,11 @@ class Library:
         if not mains:
             raise NotFoundError("there are no sessions yet")
         return max(mains, key=lambda ref: max(map(changed_at, (ref.path, *ref.more))))
+
+
+def _of_file(ref: SessionRef) -> SessionRef:
+    """The session in whose file a sub-agent stands; any other is that itself."""
+    return replace(ref, id=ref.parent, kind="main", parent=None, is_inside=False) if ref.is_inside else ref
 
 
 def _begins_with(ref: SessionRef, name: str) -> bool:

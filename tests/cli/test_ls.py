@@ -9,6 +9,7 @@ import pytest
 from unspool.library import Library
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from ..recordings import recordings
 from .run import SAMPLES, Run
 
 
@@ -62,6 +63,23 @@ def test_the_id_of_a_sub_agent_is_shown_whole(run: Run) -> None:
     """The beginning of such an id is that of its session."""
     shown = {line.split("\t")[1] for line in run("ls", "--home", SAMPLES, "--kind", "subagent").lines[1:]}
     assert shown == {ref.id for ref in Library(SAMPLES).refs() if ref.kind == "subagent"}
+
+
+def test_sub_agents_in_the_file_of_their_session(run: Run) -> None:
+    """1.0.x wrote them there: they are listed like any other, and can be shown alone by their ids."""
+    (recording,) = recordings("claude", "1.0.60", "subagent")
+    home = str(recording.home)
+    rows = run("ls", "--home", home, "--kind", "subagent", "--json").records
+    records = {session.info.id: session for session in recording.sessions() if session.info.kind == "subagent"}
+    assert {row["id"] for row in rows} == records.keys() != set()
+    for row in rows:
+        shown = run("export", "--home", home, row["id"], "--format", "ndjson").records
+        assert [line["session"]["id"] for line in shown] == [row["id"]]
+        assert len(shown[0]["messages"]) == len(records[row["id"]].messages)
+        assert row["title"] == records[row["id"]].info.title
+    streamed = run("export", "--home", home, rows[0]["id"][:50], "--format", "stream").records
+    assert sum(line["type"] == "message" for line in streamed) == len(records[rows[0]["id"]].messages)
+    assert run("show", "--home", home, f"{rows[0]['parent']}/nobody").code == 1
 
 
 def test_agents(run: Run) -> None:

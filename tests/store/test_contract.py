@@ -360,7 +360,7 @@ def test_sessions_have_short_names(store: Store, tmp_path: Path) -> None:
     write_home(home)
     synced(store, home)
     for row in store.sessions():
-        assert store.find(row.name) == store.find(row.name[:8]) == row
+        assert store.find(row.name) == store.find(row.name[:8]) == store.find(row.name[:8].upper()) == row
     with pytest.raises(NotFoundError, match="6 sessions"):
         store.find("")
     with pytest.raises(NotFoundError, match="no session"):

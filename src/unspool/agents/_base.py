@@ -45,6 +45,8 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     """Further files of the same session, in the order in which they are read."""
     parent: str | None = None
     """Of a sub-agent: the session that started it."""
+    is_inside: bool = False
+    """A sub-agent that stands in its session's own file."""
     archived: bool = False
 
 
@@ -107,6 +109,10 @@ class Home(Protocol):
 
     def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
         """Read a session, and the sub-agents that stand in the same file."""
+        ...
+
+    def holds_agents(self, ref: SessionRef) -> bool:
+        """Whether sub-agents may stand in the session's own files."""
         ...
 
     def around(self, ref: SessionRef) -> str:

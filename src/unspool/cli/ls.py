@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Row]:
-    for chosen in choose(args):
+    for chosen in _each(args, keep, failures):
         with failures.skipping(chosen.ref):
             if not keep.takes(chosen.ref):
                 continue
@@ -100,6 +100,15 @@ def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
                     continue
                 events = {kind: count for kind, count in count_events(session).items() if count}
             yield _row(chosen, peek, events)
+
+
+def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
+    """Sessions, each followed by the sub-agents in its file where those are asked for."""
+    for chosen in choose(args):
+        yield chosen
+        if keep.takes_kind("subagent"):
+            with failures.skipping(chosen.ref):
+                yield from [Chosen(chosen.library, ref) for ref in chosen.library.inside(chosen.ref)]
 
 
 def _row(chosen: Chosen, peek: Peek, events: dict[str, int]) -> Row:

@@ -89,6 +89,10 @@ class Reader(Protocol):
         """What a list shows."""
         ...
 
+    def inside(self, ref: SessionRef) -> list[SessionRef]:
+        """Sub-agents that stand in its file."""
+        ...
+
 
 class Chosen(NamedTuple):
     """A session and what can read it."""

@@ -53,6 +53,10 @@ class StoredSessions:
         dead = [message.index for message in session.messages if message.branch]
         yield View(session, dead, branches, orphans).whole()
 
+    def inside(self, ref: SessionRef) -> list[SessionRef]:  # noqa: ARG002 - others have to look
+        """None: in a store each is a session of its own."""
+        return []
+
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
         """The session."""
         return next(self.load_all(ref, tip))

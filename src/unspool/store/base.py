@@ -392,7 +392,8 @@ class Store(ABC):
 
     def find(self, name: str) -> SessionRow:
         """A session by its id, or the beginning of it; the main session where its sub-agents fit too."""
-        fits = self.sessions("session.name = ?", name) or self.sessions("session.name LIKE ?", f"{_literal(name)}%")
+        beginning = f"{_literal(name).lower()}%"
+        fits = self.sessions("session.name = ?", name) or self.sessions("lower(session.name) LIKE ?", beginning)
         mains = [row for row in fits if row.kind == "main"] or fits
         if len(mains) != 1:
             what = "no session" if not mains else f"{len(mains)} sessions"

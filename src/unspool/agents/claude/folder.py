@@ -35,6 +35,7 @@ _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
 _ASSISTANT = b'"type":"assistant"'
+_SIDECHAIN = b'"isSidechain":true'
 AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
@@ -353,6 +354,12 @@ def session_of(head: Head) -> str:
         return own
     name = f'"sessionId":"{own}"'.encode()
     return own if any(name in block for block in read_blocks(head.path)) else str(head.session)
+
+
+@while_unchanged
+def holds_sidechain(path: Path) -> bool:
+    """Whether a file has lines of a sub-agent."""
+    return any(_SIDECHAIN in block for block in read_blocks(path))
 
 
 class Tail(NamedTuple):

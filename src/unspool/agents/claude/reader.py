@@ -14,7 +14,7 @@ from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
 from .._facts import digest, project_of, title_of, version_of
 from .ending import end
-from .folder import AGENT_FILE, Folder, Surroundings, read_tail, session_of
+from .folder import AGENT_FILE, Folder, Surroundings, holds_sidechain, read_tail, session_of
 from .lineage import (
     Clear,
     add_clears,
@@ -119,6 +119,10 @@ class ClaudeHome:
             version=head.version,
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
+
+    def holds_agents(self, ref: SessionRef) -> bool:
+        """1.0.x wrote what sub-agents said into the session's file."""
+        return ref.kind == "main" and any(map(holds_sidechain, (ref.path, *ref.more)))
 
     def around(self, ref: SessionRef) -> str:
         """Its family's files, clears, its origin and what it copied, a title from elsewhere, and whether it is open."""

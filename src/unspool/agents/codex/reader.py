@@ -101,6 +101,10 @@ class CodexHome:
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
 
+    def holds_agents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
+        """Never: each has a rollout of its own."""
+        return False
+
     def around(self, ref: SessionRef) -> str:
         """Its name, its clears, the threads it started, and what it shares with others."""
         folder = self._folder

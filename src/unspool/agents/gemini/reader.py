@@ -85,6 +85,10 @@ class GeminiHome:
             return files.heads
         return [head for path in (ref.path, *ref.more) if (head := read_head(path)) is not None]
 
+    def holds_agents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
+        """Never: each has a chat of its own."""
+        return False
+
     def around(self, ref: SessionRef) -> str:
         """What was typed while it ran, its clears, where it came from, and its sub-agents."""
         folder = self._folder

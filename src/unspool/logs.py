@@ -152,6 +152,15 @@ def read_whole(path: Path) -> bytes | None:
         return None
 
 
+def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
+    """The first bytes of a file, and how many it has; None when it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size), os.fstat(file.fileno()).st_size
+    except OSError:
+        return None
+
+
 def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
     """Read what is asked of a file again only when the file has changed; a program that follows many asks often."""
     known: dict[Path, tuple[tuple[int, ...], T]] = {}

@@ -105,6 +105,17 @@ MADE_UP_RESULT = "[no result was recorded for this call: the session ended befor
 """What stands in the place of a result that was never recorded."""
 
 
+class SavedOutput(msgspec.Struct, omit_defaults=True, gc=False):
+    """An output that was too large for the conversation: the agent saved it, and gave the model its beginning."""
+
+    path: str
+    """The file, as the agent names it."""
+    size: int | None = None
+    """Of the file; None where it is gone."""
+    text: str | None = None
+    """What is in it, at most its first mebibyte."""
+
+
 class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False):
     """What a tool call gave back. The output of an interrupted tool is kept as far as it got."""
 
@@ -118,6 +129,13 @@ class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False
     """False: the agent did not pass it on to the model."""
     synthetic: bool = False
     """Made up by unspool, on request or in a repaired copy, for a call that never finished."""
+    saved: SavedOutput | None = None
+    """The whole output, where `content` is only what the model was given of it."""
+
+    @property
+    def whole(self) -> str:
+        """All that the tool gave back, as far as it is there."""
+        return self.saved.text if self.saved is not None and self.saved.text is not None else self.content
 
 
 class InterruptionMark(msgspec.Struct, tag="interruption", gc=False):

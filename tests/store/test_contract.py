@@ -300,6 +300,26 @@ def test_files_are_given_back_as_they_were(store: Store, tmp_path: Path) -> None
     assert len(store.rows("SELECT start FROM chunk")) == 3
 
 
+def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> None:
+    """They are found, given back and forgotten with it."""
+    (recording,) = recordings("claude", "2.1.325", "large")
+    home, back = tmp_path / "home", tmp_path / "back"
+    shutil.copytree(recording.home, home)
+    log_of("claude", 3, "other").write(home)
+    synced(store, home)
+    (saved,) = home.rglob("tool-results/*")
+    (row,) = store.sessions("session.name = ?", saved.parent.parent.name)
+    assert _found(store, '"line 1199 of many"') == [(row.name, 12)]
+    restored = {path.relative_to(back): path.read_bytes() for path, _ in restore_session(store, row.id, back)}
+    files = (*home.rglob(f"{row.name}.jsonl"), saved)
+    assert restored == {path.relative_to(home): path.read_bytes() for path in files}
+    with store.transaction():
+        store.forget(row.id)
+    assert [path for path in store.files() if row.name in path] == []
+    assert _found(store, '"line 1199 of many"') == []
+    assert len(store.sessions()) == len(store.files()) == 1
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) -> None:
     """Nothing of it is left: no words, no events, no bytes, those of before a cut neither."""

@@ -60,6 +60,14 @@ async def tools(stage: Stage) -> None:
     await stage.turn(f"@do {run} echo one ;; {run} sh -c 'exit 3' ;; {write} {path}=hello ;; say Done.")
 
 
+async def large(stage: Stage) -> None:
+    """A command that says more than fits: the agent gives the model a part of it."""
+    await stage.start()
+    path = stage.project / "many.txt"
+    path.write_text("".join(f"line {number} of many, with a wallaby\n" for number in range(1200)))
+    await stage.turn(f"@do {stage.word('run')} cat {path.name} ;; say Much.")
+
+
 async def refusal(stage: Stage) -> None:
     """A command that is refused; the turn goes on."""
     await stage.start()
@@ -117,6 +125,7 @@ async def killed(stage: Stage) -> None:
 SCENES = (
     Scene("plain", "two turns of words", plain),
     Scene("tools", "a command, a failing command and a new file, all allowed", tools),
+    Scene("large", "a command that says more than fits, allowed", large),
     Scene(
         "refusal", "a command that is refused; the turn goes on", refusal, {"rejections": 1},
         untold={"claude": "its files do not tell a person from the program that drives it"},

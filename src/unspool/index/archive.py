@@ -110,9 +110,12 @@ def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
 
 
 def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:
-    """Write the files of a session below a folder, as the agent lays them out; returns each with its length."""
+    """Write the files of a session below a folder, as the agent lays them out; returns each with its length.
+
+    What lies in the session's own folder and is no session comes too: saved outputs, notes on sub-agents.
+    """
     written = []
-    for file, agent, path in store.files_of(session):
+    for file, agent, path in (*store.files_of(session), *store.files_beside(session)):
         place = target / _layout(agent, path)
         place.parent.mkdir(parents=True, exist_ok=True)
         length = 0

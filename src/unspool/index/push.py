@@ -22,6 +22,8 @@ def push_kept(source: Store, target: Store) -> int:
 def _copy(source: Store, target: Store, row: SessionRow) -> None:
     id = target.new_session(row.agent, row.name, row.ref)
     files = [_copy_file(source, target, file) for file, _, _ in source.files_of(row.id)]
+    for file, _, _ in source.files_beside(row.id):
+        _copy_file(source, target, file)
     for table, columns in (
         ("block", "first, count, data"), ("event", "place, kind, message, at, tool, data"),
         ("place", "message, kind"), ("span", "first, last, branch, context"),

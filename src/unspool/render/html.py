@@ -24,7 +24,7 @@ from pygments.util import ClassNotFound
 from .. import model as m
 from ..record import Session
 from ..views import Branches
-from .outcome import MARKS, outcome_of, outcome_text
+from .outcome import MARKS, SAVED, outcome_of, outcome_text
 from .plain import harmless, local, one_line, pretty
 from .transcript import Describe, Transcript, folded
 
@@ -52,7 +52,7 @@ def _template() -> Template:
         harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=pretty,
         picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
     )  # fmt: skip
-    environment.globals.update(marks=MARKS, pygments_css=_pygments_css())
+    environment.globals.update(marks=MARKS, saved=SAVED, pygments_css=_pygments_css())
     return environment.get_template("session.html")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..record import Session
 from ..views import Branches
 from .contained import contained
-from .outcome import MARKS, outcome_of, outcome_text
+from .outcome import MARKS, SAVED, outcome_of, outcome_text
 from .plain import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
@@ -87,7 +87,10 @@ def _call(call: CallView) -> Iterator[str]:
         yield from fenced(pretty(call.action.raw_input), "json")
     if call.result is not None and call.result.content:
         yield ""
-        yield from fenced(call.result.content)
+        yield from fenced(call.result.whole)
+        if call.result.saved is not None:
+            yield ""
+            yield f"*{SAVED}*"
 
 
 def _inline(text: str, width: int = 200) -> str:

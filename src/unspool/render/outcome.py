@@ -6,6 +6,9 @@ from .transcript import CallView
 
 MARKS = {"ok": "✓", "error": "✗", "tool_use_error": "✗", "rejected": "⊘", "interrupted": "✕", "unknown": "○"}
 
+SAVED = "the model was given only the beginning of this output"
+"""Said of an output that the agent saved in a file."""
+
 
 def outcome_of(call: CallView) -> str:
     """One of the outcomes, or `unknown` for a call that never finished."""

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ..record import Session
 from ..views import Branches
-from .outcome import MARKS, outcome_of, outcome_text
+from .outcome import MARKS, SAVED, outcome_of, outcome_text
 from .plain import harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript, folded
 
@@ -126,8 +126,10 @@ def _call(call: CallView, look: _Look) -> RenderableType:
     if call.action.diff and (full or outcome in ("rejected", "ok")):
         parts.append(Padding(look.diff(call.action.diff), (0, 0, 0, 2)))
     if call.result is not None and call.result.content and (full or outcome != "rejected"):
-        text = harmless(call.result.content) if full else _cut(call.result.content)
+        text = harmless(call.result.whole) if full else _cut(call.result.whole)
         parts.append(Padding(Text(text, style="dim"), (0, 0, 0, 2)))
+        if call.result.saved is not None:
+            parts.append(Padding(Text(SAVED, style="yellow"), (0, 0, 0, 2)))
     return Group(*parts)
 
 

@@ -345,6 +345,18 @@ class Store(ABC):
             WHERE session_file.session = ? ORDER BY session_file.place"""
         return [(row[0], row[1], row[2]) for row in self.rows(sql, session)]
 
+    def files_beside(self, session: int) -> list[tuple[int, str, str]]:
+        """Files that are no session themselves, in the folder that has the name of this one's log."""
+        found = []
+        for _, _, path in self.files_of(session):
+            folder = path.removesuffix(".jsonl")
+            sql = """SELECT file.id, file.agent, file.path FROM file JOIN session ON session.machine = file.machine
+                WHERE session.id = ? AND substr(file.path, 1, ?) IN (?, ?) AND file.replaced_at IS NULL
+                AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY file.path"""
+            inside = (f"{folder}/", f"{folder}\\")
+            found += [(row[0], row[1], row[2]) for row in self.rows(sql, session, len(folder) + 1, *inside)]
+        return found
+
     def file_of(self, session: int, path: str) -> int | None:
         """The file at a path on the machine that a session is from: its own, or that of its origin."""
         sql = """SELECT file.id FROM file JOIN session ON session.machine = file.machine
@@ -357,13 +369,17 @@ class Store(ABC):
         self.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, session)
 
     def forget(self, session: int) -> None:
-        """Remove a session for good, with its bytes where no other session needs them: those of before a cut too."""
+        """Remove a session for good, with its bytes where no other session needs them.
+
+        Those of before a cut go too, and what lay in the folder of the session.
+        """
         self.empty_session(session)
         sql = """SELECT id FROM file WHERE (machine, path) IN (
                 SELECT file.machine, file.path FROM session_file JOIN file ON file.id = session_file.file
                 WHERE session_file.session = ?)
             AND id NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
         files = [row[0] for row in self.rows(sql, session, session)]
+        files += [file for file, _, _ in self.files_beside(session)]
         self.rows("DELETE FROM session_file WHERE session = ?", session)
         self.rows("DELETE FROM session WHERE id = ?", session)
         for file in files:

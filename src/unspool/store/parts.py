@@ -58,6 +58,8 @@ def texts_of(message: m.Message, name_of: NameOf, at: int) -> list[TextRow]:
         if type(block) is m.ToolResult:
             if block.content and not block.content.isspace():
                 found.append((index, _OUTPUT, who, name_of(block.call_id) or "", model, at, block.content))
+            if block.saved is not None and block.saved.text:
+                found.append((index, _OUTPUT, who, name_of(block.call_id) or "", model, at, block.saved.text))
         elif type(block) is m.ToolCall:
             text = words_of_input(block.raw_input)
             if text and not text.isspace():

@@ -22,7 +22,7 @@ from ..render.ansi import coloured
 from ..render.cut import cut, cut_prose
 from ..render.diff import count_changes, diff_rows
 from ..render.html import code, is_picture, prose
-from ..render.outcome import MARKS, outcome_of, outcome_text
+from ..render.outcome import MARKS, SAVED, outcome_of, outcome_text
 from ..render.plain import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry
 from ..store.rows import SessionRow
@@ -68,7 +68,9 @@ def environment() -> Environment:
         short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
         opens=opens_itself, compact=compact, link=link,
     )  # fmt: skip
-    made.globals.update(marks=MARKS, agents=AGENTS, made_up=MADE_UP_RESULT, icon=icon, asset=asset, badge_kinds=BADGES)
+    made.globals.update(
+        marks=MARKS, agents=AGENTS, made_up=MADE_UP_RESULT, saved=SAVED, icon=icon, asset=asset, badge_kinds=BADGES
+    )
     return made
 
 

@@ -243,7 +243,7 @@ def _whole(message: m.Message, block: m.Block) -> tuple[str, str]:
         case m.Thinking():
             return "words", block.text
         case m.ToolResult():
-            return "result", block.content
+            return "result", block.whole
         case m.Attachment():
             return "said" if message.author == "human" else "words", block.text or ""
         case m.CompactionMark():

@@ -13,6 +13,7 @@ from ...logs import read_whole
 from .._base import AgentInfo
 from .mending import ClaudeMender
 from .reader import ClaudeHome
+from .saved import FOLDER as SAVED
 from .tools import action_of, paths_in
 
 
@@ -58,8 +59,8 @@ class Claude:
         return paths_in(raw_input)
 
     def is_log(self, path: Path) -> bool:
-        """Logs, and the notes beside them."""
-        return path.suffix in (".jsonl", ".json") or path.name == "summary.md"
+        """Logs, the notes beside them, and outputs that were too large for a line."""
+        return path.suffix in (".jsonl", ".json") or path.name == "summary.md" or path.parent.name == SAVED
 
     def retention(self, root: Path) -> timedelta | None:
         """Thirty days, or what `cleanupPeriodDays` says."""

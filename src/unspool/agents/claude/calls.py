@@ -13,6 +13,7 @@ from ... import model as m
 from ...draft import Call, Draft
 from .content import RawAt, blocks_of, flat_text
 from .outcomes import MARKER, TOOL_MARKER, Verdict, judge
+from .saved import MARK, SavedOutputs
 from .tools import SUBAGENT_TOOLS, action_of
 from .wire import Block, Line, ToolUseResult
 
@@ -61,6 +62,8 @@ class Calls:
         self.agents: dict[str, ToolUseResult] = {}
         """What the calls of sub-agents gave back, by call."""
         self.stopped_agents: set[str] = set()
+        self.saved: SavedOutputs | None = None
+        """Where outputs lie that were too large for a line."""
         self._results: list[Result] = []
         self._open: list[Result] = []
 
@@ -86,6 +89,8 @@ class Calls:
             verdict = judge(text, block.is_error is True, line)
             result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
             result.synthetic = text == m.MADE_UP_RESULT
+            if self.saved is not None and text.startswith(MARK):
+                result.saved = self.saved.find(text)
             blocks.append(result)
             results.append((result, verdict))
         return blocks, results

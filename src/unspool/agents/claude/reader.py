@@ -27,6 +27,8 @@ from .lineage import (
     link_inline,
     original_of,
 )  # fmt: skip
+from .saved import FOLDER as SAVED
+from .saved import SavedOutputs
 from .thread import Thread
 from .wire import LINES, Line
 
@@ -85,6 +87,8 @@ class ClaudeHome:
 
     def ref(self, path: Path) -> SessionRef | None:
         """The session of a file."""
+        if path.parent.name == SAVED:
+            return None
         folder = self._around.folder_of(path)
         head = folder.head(path)
         name = AGENT_FILE.match(path.name)
@@ -176,7 +180,9 @@ class ClaudeHome:
             draft.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
             draft.origin = self._origin(ref, folder)
-        reading = _Reading(ref, Thread(draft), make, copied_ids(folder, draft.origin))
+        main = Thread(draft)
+        main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
+        reading = _Reading(ref, main, make, copied_ids(folder, draft.origin))
         for place, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
             draft.files.append(log)
@@ -302,6 +308,7 @@ class _Reading:
             draft.files = self._main.draft.files
             draft.bytes_at = self._main.draft.bytes_at
             thread = Thread(draft)
+            thread.calls.saved = self._main.calls.saved
             self.threads.append(thread)
         if line.uuid is not None:
             self._sides[line.uuid] = thread

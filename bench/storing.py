@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -103,10 +103,10 @@ def _floor(home: Path, folder: Path) -> tuple[float, str]:
         "CREATE VIRTUAL TABLE words USING fts5 (text, content = '', columnsize = 0, "
         "tokenize = 'unicode61 remove_diacritics 0')"
     )
-    indexing = 0.0
+    indexing, numbers = 0.0, count(1)
     for start in range(0, len(refs), 50):
         texts = [
-            (part.text,)
+            (next(numbers), part.text)
             for ref in refs[start : start + 50]
             for session in library.load_all(ref)
             for message in session.messages
@@ -134,9 +134,9 @@ def _pack(paths: list[Path]) -> None:
             compress(data[start : start + CHUNK])
 
 
-def _index(database: sqlite3.Connection, texts: list[tuple[str]]) -> None:
+def _index(database: sqlite3.Connection, texts: list[tuple[int, str]]) -> None:
     database.execute("BEGIN")
-    database.executemany("INSERT INTO words (text) VALUES (?)", texts)
+    database.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", texts)
     database.execute("COMMIT")
 
 

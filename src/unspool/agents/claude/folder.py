@@ -31,6 +31,7 @@ from .wire import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
 _CLEAR_LINE = "<command-name>/clear</command-name>"
+_FIRST_LOOK = 1 << 14
 _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
@@ -61,8 +62,6 @@ class Head(NamedTuple):
     """Session the process began with, where it is not this one (2.1.3xx)."""
     lists: bool = False
     """Its first prompt is a list of blocks: 2.0.x copies strings so."""
-    title: str | None = None
-    """Written again with every turn: the last lines may have a newer one."""
 
     @property
     def is_warm_up(self) -> bool:
@@ -278,23 +277,32 @@ class Surroundings:
 @while_unchanged
 def read_head(path: Path) -> Head | None:
     """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
-    block = read_start(path, _HEAD_SIZE)
+    block = read_start(path, _FIRST_LOOK)
     if block is None:
         # What we may not read may be a session, and reading it says so.
         return Head(path, session=path.stem, first_uuid="?") if is_closed(path) else None
-    head = _head_of(path, _spoken(block))
+    head, is_complete = _head_of(path, _spoken(block))
+    if not is_complete and (more := read_start(path, _HEAD_SIZE)) is not None:
+        block = more
+        head, _ = _head_of(path, _spoken(block))
     if head.first_uuid is None:
-        head = _head_of(path, HEAD_LINES.batch(block).records)
+        head, _ = _head_of(path, HEAD_LINES.batch(block).records)
     if head.first_uuid is None and size_of(path) > len(block.data):
         for batch in read_batches(path, HEAD_LINES, log_of(path)):
-            head = _head_of(path, batch.records)
+            head, _ = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break
-    return head._replace(title=_title_in(block.data)) if head.first_uuid is not None else None
+    return head if head.first_uuid is not None else None
 
 
-def _title_in(data: bytes) -> str | None:
-    """The last title among some lines; one that a person gave comes first."""
+@while_unchanged
+def read_title(path: Path) -> str | None:
+    """The last title among the first lines; one that a person gave comes first.
+
+    It is written again with every turn: the last lines may have a newer one.
+    """
+    block = read_start(path, _HEAD_SIZE)
+    data = block.data if block is not None else b""
     for kind in (b'"type":"custom-title"', b'"type":"ai-title"'):
         found = data.rfind(kind)
         if found >= 0:
@@ -312,7 +320,8 @@ def _spoken(block: Block) -> Iterator[HeadLine]:
             yield from HEAD_LINES.batch(block_of(line)).records
 
 
-def _head_of(path: Path, lines: Iterable[HeadLine]) -> Head:
+def _head_of(path: Path, lines: Iterable[HeadLine]) -> tuple[Head, bool]:
+    """What some lines tell, and whether more of them could tell more."""
     head = Head(path)
     for line in lines:
         if line.type not in ("user", "assistant") or line.message is None:
@@ -331,8 +340,8 @@ def _head_of(path: Path, lines: Iterable[HeadLine]) -> Head:
             head = head._replace(process_session=line.process_session)
         head = _note_words(head, line)
         if line.type == "assistant":
-            break
-    return head
+            return head, True
+    return head, False
 
 
 def _note_words(head: Head, line: HeadLine) -> Head:

@@ -14,7 +14,7 @@ from ...logs import log_of, name_of, read_batches, read_whole, size_of
 from .._base import MakeDraft, Peek, SessionRef, Steps, finish
 from .._facts import digest, project_of, title_of, version_of
 from .ending import end
-from .folder import AGENT_FILE, Folder, Surroundings, holds_sidechain, read_tail, session_of
+from .folder import AGENT_FILE, Folder, Surroundings, holds_sidechain, read_tail, read_title, session_of
 from .lineage import (
     Clear,
     add_clears,
@@ -116,7 +116,7 @@ class ClaudeHome:
             return Peek(size=size_of(ref.path))
         tail = read_tail(ref.more[-1] if ref.more else ref.path)
         return Peek(
-            title=title_of(tail.title or head.title or head.prompt),
+            title=title_of(tail.title or read_title(ref.path) or head.prompt),
             project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=tail.ended_at,

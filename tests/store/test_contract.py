@@ -314,6 +314,11 @@ def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> 
     files = (*home.rglob(f"{row.name}.jsonl"), saved)
     assert restored == {path.relative_to(home): path.read_bytes() for path in files}
     with store.transaction():
+        inner = store.new_session("claude", f"{row.name}/inner", row.ref)
+        store.put_session_files(inner, [file for file, _, _ in store.files_of(row.id)])
+        store.forget(inner)
+    assert len(store.files_beside(row.id)) == 1, "a sub-agent in the same log does not take it away"
+    with store.transaction():
         store.forget(row.id)
     assert [path for path in store.files() if row.name in path] == []
     assert _found(store, '"line 1199 of many"') == []

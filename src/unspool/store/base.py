@@ -379,7 +379,9 @@ class Store(ABC):
                 WHERE session_file.session = ?)
             AND id NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
         files = [row[0] for row in self.rows(sql, session, session)]
-        files += [file for file, _, _ in self.files_beside(session)]
+        if files:
+            # While another session still needs the log, it needs what lies in the folder too.
+            files += [file for file, _, _ in self.files_beside(session)]
         self.rows("DELETE FROM session_file WHERE session = ?", session)
         self.rows("DELETE FROM session WHERE id = ?", session)
         for file in files:

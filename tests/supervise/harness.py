@@ -6,17 +6,25 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from tests.waiting import PATIENCE, finished
 from unspool.supervise.driving import Told, Words
 
 T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-def run(body: Coroutine[Any, Any, Result], seconds: float = 60) -> Result:
-    """Run an asynchronous test; it ends, one way or the other."""
+def run(body: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
+    """Run an asynchronous test; it ends, one way or the other. `seconds` is ignored."""
 
     async def bounded() -> Result:
-        return await asyncio.wait_for(body, seconds)
+        # Twice the patience of a single wait: if something in the test never comes, that wait says what it was.
+        try:
+            async with asyncio.timeout(2 * PATIENCE) as limit:
+                return await body
+        except TimeoutError:
+            if limit.expired():
+                raise AssertionError(f"the test did not end within {2 * PATIENCE:.0f} s") from None
+            raise
 
     return asyncio.run(bounded())
 
@@ -33,7 +41,7 @@ class Listener:
         self.told.append(told)
         self._more.set()
 
-    async def next(self, kind: type[T], where: Callable[[T], bool] = lambda _: True, seconds: float = 20) -> T:
+    async def next(self, kind: type[T], where: Callable[[T], bool] = lambda _: True) -> T:
         """The next of this kind that was not waited for before; what is told in between is passed over."""
 
         async def look() -> T:
@@ -46,10 +54,7 @@ class Listener:
                 self._more.clear()
                 await self._more.wait()
 
-        try:
-            return await asyncio.wait_for(look(), seconds)
-        except TimeoutError:
-            raise AssertionError(f"no {kind.__name__} within {seconds} s; told was {self.told[-12:]}") from None
+        return await finished(look(), f"the next {kind.__name__}", detail=lambda: f"Told was {self.told[-12:]}")
 
     def all(self, kind: type[T]) -> list[T]:
         """Everything of this kind, from the beginning."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,13 @@ class OpenRun(msgspec.Struct, kw_only=True):
     folder: str
     pid: int | None
     pid_started: float | None
+
+
+class Place(NamedTuple):
+    """Which agent worked on a session, and where."""
+
+    agent: str
+    folder: str
 
 
 class Book:
@@ -202,6 +209,13 @@ class Book:
         sql = "SELECT max(ended) FROM run WHERE agent = ? AND session = ?"
         ended: float | None = self._rows(sql, agent, session)[0][0]
         return ended
+
+    def last_place(self, session: str, agent: str | None = None) -> Place | None:
+        """Where an agent last worked on a session; the log of the session may not have been read yet, or written."""
+        where, values = ("AND agent = ?", [agent]) if agent is not None else ("", [])
+        sql = f"SELECT agent, folder FROM run WHERE session = ? {where} ORDER BY started DESC, rowid DESC LIMIT 1"
+        rows = self._rows(sql, session, *values)
+        return Place(*rows[0]) if rows else None
 
     def decisions(self, agent: str, session: str) -> list[Decided]:
         """What was decided about a session, in order."""

@@ -96,14 +96,14 @@ class Supervisor:
     # --- acting ---
 
     async def start(self, agent: str, spec: Spec, ref: SessionRef | None = None, *, take_over: bool = False) -> Run:
-        """Start an agent: a new session, or one that goes on (`ref`)."""
+        """Start an agent: a new session, or one that goes on. `ref` is its log, where there is one."""
         kind = self._kind(agent)
         folder = Path(spec.folder).expanduser()
         if not folder.is_absolute() or not folder.is_dir():
             raise UsageError(f"{spec.folder} is not a folder; name an absolute path that exists")
         self._check_room()
-        if ref is not None and not spec.fork:
-            self._check_owner(ref, take_over)
+        if spec.session is not None and not spec.fork:
+            self._check_owner(agent, spec.session, ref, take_over)
         id = uuid.uuid4().hex[:12]
         spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id)
         machine = Machine(self._limits, time.monotonic())
@@ -147,10 +147,12 @@ class Supervisor:
         for run in sorted(ended, key=lambda run: run.machine.since)[:-_KEPT_ENDED]:
             del self._runs[run.id]
 
-    def _check_owner(self, ref: SessionRef, take_over: bool) -> None:
-        own = self.run_of(ref.agent, ref.id)
+    def _check_owner(self, agent: str, session: str, ref: SessionRef | None, take_over: bool) -> None:
+        own = self.run_of(agent, session)
         if own is not None:
             raise ConflictError(f"agent {own.id} works on this session already; send the message to it")
+        if ref is None:
+            return
         owner = owner_of(ref, ours_until=self.book.last_end(ref.agent, ref.id))
         if owner is not None and not take_over:
             raise ConflictError(

@@ -12,11 +12,14 @@ from litestar.exceptions import HTTPException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, HeaderParameter
 from litestar.response import Stream
+from msgspec.structs import replace
 
 from ..agents import AGENTS, SessionRef
 from ..errors import NotFoundError, UnspoolError, UsageError
 from ..library import Library
 from ..store import Store
+from ..store.rows import SessionRow
+from ..supervise.book import Book
 from ..supervise.driving import Decision, Spec
 from ..supervise.run import ConflictError, Run, RunMessage
 from ..supervise.supervisor import Supervisor
@@ -114,7 +117,7 @@ async def start(
 ) -> Response[bytes]:
     """Start an agent: in a folder, or on a past session, at its tip or forked from a message of it."""
     body: StartBody = await _body(request, StartBody)
-    planned = await desk.ask(plan, body, homes)
+    planned = await desk.ask(plan, body, homes, supervisor.book)
     found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
     if body.prompt:
         await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who)
@@ -197,27 +200,51 @@ class Planned(msgspec.Struct, kw_only=True):
     remark: str | None = None
 
 
-def plan(store: Store, body: StartBody, homes: tuple[str, ...]) -> Planned:
+def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: Book) -> Planned:
     """Find the session that is meant, and the point in it."""
     home = homes[0] if homes else None
+    spec = Spec(folder=body.folder or "", mode=body.mode, model=body.model, home=home)
     if body.session is None:
         if body.agent is None or body.folder is None:
             raise UsageError("a new session needs an agent and a folder; a past one needs its key as session")
-        spec = Spec(folder=body.folder, mode=body.mode, model=body.model, home=home)
         return Planned(agent=body.agent, spec=spec)
-    reader = SessionReader(store, find(store, body.session))
+    forks = body.fork or body.at is not None
+    spec = replace(spec, session=body.session, fork=forks)
+    try:
+        reader = SessionReader(store, find(store, body.session))
+    except NotFoundError:
+        place = book.last_place(body.session)
+        if place is None or body.at is not None:
+            raise
+        # An agent of ours worked on it, but its log has not been taken into the store yet.
+        return Planned(
+            agent=place.agent,
+            spec=replace(spec, folder=body.folder or place.folder),
+            ref=_ref_on_disk(body.session, homes),
+        )
     row = reader.row
     if row.kind != "main":
         raise UsageError("a sub-agent's session cannot be resumed; resume the session that started it")
-    folder = body.folder or row.project
-    if folder is None:
-        raise UsageError(f"it is not known in which folder session {row.name} worked; name one")
-    forks = body.fork or body.at is not None
+    folder = body.folder or _folder(row, book)
     at, remark = _fork_point(reader, body.at) if body.at is not None else (None, None)
-    spec = Spec(
-        folder=folder, session=row.name, fork=forks, at=at, mode=body.mode, model=body.model, home=home,
-    )  # fmt: skip
+    spec = replace(spec, folder=folder, session=row.name, at=at)
     return Planned(agent=row.agent, spec=spec, ref=_ref(store, row.id), remark=remark)
+
+
+def _folder(row: SessionRow, book: Book) -> str:
+    """Where a session worked: its log says so, or the book, where the log does not say it yet."""
+    if row.project is not None and Path(row.project).is_absolute():
+        return row.project
+    if (place := book.last_place(row.name, row.agent)) is not None:
+        return place.folder
+    raise UsageError(f"it is not known in which folder session {row.name} worked; name one")
+
+
+def _ref_on_disk(session: str, homes: tuple[str, ...]) -> SessionRef | None:
+    try:
+        return Library(*homes).find(session)
+    except NotFoundError:
+        return None
 
 
 def _ref(store: Store, session: int) -> SessionRef:

@@ -20,6 +20,7 @@ from unspool.supervise.kinds import KINDS
 from .builders import ClaudeLog, CodexLog, GeminiLog, call
 from .conformance import wrong_counts
 from .recordings import recordings
+from .waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 
@@ -208,19 +209,11 @@ def test_an_installed_agent_is_recorded(tmp_path: Path) -> None:
     """One scene, in a process of its own: the recording is there, fits its truth, and is compared."""
     agent = installed()
     assert agent is not None
-    command = [
-        sys.executable,
-        "-m",
-        "tools.record",
-        "--agent",
-        agent,
-        "--scene",
-        "plain",
-        "--to",
-        str(tmp_path),
-        "--json",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=40, check=False)
+    command = (
+        sys.executable, "-m", "tools.record", "--agent", agent, "--scene", "plain", "--to", str(tmp_path), "--json",
+    )  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.stdout, done.stderr.decode()
     report = json.loads(done.stdout)
     assert [(check["scenario"], check["wrong"], check["problems"]) for check in report["recordings"]] == [
         ("plain", [], {})

@@ -54,7 +54,9 @@ class Listener:
                 self._more.clear()
                 await self._more.wait()
 
-        return await finished(look(), f"the next {kind.__name__}", detail=lambda: f"Told was {self.told[-12:]}")
+        return await finished(
+            look(), f"the next {getattr(kind, '__name__', kind)}", detail=lambda: f"Told was {self.told[-12:]}"
+        )
 
     def all(self, kind: type[T]) -> list[T]:
         """Everything of this kind, from the beginning."""

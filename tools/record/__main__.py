@@ -24,7 +24,7 @@ from .scenes import SCENES, Scene, truth_of
 from .shapes import Difference, compare
 from .stages import LOCAL_GEMINI, staged
 
-SCENE_SECONDS = 90.0
+SCENE_SECONDS = 900.0
 _SHOWN = 12
 """Names of one kind that a table shows; `--json` has all."""
 

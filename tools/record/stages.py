@@ -23,7 +23,6 @@ from unspool.supervise.kinds import KINDS
 
 ALLOW = Decision(verdict="allow")
 LOCAL_GEMINI = Path(".agents/gemini/node_modules/.bin/gemini")
-TURN_SECONDS = 30.0
 _GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
     "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
@@ -69,7 +68,7 @@ class Stage:
         """Start the program, a new one each time."""
         self._driver, self._told = self.kind.make(), Listener()
         await self._driver.start(Spec(folder=str(self.project), home=str(self.home), **spec), self._told)
-        began = await self._told.next(Began, seconds=TURN_SECONDS)
+        began = await self._told.next(Began)
         self.version = began.version or self.version
         self._pid = began.pid
         self.session = began.session or self.session
@@ -84,7 +83,7 @@ class Stage:
         """A message and its whole turn, in which everything that is asked is decided alike."""
         await self.send(text)
         while True:
-            told = await self._told.next(Asked | TurnEnded, seconds=TURN_SECONDS)  # type: ignore[arg-type]
+            told = await self._told.next(Asked | TurnEnded)  # type: ignore[arg-type]
             if isinstance(told, TurnEnded):
                 return told
             assert self._driver is not None
@@ -93,20 +92,20 @@ class Stage:
     async def interrupt_words(self, text: str) -> None:
         """Stop a turn while the model speaks."""
         await self.send(text)
-        await self._told.next(Words, seconds=TURN_SECONDS)
+        await self._told.next(Words)
         assert self._driver is not None
         await self._driver.interrupt()
-        await self._told.next(TurnEnded, seconds=TURN_SECONDS)
+        await self._told.next(TurnEnded)
 
     async def kill_at_question(self, text: str) -> None:
         """End the program without a word while it waits for an answer; by then it has written down what it asks."""
         await self.send(text)
-        await self._told.next(Asked, seconds=TURN_SECONDS)
+        await self._told.next(Asked)
         await asyncio.sleep(3)
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-        await self._told.next(Exited, seconds=TURN_SECONDS)
+        await self._told.next(Exited)
 
     async def stop(self) -> None:
         """End the program."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import msgspec
 import pytest
@@ -296,14 +297,23 @@ def as_query(node: Node) -> str:
     return (" " if isinstance(node, All) else " OR ").join(f"({as_query(part)})" for part in node.parts)
 
 
+@cache
+def fts5_table() -> sqlite3.Connection:
+    """A table for all examples: to make one takes longer than to search it."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.execute("create virtual table t using fts5(text, tokenize='unicode61 remove_diacritics 0')")
+    return db
+
+
 def found_by_fts5(documents: list[str], expression: str) -> list[str]:
     """The documents that SQLite finds."""
-    db = sqlite3.connect(":memory:")
-    db.execute("create virtual table t using fts5(text, tokenize='unicode61 remove_diacritics 0')")
-    db.executemany("insert into t values (?)", [(document,) for document in documents])
-    found = [text for (text,) in db.execute("select text from t where t match ? order by rowid", (expression,))]
-    db.close()
-    return found
+    db = fts5_table()
+    db.execute("begin")
+    try:
+        db.executemany("insert into t values (?)", [(document,) for document in documents])
+        return [text for (text,) in db.execute("select text from t where t match ? order by rowid", (expression,))]
+    finally:
+        db.execute("rollback")
 
 
 @settings(max_examples=400, deadline=None)

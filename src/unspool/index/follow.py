@@ -90,6 +90,8 @@ class Follower:
                     if self.failures != failed:
                         failed = self.failures
                         yield []
+                    if stop is not None and stop.is_set():
+                        return
                 if time.monotonic() - looked > _LOOK_SECONDS:
                     looked = time.monotonic()
                     self._find_homes()

@@ -100,7 +100,9 @@ def reading(homes: list[tuple[Home, str]], tasks: list[Task]) -> Iterator[Iterat
     ):
         groups = enumerate(_groups(tasks))
         begun = (pool.submit(_read_group, group, files[number % _AHEAD]) for number, group in groups)
-        yield _in_order(deque(islice(begun, _AHEAD)), begun)
+        with _uninterrupted():
+            waiting = deque(islice(begun, _AHEAD))
+        yield _in_order(waiting, begun)
 
 
 def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:
@@ -132,6 +134,16 @@ def _few_collections() -> Iterator[None]:
         gc.unfreeze()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have Ctrl+C wait while workers start: it reaches them as well, and each would complain of it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
@@ -174,7 +186,14 @@ def _results(future: Future[int]) -> Iterator[ReadRef]:
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process with its parent, however that ends: nobody else would."""
+    """Have the system end this process with its parent, however that ends: nobody else would.
+
+    Signals that are meant for the parent reach the parent.
+    """
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:

@@ -17,8 +17,6 @@ import msgspec
 from ..agents import AGENTS
 from ..errors import UnspoolError, UsageError
 from ..record import Session
-from ..render.html import render_html
-from ..render.markdown import render_markdown
 from ..streaming import SessionLine, iter_stream
 from ..views import Branches
 from .failures import Failures
@@ -134,11 +132,16 @@ def _stream(session: Session, _: Branches) -> Iterator[bytes]:
 
 
 def _markdown(session: Session, branches: Branches) -> Iterator[bytes]:
+    from ..render.markdown import render_markdown
+
     for line in render_markdown(session, AGENTS[session.agent].describe, branches):
         yield line.encode("utf-8", "replace") + b"\n"
 
 
 def _html(session: Session, branches: Branches) -> Iterator[bytes]:
+    # Templates and highlighting take as long to load as all the rest.
+    from ..render.html import render_html
+
     for piece in render_html(session, AGENTS[session.agent].describe, branches):
         yield piece.encode("utf-8", "replace")
 

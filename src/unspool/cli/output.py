@@ -5,30 +5,32 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from ..render.plain import harmless, one_line
 from .options import is_terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 _PIPE_WIDTH = 120
 _SHORT = 13
 _encoder = msgspec.json.Encoder()
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """The reader has seen enough; rich would call that a failure."""
-        raise BrokenPipeError
-
-
-def console() -> Console:
+def console(**options: Any) -> Console:
     """Where people read. A pipe has no width: lines are long there, but not endless."""
-    return _Console(highlight=False, width=None if is_terminal() else _PIPE_WIDTH)
+    # rich is loaded where something is drawn: a table in a pipe, or JSON, should not wait for it.
+    from rich.console import Console
+
+    class Pipe(Console):
+        def on_broken_pipe(self) -> None:
+            """The reader has seen enough; rich would call that a failure."""
+            raise BrokenPipeError
+
+    return Pipe(**({"highlight": False, "width": None if is_terminal() else _PIPE_WIDTH} | options))
 
 
 def print_json(value: Any) -> None:
@@ -43,6 +45,9 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int
         for row in rows:
             print("\t".join(one_line(cell, 400) for cell in row))
         return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for place, header in enumerate(headers):
         table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if place == wrap else None)
@@ -77,4 +82,6 @@ def complain(text: str) -> None:
 
 def remark(text: str) -> None:
     """A remark for people, out of the way of the output."""
-    _Console(stderr=True, highlight=False, soft_wrap=True).print(Text(text, "dim"))
+    from rich.text import Text
+
+    console(stderr=True, width=None, soft_wrap=True).print(Text(text, "dim"))

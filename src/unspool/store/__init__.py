@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from .base import Store
+from typing import TYPE_CHECKING
+
 from .place import open_store
 
+if TYPE_CHECKING:
+    from .base import Store
+
 __all__ = ["Store", "open_store"]
+
+
+def __getattr__(name: str) -> object:
+    # Reading a session looks for decisions that stand beside the store; it needs neither the store nor its search.
+    if name != "Store":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .base import Store
+
+    return Store

@@ -1,28 +1,37 @@
-# make run    the web app on the sessions of this computer (or on samples, where there are none)
-# make test   all tests
-# make check  style, types and tests, as before a commit
-# make bench  speed and memory, as ratios
-# make regen  golden files, the published schema, the outputs in the README
-# make record new recordings of the installed agents, and what is new in their formats
+# make run        the web app on the sessions of this computer (or on samples, where there are none)
+# make test       all tests; SHUFFLE=1 runs them in random order
+# make test-fast  tests that need no browser, server or agent
+# make check      style, types and tests, as before a commit
+# make bench      speed and memory, as ratios
+# make regen      golden files, the published schema, the outputs in the README
+# make record     new recordings of the installed agents, and what is new in their formats
 
 # Tests wait for browsers and agents more than they compute.
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(SHUFFLE),,-p no:randomly)
+FAST = not (browser or server or agent or slow)
 
-.PHONY: run test check bench regen record postgres browser agents clean
+# Tests start hundreds of programs; each would compile all of unspool again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: run test test-fast check bench regen record postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
 
 test: .venv/.dev postgres browser agents
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST)
+
+test-fast: .venv/.dev
+	$(PYTEST) -m "$(FAST)"
 
 check: .venv/.dev postgres browser agents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST)
 
 bench: .venv/.dev
 	$(BIN)/python -m bench

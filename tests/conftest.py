@@ -7,6 +7,22 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.isolation", "tests.summary"]
+
+_NEEDS = {
+    "agent": (
+        "supervise/test_claude.py", "supervise/test_codex.py", "supervise/test_gemini.py", "supervise/test_repair.py",
+        "supervise/test_whole.py",
+    ),
+    "server": (
+        "index/test_feed.py", "supervise/test_acp.py", "supervise/test_processes.py", "supervise/test_soak.py",
+        "supervise/test_supervisor.py",
+    ),
+    "slow": ("test_docs.py", "test_package.py", "test_record.py"),
+}  # fmt: skip
+"""Modules in which every test needs something; `make test-fast` leaves them out."""
+_FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}
+
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
@@ -19,3 +35,17 @@ def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     monkeypatch.setenv("UNSPOOL_DATA", str(folder))
     monkeypatch.delenv("UNSPOOL_STORE", raising=False)
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they need, so that none has to remember to."""
+    folder = Path(__file__).parent
+    needs = {folder / path: mark for mark, paths in _NEEDS.items() for path in paths}
+    for item in items:
+        if mark := needs.get(item.path):
+            item.add_marker(mark)
+        for fixture in set(getattr(item, "fixturenames", ())) & _FIXTURES.keys():
+            item.add_marker(_FIXTURES[fixture])
+        callspec = getattr(item, "callspec", None)
+        if callspec is not None and "postgres" in callspec.params.values():
+            item.add_marker("server")

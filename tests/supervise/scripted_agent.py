@@ -6,7 +6,8 @@ A prompt is a script, a step a line (or parted by `;;`):
     stream N SECONDS     N words, with a pause after each
     clock N SECONDS      the same, each word being the time
     ask COMMAND          ask for a command, and run it   edit PATH TEXT      ask to write a file, and write it
-    sleep SECONDS        do nothing; can be interrupted  busy SECONDS        the same, whoever interrupts
+    sleep SECONDS        do nothing; can be interrupted  busy FILE           the same until a file is there, whoever
+                                                                         interrupts
     mode NAME            change the mode, as a model can size N              N bytes of words in one message
     noise                print what is no message        fail WORDS          end the turn with an error
     stop REASON          end the turn for a reason       spawn               start a program that outlives it
@@ -16,7 +17,8 @@ A prompt is a script, a step a line (or parted by `;;`):
 Anything else is answered with `You said: …`. It needs the standard library alone and starts in a few hundredths of a
 second, so that many can run at once. Variables change how it behaves: GEMINI_SCRIPTED_NOW names its files by the
 present minute, as the real program does (else by one that is long past), GEMINI_SCRIPTED_STUBS leaves an empty file
-when a session is loaded, GEMINI_SCRIPTED_OLD knows no loading, modes or models.
+when a session is loaded, GEMINI_SCRIPTED_LATE tells the past conversation not before it hears something again,
+GEMINI_SCRIPTED_OLD knows no loading, modes or models.
 """
 
 from __future__ import annotations
@@ -218,9 +220,10 @@ class Turn:
     def do_sleep(self, seconds: str) -> None:
         self.cancelled.wait(float(seconds))
 
-    def do_busy(self, seconds: str) -> None:
+    def do_busy(self, name: str) -> None:
         self.do_say("busy")
-        time.sleep(float(seconds))
+        while not os.path.exists(os.path.join(self.agent.folder, name)):
+            time.sleep(0.02)
 
     def do_mode(self, mode: str) -> None:
         self.agent.mode = mode
@@ -338,6 +341,7 @@ class Agent:
         self.is_hanging = False
         self.is_old = "GEMINI_SCRIPTED_OLD" in os.environ
         self.log = Log("", "")
+        self._to_replay: list[dict[str, Any]] = []
         self._turn: Turn | None = None
         self._calls = 0
 
@@ -352,6 +356,7 @@ class Agent:
         """Answer until the input is closed."""
         for line in sys.stdin.buffer:
             message = json.loads(line)
+            self._replay()
             method = message.get("method")
             if method is None:
                 self.wire.settle(message["id"], message.get("result"))
@@ -412,16 +417,19 @@ class Agent:
         if "GEMINI_SCRIPTED_STUBS" in os.environ:
             Log(os.path.join(chats, f"session-{minute()}{ending}"), self.session).begin(hash_of(self.folder))
         self.log.read()
-        for message in self.log.messages:
-            self._replay(message)
+        self._to_replay = list(self.log.messages)
+        if "GEMINI_SCRIPTED_LATE" not in os.environ:
+            self._replay()
         return self._offers()
 
-    def _replay(self, message: dict[str, Any]) -> None:
-        kind = "user_message_chunk" if message["type"] == "user" else "agent_message_chunk"
-        content = message["content"]
-        texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
-        for text in filter(None, texts):
-            self.chunk(kind, text)
+    def _replay(self) -> None:
+        for message in self._to_replay:
+            kind = "user_message_chunk" if message["type"] == "user" else "agent_message_chunk"
+            content = message["content"]
+            texts = [content] if isinstance(content, str) else [part.get("text") or "" for part in content]
+            for text in filter(None, texts):
+                self.chunk(kind, text)
+        self._to_replay = []
 
     def _set_mode(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["modeId"] not in MODES:

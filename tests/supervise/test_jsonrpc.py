@@ -65,7 +65,7 @@ def test_a_call_gets_its_answer() -> None:
             await second
         assert (caught.value.message, caught.value.code) == ("not so", -32600)
 
-    run(body(), 5)
+    run(body())
 
 
 def test_a_call_ends_when_nobody_answers_and_when_nobody_is_there() -> None:
@@ -80,7 +80,7 @@ def test_a_call_ends_when_nobody_answers_and_when_nobody_is_there() -> None:
             with pytest.raises(CallError, match="the program has ended"):
                 await call
 
-    run(body(), 5)
+    run(body())
 
 
 def test_both_sides_ask() -> None:

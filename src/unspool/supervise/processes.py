@@ -21,9 +21,11 @@ from typing import NamedTuple
 MARK = "UNSPOOL_AGENT_MARK"
 """The environment variable by which everything that an agent started can be recognised."""
 PROC = Path("/proc")
-POLITE_SECONDS = 5.0
-TERM_SECONDS = 3.0
-KILL_SECONDS = 3.0
+POLITE_SECONDS = 10.0
+TERM_SECONDS = 5.0
+KILL_SECONDS = 30.0
+"""Nothing survives SIGKILL, but on a busy machine or a slow disk it can take a while until it is gone."""
+PS_SECONDS = 60.0
 FIRST_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 0.2
 GONE_STATES = ("Z", "X", "x")
@@ -93,7 +95,7 @@ def _from_ps(*which: str) -> Iterator[Process]:
     command = ["ps", "-o", "pid=,ppid=,pgid=,stat=,lstart=", *which]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         told = subprocess.run(
-            command, capture_output=True, text=True, timeout=5, check=False, env={**os.environ, "LC_ALL": "C"}
+            command, capture_output=True, text=True, timeout=PS_SECONDS, check=False, env={**os.environ, "LC_ALL": "C"}
         )
         for line in told.stdout.splitlines():
             fields = line.split()
@@ -203,9 +205,9 @@ async def end_group(
     *,
     started: float | None = None,
     mark: str | None = None,
-    polite_seconds: float = POLITE_SECONDS,
-    term_seconds: float = TERM_SECONDS,
-    kill_seconds: float = KILL_SECONDS,
+    polite_seconds: float | None = None,
+    term_seconds: float | None = None,
+    kill_seconds: float | None = None,
 ) -> bool:
     """End a process and everything it started: politely, then with SIGTERM, then with SIGKILL. True when all are gone.
 
@@ -214,6 +216,9 @@ async def end_group(
     `MARK` in its environment, which is looked up where it still runs, and by which its children are found where nobody
     knows the process any more. Whoever started the process still has to wait for it, or a zombie remains.
     """
+    polite_seconds = POLITE_SECONDS if polite_seconds is None else polite_seconds
+    term_seconds = TERM_SECONDS if term_seconds is None else term_seconds
+    kill_seconds = KILL_SECONDS if kill_seconds is None else kill_seconds
     family = Family(pid, started, mark)
     family.living()  # Known now, they are found later even if what started them has ended.
     if polite is not None:

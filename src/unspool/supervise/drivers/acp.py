@@ -8,6 +8,7 @@ next message. What an agent's own protocol calls things, and what its tools mean
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -41,12 +42,12 @@ if TYPE_CHECKING:
     from acp.connection import Connection
 
 PROTOCOL = 1
-START_SECONDS = 60.0
-CALL_SECONDS = 15.0
+START_SECONDS = 120.0
+CALL_SECONDS = 60.0
 REACTION_SECONDS = 10.0
 """After this a turn that was to be stopped, and goes on, is remarked on."""
 REPLAY_QUIET_SECONDS = 0.2
-REPLAY_SECONDS = 10.0
+REPLAY_SECONDS = 60.0
 NO_SUCH_METHOD = -32601
 _STOPPED_BY = {
     "max_tokens": "The answer was cut off: the conversation has become too long for the model.",
@@ -298,7 +299,7 @@ class AcpDriver(Driver):
                 )
             self.session = self.spec.session
             told = await self._call("session/load", {"sessionId": self.session, **place}, START_SECONDS)
-            await self._replayed()
+            await self._replayed(_text(_table(told, "modes").get("currentModeId")))
             self.loaded()
         if self.session is None:
             raise UnspoolError(f"{self.title} gave no id to its session.")
@@ -321,10 +322,17 @@ class AcpDriver(Driver):
         if wanted is not None and wanted != self.mode:
             await self.set_mode(wanted)
 
-    async def _replayed(self) -> None:
-        """Wait until the past conversation has been told again, which goes on after the answer to the call."""
+    async def _replayed(self, mode: str | None) -> None:
+        """Wait until the past conversation has been told again, which goes on after the answer to the call.
+
+        An agent that gets little of the processor can be silent for a while before it begins. It answers another call
+        only after it has gone on, so one is made first: for the mode that it has anyway.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + REPLAY_SECONDS
+        if mode is not None:
+            with contextlib.suppress(UnspoolError):
+                await self._call("session/set_mode", {"sessionId": self.session, "modeId": mode}, REPLAY_SECONDS)
         self._heard_at = loop.time()
         while (quiet := loop.time() - self._heard_at) < REPLAY_QUIET_SECONDS and loop.time() < until:
             await asyncio.sleep(REPLAY_QUIET_SECONDS - quiet)

@@ -16,7 +16,7 @@ from ...errors import UnspoolError
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Bytes of one message; a longer one is passed over and counted."""
-CALL_SECONDS = 30.0
+CALL_SECONDS = 60.0
 _METHOD_NOT_FOUND = -32601
 
 Params = dict[str, Any]

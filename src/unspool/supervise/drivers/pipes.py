@@ -19,9 +19,11 @@ from .. import processes
 from .jsonrpc import LONGEST_LINE, Lines
 
 LAST_WORDS = 2_000
-POLITE_SECONDS = 3.0
-QUIET_SECONDS = 2.0
+POLITE_SECONDS = 10.0
+QUIET_SECONDS = 10.0
 """How long a program may live on after it has closed its output."""
+LAST_WORDS_SECONDS = 5.0
+"""How long what a program said last may be on its way. Only a stranger that holds its output open makes this pass."""
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -39,7 +41,9 @@ class Piped(asyncio.SubprocessProtocol):
         self._started: float | None = None
         self._transport: asyncio.SubprocessTransport | None = None
         self._lines = Lines(LONGEST_LINE)
+        self._open_outputs = {1, 2}
         self._is_closed = asyncio.Event()
+        """Nothing more comes, neither from its output nor from its errors."""
         self._is_being_ended = False
         self._is_done = asyncio.Event()
         self._errors = b""
@@ -120,7 +124,7 @@ class Piped(asyncio.SubprocessProtocol):
             self.pid, polite, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
         )  # fmt: skip
         await _bounded(self.has_exited, processes.KILL_SECONDS)
-        await _bounded(self._is_closed, 1.0)  # What it said last may still be on its way.
+        await _bounded(self._is_closed, LAST_WORDS_SECONDS)
         if self._transport is not None:
             self._transport.close()
 
@@ -145,10 +149,12 @@ class Piped(asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - all reasons are alike
         """It says no more."""
+        self._open_outputs.discard(fd)
         if fd == 1:
             self._take(b"")
-            self._is_closed.set()
             self.is_silent.set()
+        if not self._open_outputs:
+            self._is_closed.set()
 
     def process_exited(self) -> None:
         """It has ended; what it started may still hold its output open."""

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -40,6 +39,7 @@ from unspool.supervise.driving import (
 )
 from unspool.supervise.processes import Family, is_alive, start_time
 
+from ..waiting import wait_until_async
 from .harness import Listener, run
 from .models.claude import ClaudeModel
 
@@ -64,7 +64,7 @@ def bounded(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
     @wraps(test)
     def bound(*args: P.args, **kwargs: P.kwargs) -> None:
-        run(test(*args, **kwargs), 60)
+        run(test(*args, **kwargs))
 
     return bound
 
@@ -124,15 +124,9 @@ def results(session: unspool.Session) -> list[m.ToolResult]:
     return [block for block in blocks if isinstance(block, m.ToolResult)]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something that nobody tells."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.02)
-
-
-def pid_in(path: Path) -> int:
+async def pid_in(path: Path) -> int:
+    """A number, once a command has written it into a file."""
+    await wait_until_async(lambda: path.exists() and path.read_text().endswith("\n"), f"a line in {path.name}")
     return int(path.read_text())
 
 
@@ -153,6 +147,7 @@ async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
         await driver.send("first", "@do think deep;;nothing")
         assert (await heard.next(TookUp)).message == "first"
         assert (await heard.next(TurnEnded)).outcome == "completed"
+        at.model.go_on.set()
         await driver.send("second", "@do slow 5")
         await heard.next(TurnEnded)
         thoughts = [word.text for word in heard.all(Words) if word.thinking]
@@ -189,10 +184,11 @@ async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) ->
     """It is taken up when the turn before it has ended, and not earlier."""
     async with place(tmp_path) as at:
         driver, heard = await at.start()
-        await driver.send("long", "@do slow 40")
+        await driver.send("long", "@do slow 4")
         await heard.next(Words)
         await driver.send("short", "@do say second")
         await driver.send("other", "@do say third")
+        at.model.go_on.set()
         await heard.next(TurnEnded)
         assert (await heard.next(TookUp)).message == "short"
         assert (await heard.next(TookUp)).message == "other"
@@ -200,10 +196,10 @@ async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) ->
         order = [told.message if isinstance(told, TookUp) else "" for told in heard.told]
         assert heard.told.index(heard.all(TurnEnded)[0]) < order.index("short") < order.index("other")
         assert "second" not in at.model.heard(0)
-        assert "word39" in at.model.heard(1)
+        assert "word3" in at.model.heard(1)
         await driver.stop()
         said = texts(at.read(heard.all(Began)[0].session), "human")
-        assert "\n".join(said) == "@do slow 40\n@do say second\n@do say third"
+        assert "\n".join(said) == "@do slow 4\n@do say second\n@do say third"
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
@@ -414,11 +410,11 @@ async def test_words_can_be_interrupted(tmp_path: Path) -> None:
     async with place(tmp_path) as at:
         driver, heard = await at.start()
         await driver.interrupt()
-        await driver.send("1", "@do slow 2000")
+        await driver.send("1", "@do slow 7")
         await heard.next(Words, lambda word: word.text == "word5 ")
         await driver.interrupt()
         assert (await heard.next(TurnEnded)).outcome == "interrupted"
-        await until(lambda: at.model.cut_off == 1)
+        await wait_until_async(lambda: at.model.cut_off == 1, "the model to be left")
         await driver.send("2", "@do say on")
         assert (await heard.next(TurnEnded)).outcome == "completed"
         assert "word5" in at.model.heard()
@@ -434,7 +430,7 @@ async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> 
     """Right after the message, when the program has not yet turned to it."""
     async with place(tmp_path) as at:
         driver, heard = await at.start()
-        await driver.send("1", "@do slow 2000")
+        await driver.send("1", "@do slow 7")
         await driver.interrupt()
         assert (await heard.next(TurnEnded)).outcome == "interrupted"
 
@@ -463,11 +459,10 @@ async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
         driver, heard = await at.start()
         await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
         await driver.answer(await heard.next(Asked), ALLOW)
-        await until(lambda: (at.project / "pid").exists() and (at.project / "pid").read_text().endswith("\n"))
-        pid = pid_in(at.project / "pid")
+        pid = await pid_in(at.project / "pid")
         await driver.interrupt()
         assert (await heard.next(TurnEnded)).outcome == "interrupted"
-        await until(lambda: not is_alive(pid, None))
+        await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
         await driver.send("2", "@do say on")
         assert (await heard.next(TurnEnded)).outcome == "completed"
         await driver.stop()
@@ -556,7 +551,7 @@ async def test_a_session_goes_on_after_it_was_killed_while_it_asked(tmp_path: Pa
         asked = await heard.next(Asked)
         began = heard.all(Began)[0]
         assert began.pid is not None
-        await until(lambda: (asked.call_id or "?") in _log_of(at, began.session))
+        await wait_until_async(lambda: (asked.call_id or "?") in _log_of(at, began.session), "the call in the log")
         os.kill(began.pid, signal.SIGKILL)
         exited = await heard.next(Exited)
         assert exited.code == -signal.SIGKILL
@@ -619,8 +614,7 @@ async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
         aside = "(setsid sleep 300 & echo $! > aside)"
         await driver.send("1", f"@do run {aside}; echo $$ > pid; tail -f /dev/null")
         await driver.answer(await heard.next(Asked), ALLOW)
-        await until(lambda: (at.project / "pid").exists() and (at.project / "pid").read_text().endswith("\n"))
-        pids = [pid_in(at.project / "pid"), pid_in(at.project / "aside"), heard.all(Began)[0].pid or 0]
+        pids = [await pid_in(at.project / "pid"), await pid_in(at.project / "aside"), heard.all(Began)[0].pid or 0]
         assert all(is_alive(pid, None) for pid in pids)
         await driver.send("2", "@do say this is never said")
         requests = len(at.model.requests)

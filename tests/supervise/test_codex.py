@@ -16,6 +16,8 @@ import pytest
 from unspool.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from unspool.library import Library
 from unspool.record import Session
+from unspool.supervise.drivers import codex as codex_driver
+from unspool.supervise.drivers import codex_setup
 from unspool.supervise.drivers.codex import CAPABILITIES, PROGRAM_VARIABLE, CodexDriver, CodexKind
 from unspool.supervise.driving import (
     Asked,
@@ -32,6 +34,7 @@ from unspool.supervise.driving import (
 )
 from unspool.supervise.processes import is_alive
 
+from ..waiting import wait_until_async
 from .harness import Listener, run
 from .models.codex import CodexModel, Json, text_of
 
@@ -119,21 +122,20 @@ def _dummy_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CODEX_HOME", raising=False)
 
 
-def on_bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]], seconds: float = 60) -> None:
+def on_bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
     """Run a test on a bench."""
 
     async def whole() -> None:
         async with bench(tmp_path) as made:
             await body(made)
 
-    run(whole(), seconds)
+    run(whole())
 
 
-async def until(holds: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something that nobody tells."""
-    async with asyncio.timeout(seconds):
-        while not holds():
-            await asyncio.sleep(0.02)
+async def pid_in(path: Path) -> int:
+    """A number, once a command has written it into a file."""
+    await wait_until_async(lambda: path.exists() and path.read_text().endswith("\n"), f"a line in {path.name}")
+    return int(path.read_text())
 
 
 def texts(session: Session, author: str) -> list[str]:
@@ -286,11 +288,42 @@ def test_what_a_script_of_the_model_asks_belongs_to_its_call(tmp_path: Path) -> 
         assert asked.call_id == bench.model.called[1]
         await bench.driver.answer(asked, Decision(verdict="deny", reason="Once is enough."))
         await bench.told.next(TookUp, lambda told: told.message == asked.id)
-        await until(lambda: len(bench.told.all(TurnEnded)) == len(bench.told.all(TurnBegan)))
+        await wait_until_async(
+            lambda: len(bench.told.all(TurnEnded)) == len(bench.told.all(TurnBegan)), "the end of the turn"
+        )
         assert "rejected by user" in text_of(bench.outputs()[-1])
         await bench.turn("@do say Again.")
         assert "Once is enough." in bench.sent()
         assert [each.tool_use_id for each in bench.read().rejections] == [asked.call_id]
+
+    on_bench(tmp_path, body)
+
+
+def test_a_script_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its call is in the file, and from a refusal until its end: only then the model reads the reason."""
+    looks = 0
+
+    def late(path: str, words: str) -> str | None:
+        nonlocal looks
+        looks += 1
+        return codex_setup.script_about(path, words) if looks > 30 else None
+
+    async def body(bench: Bench) -> None:
+        monkeypatch.setattr(codex_driver, "script_about", late)
+        await bench.start(model="gpt-6-sol")
+        await bench.send("@do late touch made ;; say Well.")
+        asked = await bench.told.next(Asked)
+        assert asked.call_id == bench.model.called[0]
+        await bench.driver.answer(asked, Decision(verdict="deny", reason="Not now."))
+        await bench.told.next(TookUp, lambda told: told.message == asked.id)
+        await wait_until_async(
+            lambda: len(bench.told.all(TurnEnded)) == len(bench.told.all(TurnBegan)), "the end of the turn"
+        )
+        assert len(bench.outputs()) == 1
+        assert "rejected by user" in text_of(bench.outputs()[0])
+        assert "Script running" not in text_of(bench.outputs()[0])
+        await bench.turn("@do say Again.")
+        assert bench.sent().count("Not now.") == 1
 
     on_bench(tmp_path, body)
 
@@ -398,15 +431,15 @@ def test_the_agent_is_at_work_until_its_subagents_are_done(tmp_path: Path) -> No
         spawn = "@do search spawn agent ;; spawn %do ask touch made // say Child. ;; say Parent."
         await bench.send(spawn)
         asked = await bench.told.next(Asked)
-        await until(lambda: "Parent." in bench.told.words())
-        await asyncio.sleep(0.3)
+        await wait_until_async(lambda: "Parent." in bench.told.words(), "the parent's last word")
+        await asyncio.sleep(0.3)  # Nothing tells that the end of the turn is not told.
         assert bench.told.all(TurnEnded) == []
         await bench.driver.answer(asked, ALLOW)
         assert await bench.told.next(TurnEnded) == TurnEnded(outcome="completed")
         assert (bench.folder / "made").exists()
         await bench.send(spawn)
         asked = await bench.told.next(Asked)
-        await until(lambda: bench.told.words().count("Parent.") == 2)
+        await wait_until_async(lambda: bench.told.words().count("Parent.") == 2, "the parent's last word")
         await bench.driver.interrupt()
         assert (await bench.told.next(Withdrawn)).id == asked.id
         await bench.told.next(TurnEnded)
@@ -421,11 +454,11 @@ def test_interrupting_words(tmp_path: Path) -> None:
     async def body(bench: Bench) -> None:
         await bench.start()
         await bench.driver.interrupt()
-        await bench.send("@do slow 2000")
+        await bench.send("@do slow 3")
         await bench.told.next(Words)
         await bench.driver.interrupt()
         assert (await bench.told.next(TurnEnded)).outcome == "interrupted"
-        await until(lambda: bench.model.cut_off == 1)
+        await wait_until_async(lambda: bench.model.cut_off == 1, "the model to be left")
         await bench.driver.interrupt()
         await bench.turn("@do say Again.")
         assert any(text.startswith("<turn_aborted>") for text in bench.sent())
@@ -439,15 +472,14 @@ def test_interrupting_a_command_ends_it_and_loses_no_message(tmp_path: Path) -> 
     async def body(bench: Bench) -> None:
         await bench.start(mode="full")
         await bench.send("@do run echo $$ > pid; sleep 300 ;; say Never.")
-        file = bench.folder / "pid"
-        await until(lambda: file.exists() and file.read_text().endswith("\n"))
+        pid = await pid_in(bench.folder / "pid")
         later = await bench.send("@do say Instead.")
         await bench.driver.interrupt()
         assert (await bench.told.next(TurnEnded)).outcome == "interrupted"
         await bench.told.next(TookUp, lambda told: told.message == later)
         assert (await bench.told.next(TurnEnded)).outcome == "completed"
         assert bench.told.words() == "Instead."
-        await until(lambda: not is_alive(int(file.read_text()), None))
+        await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
         session = bench.read()
         assert [(each.type, each.during) for each in session.interruptions] == [("user", "tool")]
         assert texts(session, "human") == ["@do run echo $$ > pid; sleep 300 ;; say Never.", "@do say Instead."]
@@ -494,6 +526,8 @@ def test_a_session_goes_on_after_its_program_was_killed_while_it_asked(tmp_path:
         await bench.send("@do ask touch made ;; say Never.")
         asked = await bench.told.next(Asked)
         assert began.pid is not None
+        # A call that is not in the file yet is lost with the program.
+        await wait_until_async(lambda: str(asked.call_id) in str(bench.read().messages), "the call in the file")
         os.kill(began.pid, signal.SIGKILL)
         exited = await bench.told.next(Exited)
         assert exited.code == -signal.SIGKILL
@@ -620,9 +654,7 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path) -> None:
         began = await bench.start(mode="full")
         away = "setsid sh -c 'trap : TERM HUP; echo $$ > away; while :; do sleep 1; done' &"
         await bench.send(f"@do run {away} echo $$ > near; sleep 300 ;; say Never.")
-        files = [bench.folder / "away", bench.folder / "near"]
-        await until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
-        pids = [began.pid or 0, *(int(file.read_text()) for file in files)]
+        pids = [began.pid or 0, await pid_in(bench.folder / "away"), await pid_in(bench.folder / "near")]
         assert all(is_alive(pid, None) for pid in pids)
         await asyncio.gather(bench.driver.stop(), bench.driver.stop())
         assert not any(is_alive(pid, None) for pid in pids)
@@ -645,7 +677,7 @@ def test_a_program_that_ends_by_itself_has_the_last_word(tmp_path: Path) -> None
             await driver.start(Spec(folder=str(tmp_path), home=str(tmp_path)), Listener())
         await driver.stop()
 
-    run(body(), 20)
+    run(body())
 
 
 def test_the_program_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

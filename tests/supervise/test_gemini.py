@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -36,6 +35,7 @@ from unspool.supervise.driving import (
 )
 from unspool.supervise.processes import Family
 
+from ..waiting import wait_until_async
 from .harness import Listener, run
 from .models.gemini import GeminiModel
 
@@ -130,9 +130,9 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch, pace: float = 0.02) -> AsyncIterator[Stage]:
+async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     assert PROGRAM is not None
-    async with GeminiModel(pace) as model:
+    async with GeminiModel() as model:
         monkeypatch.setenv(PROGRAM_VARIABLE, PROGRAM)
         for name, value in model.environment.items():
             monkeypatch.setenv(name, value)
@@ -238,18 +238,17 @@ def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words, a running command and a question for permission: all are stopped, and the session goes on."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch, pace=0.05) as at:
+        async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.interrupt()
             assert (await at.say("@do say first")).outcome == "completed"
-            await at.driver.send("m", "@do slow 400")
+            await at.driver.send("m", "@do slow 5")
             await at.told.next(Words, lambda words: "3" in words.text)
             await at.driver.interrupt()
             assert (await at.told.next(TurnEnded)).outcome == "interrupted"
             command = await at.asked("@do run touch began.txt; sleep 300; touch ended.txt")
             await at.driver.answer(command, Decision(verdict="allow"))
-            while not (at.project / "began.txt").exists():
-                await asyncio.sleep(0.05)
+            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.driver.interrupt()
             assert (await at.told.next(TurnEnded)).outcome == "interrupted"
             waiting = await at.asked("@do run touch never.txt")
@@ -280,6 +279,7 @@ def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pyte
             await at.told.next(Words)
             await at.driver.send("m2", "second")
             await at.driver.send("m3", "third")
+            at.model.go_on.set()
             for _ in range(3):
                 assert (await at.told.next(TurnEnded)).outcome == "completed"
             kinds = [told for told in at.told.told if isinstance(told, TookUp | TurnEnded)]
@@ -464,8 +464,7 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
             command = "setsid sleep 777 & touch began.txt; sleep 778"
             asked = await at.asked(f"@do run {command}")
             await at.driver.answer(asked, Decision(verdict="allow"))
-            while not (at.project / "began.txt").exists():
-                await asyncio.sleep(0.05)
+            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.stop()
             assert [told.outcome for told in at.told.all(TurnEnded)] == ["interrupted"]
             await at.driver.stop()

@@ -76,7 +76,7 @@ class Book:
         try:
             place = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
             self._database = sqlite3.connect(
-                place, uri=read_only, isolation_level=None, timeout=10, check_same_thread=False
+                place, uri=read_only, isolation_level=None, timeout=60, check_same_thread=False
             )
             if not read_only:
                 self._prepare()

@@ -25,7 +25,8 @@ from .states import IDLE_SECONDS, WAITING_SECONDS, End, Limits, Machine
 MOST_AGENTS = 32
 _KEPT_ENDED = 50
 """So many agents that have ended are still shown."""
-_START_SECONDS = 150.0
+_START_SECONDS = 300.0
+"""More than each driver has for all that it does at a start."""
 _KILLED = "the server was killed"
 
 Watch = Callable[[dict[str, Any]], None]

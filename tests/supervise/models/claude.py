@@ -4,7 +4,7 @@ The last prompt that begins with `@do` is a script; its steps are separated by `
 
     say TEXT          words
     think TEXT        a thought, and then a word
-    slow N            N words, each after `pace` seconds
+    slow N            N words, the last one when `go_on` is set
     run CMD           a command
     both CMD // CMD   two commands at once
     write PATH=TEXT   a new file
@@ -22,7 +22,10 @@ import contextlib
 import itertools
 import json
 import re
+import threading
 from typing import Any
+
+from . import held
 
 Json = dict[str, Any]
 SCRIPT = "@do "
@@ -41,8 +44,9 @@ class ScriptedError(Exception):
 class ClaudeModel:
     """The server. It keeps every request of a conversation that it was sent."""
 
-    def __init__(self, pace: float = 0.02) -> None:
-        self.pace = pace
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        """Until a test sets it, answers that are slow wait before their last word."""
         self.requests: list[Json] = []
         """The bodies of all requests that offer tools, oldest first: others are the program's own errands."""
         self.cut_off = 0
@@ -94,15 +98,15 @@ class ClaudeModel:
             body = await reader.readexactly(int(fields.get("content-length", "0")))
             method, path = lines[0].split(" ")[:2]
             if method == "POST" and path.startswith("/v1/messages") and "count_tokens" not in path:
-                await self._answer(json.loads(body), writer)
+                await self._answer(json.loads(body), reader, writer)
             else:
                 _write(writer, 200, b'{"input_tokens": 10}' if method == "POST" else b"{}")
             await writer.drain()
         writer.close()
 
-    async def _answer(self, request: Json, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, request: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not request.get("tools"):
-            await self._stream(request, [_text("{}")], writer)
+            await self._stream(request, [_text("{}")], reader, writer)
             return
         self.requests.append(request)
         try:
@@ -113,11 +117,13 @@ class ClaudeModel:
             _write(writer, status, json.dumps(error).encode())
             return
         try:
-            await self._stream(request, blocks, writer)
+            await self._stream(request, blocks, reader, writer)
         except OSError:
             self.cut_off += 1
 
-    async def _stream(self, request: Json, blocks: list[Json], writer: asyncio.StreamWriter) -> None:
+    async def _stream(
+        self, request: Json, blocks: list[Json], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         uses_tools = any(block["type"] == "tool_use" for block in blocks)
         message = {
             "id": f"msg_{next(self._numbers):08}", "type": "message", "role": "assistant", "model": request["model"],
@@ -133,9 +139,9 @@ class ClaudeModel:
             empty, deltas = _pieces(block)
             await _event(writer, {"type": "content_block_start", "index": index, "content_block": empty})
             for delta in deltas:
+                if block.get("slow") and delta is deltas[-1]:
+                    await held(reader, self.go_on)
                 await _event(writer, {"type": "content_block_delta", "index": index, "delta": delta})
-                if block.get("slow"):
-                    await asyncio.sleep(self.pace)
             await _event(writer, {"type": "content_block_stop", "index": index})
         await _event(writer, {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 5}})
         await _event(writer, {"type": "message_stop"})

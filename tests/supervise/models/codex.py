@@ -3,11 +3,12 @@
 The last prompt that begins with `@do` is a script; its steps are separated by `;;`, and each request makes one step:
 
     say TEXT          words
-    slow N            N words, each after `pace` seconds
+    slow N            N words, the last one when `go_on` is set
     run CMD           a command
     ask CMD           a command outside the sandbox, which a person must allow
     patch PATH=TEXT   a new file
     script CMD        the same in code mode: a script that asks for the command
+    late CMD          the same, and the script takes another second when the command has been refused
     call NAME JSON    any tool by its name
     search TEXT       look for tools that are not offered at first
     spawn TEXT        a sub-agent with this prompt, in which `%do` begins a script and `//` separates its steps
@@ -22,7 +23,11 @@ import contextlib
 import itertools
 import json
 import re
+import threading
+from collections.abc import Coroutine
 from typing import Any
+
+from . import held
 
 Json = dict[str, Any]
 _AGENT_ID = re.compile(r'agent_id\\?"\s*:\s*\\?"([0-9a-f-]{36})')
@@ -31,8 +36,9 @@ _AGENT_ID = re.compile(r'agent_id\\?"\s*:\s*\\?"([0-9a-f-]{36})')
 class CodexModel:
     """The server. It keeps every request it was sent."""
 
-    def __init__(self, pace: float = 0.02) -> None:
-        self.pace = pace
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        """Until a test sets it, answers that are slow wait before their last word."""
         self.requests: list[Json] = []
         """The bodies of all requests, oldest first."""
         self.called: list[str] = []
@@ -89,13 +95,13 @@ default_mode_request_user_input = true
             body = await reader.readexactly(int(found[1]) if found else 0)
             path = head.split(" ", 2)[1].partition("?")[0]
             if head.startswith("POST") and path.endswith("/responses"):
-                await self._respond(json.loads(body), writer)
+                await self._respond(json.loads(body), reader, writer)
             else:
                 _answer(writer, 200 if path.endswith("/models") else 404, {"models": [], "data": [], "object": "list"})
             await writer.drain()
         writer.close()
 
-    async def _respond(self, body: Json, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, body: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.requests.append(body)
         script, number = script_of(body["input"])
         steps = [step.strip() for step in script.split(";;")]
@@ -108,7 +114,7 @@ default_mode_request_user_input = true
             await answer.begin()
             if verb in ("say", "slow"):
                 words = [f"w{n} " for n in range(int(rest))] if verb == "slow" else re.findall(r"\S+\s*", rest)
-                await answer.say(words, self.pace if verb == "slow" else 0)
+                await answer.say(words, held(reader, self.go_on) if verb == "slow" else None)
             else:
                 call = _call(verb, rest, number, next(self._numbers), body)
                 self.called.append(call["call_id"])
@@ -136,14 +142,15 @@ class _Answer:
         self._writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
         await self._event("response.created", response={"id": self._id})
 
-    async def say(self, words: list[str], pace: float) -> None:
+    async def say(self, words: list[str], hold: Coroutine[Any, Any, None] | None) -> None:
         item: Json = {"type": "message", "id": f"msg_{self._id}", "role": "assistant", "content": []}
         await self._event("response.output_item.added", output_index=0, item=item)
-        for word in words:
+        for number, word in enumerate(words, 1):
+            if hold is not None and number == len(words):
+                await hold
             await self._event(
                 "response.output_text.delta", item_id=item["id"], output_index=0, content_index=0, delta=word
             )
-            await asyncio.sleep(pace)
         item["content"] = [{"type": "output_text", "text": "".join(words), "annotations": []}]
         await self._done(item)
 
@@ -176,9 +183,12 @@ def _call(verb: str, rest: str, step: int, number: int, body: Json) -> Json:
         path, _, text = rest.partition("=")
         patch = f"*** Begin Patch\n*** Add File: {path}\n+{text}\n*** End Patch\n"
         return {"type": "custom_tool_call", "name": "apply_patch", "input": patch, **head}
-    if verb == "script":
+    if verb in ("script", "late"):
         given = {"cmd": rest, "sandbox_permissions": "require_escalated", "justification": "May I?"}
         script = f"const r = await tools.exec_command({json.dumps(given)}); text(r.output);"
+        if verb == "late":
+            rest = 'text(String(error)); await tools.exec_command({"cmd": "sleep 1"});'
+            script = f"try {{ {script} }} catch (error) {{ {rest} }}"
         return {"type": "custom_tool_call", "name": "exec", "input": script, **head}
     if verb == "search":
         return {"type": "tool_search_call", "execution": "client", "arguments": {"query": rest, "limit": 8}, **head}

@@ -3,7 +3,7 @@
 The last prompt that begins with `@do` is a script; its steps are separated by `;;`, and each request makes one step:
 
     say TEXT             words                       think TEXT    a thought, and then a word
-    slow N               N words, each after `pace` seconds
+    slow N               N words, the last one when `go_on` is set; more than three
     run CMD              a command                   both CMD // CMD   two commands at once
     write PATH=TEXT      a new file                  edit PATH=OLD=NEW a change of one
     question             a question with two answers
@@ -20,7 +20,10 @@ import asyncio
 import contextlib
 import json
 import re
+import threading
 from typing import Any
+
+from . import held
 
 Json = dict[str, Any]
 SCRIPT = "@do "
@@ -40,8 +43,9 @@ class ScriptedError(Exception):
 class GeminiModel:
     """The server. It keeps every request of a conversation that it was sent."""
 
-    def __init__(self, pace: float = 0.02) -> None:
-        self.pace = pace
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        """Until a test sets it, answers that are slow wait before their last word."""
         self.requests: list[Json] = []
         """The bodies of all requests that offer tools, oldest first: others are the program's own errands."""
         self.models: list[str] = []
@@ -87,7 +91,7 @@ class GeminiModel:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             length = re.search(r"(?im)^content-length: *(\d+)", head)
             body = await reader.readexactly(int(length[1])) if length else b"{}"
-            await self._answer(head.split(" ", 2)[1], json.loads(body or b"{}"), writer)
+            await self._answer(head.split(" ", 2)[1], json.loads(body or b"{}"), reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             self.cut_off += 1
         finally:
@@ -95,7 +99,7 @@ class GeminiModel:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answer(self, path: str, body: Json, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, path: str, body: Json, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match = re.search(r"models/([^:/?]+):(\w+)", path)
         if match is None:
             return await _send(writer, 404, {"error": {"code": 404, "message": "no", "status": "NOT_FOUND"}})
@@ -115,18 +119,21 @@ class GeminiModel:
                 return await _send(writer, int(str(error)), {"error": message})
         if match[2] != "streamGenerateContent":
             return await _send(writer, 200, _chunk(parts, match[1], is_last=True))
-        return await self._stream(parts, match[1], writer)
+        return await self._stream(parts, match[1], reader, writer)
 
-    async def _stream(self, parts: list[Json], model: str, writer: asyncio.StreamWriter) -> None:
+    async def _stream(
+        self, parts: list[Json], model: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
         calls = [part for part in parts if "functionCall" in part]
         groups = [[part] for part in parts if "functionCall" not in part] + ([calls] if calls else [])
         for number, group in enumerate(groups):
-            data = json.dumps(_chunk(group, model, is_last=number == len(groups) - 1))
+            is_last = number == len(groups) - 1
+            if is_last and len(groups) > 3:
+                await held(reader, self.go_on)
+            data = json.dumps(_chunk(group, model, is_last=is_last))
             writer.write(f"data: {data}\r\n\r\n".encode())
             await writer.drain()
-            if len(groups) > 3:
-                await asyncio.sleep(self.pace)
 
 
 async def _send(writer: asyncio.StreamWriter, status: int, answer: Json) -> None:

@@ -42,7 +42,7 @@ from ..driving import (
 )
 from .claude_asking import REFUSED, asked_about, for_the_session, with_answers
 from .claude_fork import copy_for_fork
-from .claude_program import Program
+from .claude_program import DRAIN_SECONDS, Program
 
 if TYPE_CHECKING:
     from claude_agent_sdk import (
@@ -62,10 +62,16 @@ MODES = ("default", "acceptEdits", "plan")
 """Those that are offered."""
 NAMED_MODES = ("bypassPermissions", "dontAsk", "auto")
 """Those that somebody has to name when the agent is started: in them things happen that nobody was asked about."""
-START_SECONDS = 60.0
-CONTROL_SECONDS = 15.0
+START_SECONDS = 120.0
+CONTROL_SECONDS = 60.0
 INTERRUPT_SECONDS = 3.0
-INTERRUPT_TIMES = 3
+"""After this a turn that goes on is interrupted once more."""
+INTERRUPT_TIMES = 5
+BEGIN_SECONDS = 30.0
+"""How long the program may take from a message to the turn that it begins."""
+REST_SECONDS = 8.0
+"""How long a turn that is interrupted before the end may take to end; less than the program has for all of its end."""
+ANSWER_LOOKS = 100
 _OWN_VARIABLES = ("ANTHROPIC_", "CLAUDE_", "DISABLE_", "BASH_", "MCP_", "MAX_", "ENABLE_", "USE_BUILTIN_RIPGREP")
 _CLOUD_VARIABLES = {
     "CLAUDE_CODE_USE_BEDROCK": ("AWS_",),
@@ -251,7 +257,7 @@ class ClaudeDriver:
         with contextlib.suppress(Exception):
             await self._take_back()
             await self.interrupt()
-            await asyncio.wait_for(self._at_rest.wait(), INTERRUPT_SECONDS)
+            await asyncio.wait_for(self._at_rest.wait(), REST_SECONDS)
 
     async def _take_back(self) -> None:
         """Take back the messages that wait, which the program would turn to when it is interrupted."""
@@ -280,7 +286,7 @@ class ClaudeDriver:
         if self._program is not None:
             await self._program.end()
         if self._hearing is not None:
-            await asyncio.wait({self._hearing}, timeout=1.0)
+            await asyncio.wait({self._hearing}, timeout=DRAIN_SECONDS)
             self._hearing.cancel()
         if self._client is not None:
             with contextlib.suppress(Exception):
@@ -330,7 +336,10 @@ class ClaudeDriver:
         await self._program.wait()
         # What it said before it ended may be the answer, or a better reason.
         await self._program.wait_for_rest()
-        await asyncio.wait({task}, timeout=0.1)
+        for _ in range(ANSWER_LOOKS):
+            if task.done():
+                break
+            await asyncio.sleep(0)
 
     # --- what it is told ---
 
@@ -357,16 +366,16 @@ class ClaudeDriver:
             return
         number = self._turns
         # The program passes over an interruption that comes between a message and the turn that it begins.
-        await self._until(lambda: self._in_turn or self._is_at_rest)
+        await self._until(lambda: self._in_turn or self._is_at_rest, BEGIN_SECONDS)
         for _ in range(INTERRUPT_TIMES):
             self._is_interrupting = True
             await self._control(self._running().interrupt(), "be interrupted")
-            if await self._until(lambda: self._turns > number or self._has_exited):
+            if await self._until(lambda: self._turns > number or self._has_exited, INTERRUPT_SECONDS):
                 return
 
-    async def _until(self, condition: Callable[[], bool]) -> bool:
-        """Wait for something that the program says; not for long."""
-        end = asyncio.get_running_loop().time() + INTERRUPT_SECONDS
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for something that the program says; not for ever."""
+        end = asyncio.get_running_loop().time() + seconds
         while not condition():
             if asyncio.get_running_loop().time() >= end:
                 return False

@@ -19,8 +19,8 @@ from .jsonrpc import Lines
 
 LAST_WORDS = 2048
 """Bytes of what it said last that are kept."""
-WRITE_SECONDS = 20.0
-DRAIN_SECONDS = 2.0
+WRITE_SECONDS = 60.0
+DRAIN_SECONDS = 5.0
 _CHUNK = 256 * 1024
 _LOOK_SECONDS = 1.0
 

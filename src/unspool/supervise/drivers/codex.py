@@ -54,16 +54,17 @@ from ..driving import (
     Words,
 )
 from .codex_requests import Request, answer_of, asked_of, object_at, text_at
-from .codex_setup import MODES, UNGUARDED, Mode, environment_of, mode_of, script_about, turn_named
+from .codex_setup import MODES, UNGUARDED, Mode, environment_of, is_script_open, mode_of, script_about, turn_named
 from .jsonrpc import CallError, Connection, Params, RequestId
 from .pipes import Piped
 
 PROGRAM_VARIABLE = "UNSPOOL_CODEX_PROGRAM"
-START_SECONDS = 60.0
-STOP_TURN_SECONDS = 5.0
+START_SECONDS = 120.0
+STOP_TURN_SECONDS = 30.0
 SCRIPT_SECONDS = 0.3
-"""How long a script may take to end after something it wanted was refused."""
-SCRIPT_LOOKS = 10
+"""How long a script may take to end after something it wanted was refused, where its call is not known."""
+SCRIPT_LOOKS = 100
+"""So often it is looked into the file for what a script does."""
 SCRIPT_LOOK_SECONDS = 0.05
 REMEMBERED_TURNS = 64
 _OUTCOMES: dict[str, TurnOutcome] = {"completed": "completed", "interrupted": "interrupted", "failed": "failed"}
@@ -373,21 +374,30 @@ class CodexDriver:
         self._connection.reply(request.id, answer_of(request, decision))
         if reason and request.is_in_script:
             # A message makes the model look away from a script that runs; it has to end by the refusal first.
-            self._run_errand(self._steer_later(asked.id, request, reason))
+            self._run_errand(self._steer_later(asked, request, reason))
         if decision.verdict == "deny_stop" and not request.can_be_cancelled and request.turn:
             await self._stop_turn(request.thread, request.turn)
 
-    async def _steer_later(self, id: str, request: Request, reason: str) -> None:
-        await asyncio.sleep(SCRIPT_SECONDS)
-        await self._steer_reason(id, request, reason)
+    async def _steer_later(self, asked: Asked, request: Request, reason: str) -> None:
+        await self._script_over(asked.call_id, request)
+        await self._steer_reason(asked.id, request, reason)
+
+    async def _script_over(self, call: str | None, request: Request) -> None:
+        """Wait until a script has ended, of which the file tells."""
+        if call is None:
+            await asyncio.sleep(SCRIPT_SECONDS)
+            return
+        path = self._paths.get(request.thread, "")
+        for _ in range(SCRIPT_LOOKS):
+            if request.turn in self._over or not await asyncio.to_thread(is_script_open, path, call):
+                return
+            await asyncio.sleep(SCRIPT_LOOK_SECONDS)
 
     async def _steer_reason(self, id: str, request: Request, reason: str) -> None:
         self._expected.add(id)
         message = {"threadId": request.thread, "input": _input(reason), "clientUserMessageId": id}
         try:
-            await self._connection.call(
-                "turn/steer", {**message, "expectedTurnId": request.turn}, seconds=STOP_TURN_SECONDS
-            )
+            await self._connection.call("turn/steer", {**message, "expectedTurnId": request.turn})
         except CallError:
             # The turn is over already; what the model reads next has the reason in it.
             self._expected.discard(id)

@@ -137,3 +137,8 @@ def script_about(path: str, words: str) -> str | None:
     named = [id for id, script in scripts.items() if words and words in script]
     found = named or list(scripts)
     return found[-1] if found else None
+
+
+def is_script_open(path: str, call: str) -> bool:
+    """Whether a script has been called and has not ended yet."""
+    return call in open_scripts(Path(path))

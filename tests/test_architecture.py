@@ -51,7 +51,8 @@ def parsed(module: str) -> ast.Module:
     return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
 
 
-def imports(module: str, *, with_lazy: bool = True) -> set[str]:
+@cache
+def imports(module: str, *, with_lazy: bool = True) -> frozenset[str]:
     """The modules of the package that a module imports, in functions too; not those for types alone."""
     found = set()
     for node in _nodes(parsed(module), with_lazy):
@@ -59,11 +60,14 @@ def imports(module: str, *, with_lazy: bool = True) -> set[str]:
             found |= _targets(module, node)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unspool"):
             found.add((node.module or "").partition(".")[2])
-    return {name for name in found if name}
+    return frozenset(name for name in found if name)
 
 
 def _nodes(tree: ast.AST, with_lazy: bool) -> Iterator[ast.AST]:
+    """All statements: imports are never inside an expression."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            continue
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue
         if not with_lazy and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

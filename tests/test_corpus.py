@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from functools import lru_cache
 from itertools import groupby
 
 import jsonschema
@@ -17,17 +17,31 @@ from unspool.streaming import StreamLine, collect
 from .conformance import wrong_contexts, wrong_counts
 from .recordings import Recording, log_files, recordings
 from .regen import golden, golden_path
+from .validation import check_line, check_session
 
 ALL = recordings()
+SESSION = msgspec.json.Decoder(Session)
 STREAM_LINE = msgspec.json.Decoder(StreamLine)
+encode = msgspec.json.Encoder().encode
 VERSIONS = {key: list(found) for key, found in groupby(ALL, key=lambda recording: recording[:2])}
 
 
-@pytest.fixture(scope="module")
-def validator() -> jsonschema.Draft202012Validator:
-    schema = json_schema()
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
+@pytest.fixture(scope="module", params=ALL, ids=lambda recording: recording.name)
+def recording(request: pytest.FixtureRequest) -> Recording:
+    """Each recording. The scope lets all tests of one recording run in a row, so that it is read once for them."""
+    found: Recording = request.param
+    return found
+
+
+@lru_cache(maxsize=1)
+def sessions_of(recording: Recording) -> list[Session]:
+    """What is read from a recording; nobody changes it."""
+    return recording.sessions()
+
+
+def test_the_schema_is_one() -> None:
+    """A JSON Schema of the draft it names."""
+    jsonschema.Draft202012Validator.check_schema(json_schema())
 
 
 def test_there_are_recordings_of_every_agent() -> None:
@@ -37,45 +51,41 @@ def test_there_are_recordings_of_every_agent() -> None:
     assert sum(len(recording.contexts) for recording in ALL) > 3_000
 
 
-@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
 def test_what_happened_is_told(recording: Recording) -> None:
     """The events are those of the truth, as far as the files can tell; each once."""
-    assert wrong_counts(recording.truth, recording.sessions()) == []
+    assert wrong_counts(recording.truth, sessions_of(recording)) == []
 
 
-@pytest.mark.parametrize("recording", [r for r in ALL if r.contexts], ids=lambda recording: recording.name)
 def test_what_the_model_was_sent_is_told(recording: Recording) -> None:
     """The context before each reply is what the agent really sent."""
-    assert wrong_contexts(recording.contexts, recording.sessions()) == []
+    assert wrong_contexts(recording.contexts, sessions_of(recording)) == []
 
 
-@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
-def test_records_are_valid(recording: Recording, validator: jsonschema.Draft202012Validator) -> None:
+def test_records_are_valid(recording: Recording) -> None:
     """Whole and in pieces a session is what the published schema says, and says the same."""
     library = Library(recording.home)
     for ref in library.refs():
-        whole = [msgspec.json.encode(session) for session in library.load_all(ref)]
-        lines = [msgspec.json.encode(line) for line in library.stream(ref)]
-        for text in whole + lines:
-            validator.validate(json.loads(text))
+        whole = [encode(session) for session in library.load_all(ref)]
+        lines = [encode(line) for line in library.stream(ref)]
+        for text in whole:
+            check_session(text)
+        for text in lines:
+            check_line(text)
         collected = collect(map(STREAM_LINE.decode, lines))
-        assert [msgspec.json.encode(session) for session in collected] == whole
+        assert [encode(session) for session in collected] == whole
 
 
-@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
 def test_records_survive_a_round_trip(recording: Recording) -> None:
     """Decoding an exported record gives the same record."""
-    decoder = msgspec.json.Decoder(Session)
-    for session in recording.sessions():
-        text = msgspec.json.encode(session)
-        assert msgspec.json.encode(decoder.decode(text)) == text
+    for session in sessions_of(recording):
+        text = encode(session)
+        assert encode(SESSION.decode(text)) == text
 
 
-@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
 def test_every_line_is_accounted_for(recording: Recording) -> None:
     """Each line of a log is a record of some kind or a damaged line; and each log is part of some session."""
     read = set()
-    for session in recording.sessions():
+    for session in sessions_of(recording):
         salvaged = sum(problem.reason == "salvaged" for problem in session.problems)
         for file in session.info.files:
             read.add(file.path)
@@ -85,10 +95,9 @@ def test_every_line_is_accounted_for(recording: Recording) -> None:
     assert {str(path) for path in log_files(recording)} <= read
 
 
-@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
 def test_the_agents_files_are_understood(recording: Recording) -> None:
     """Nothing the agents write is unknown to us. Damage is what a crash or a careless rewrite left."""
-    problems = {problem.reason for session in recording.sessions() for problem in session.problems}
+    problems = {problem.reason for session in sessions_of(recording) for problem in session.problems}
     assert problems <= {"torn", "salvaged", "leftover", "missing-parent", "duplicate-id"}
 
 

@@ -7,25 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from unspool.supervise.processes import MARK, end_group, is_alive, start_time
+from tests.waiting import PATIENCE, wait_until
+from unspool.supervise.processes import MARK, Family, end_group, is_alive, start_time
+
+from .harness import run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to groups are not known there")
-
-
-def run(body: Coroutine[Any, Any, Any]) -> Any:
-    """Run something with a bound."""
-
-    async def bounded() -> Any:
-        return await asyncio.wait_for(body, 20)
-
-    return asyncio.run(bounded())
 
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -33,38 +25,35 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Start a shell in a group of its own; it is ended at the end in any case."""
+    """Start a shell in a group of its own; it is ended at the end in any case, and so is what it started."""
     started: list[subprocess.Popen[bytes]] = []
+    child_mark: dict[int, str | None] = {}
 
     def make(script: str, **environment: str) -> subprocess.Popen[bytes]:
         child = subprocess.Popen(
             ["/bin/sh", "-c", script], start_new_session=True, env={**os.environ, **environment}, stdin=subprocess.PIPE
         )
         started.append(child)
+        child_mark[child.pid] = environment.get(MARK)
         return child
 
     yield make
     for child in started:
-        if child.poll() is None:
-            child.kill()
-        child.wait()
+        Family(child.pid, mark=child_mark[child.pid]).signal(signal.SIGKILL)
+        child.wait(PATIENCE)
         assert child.stdin is not None
         child.stdin.close()
 
 
 def pid_in(path: Path) -> int:
     """The id that a script wrote."""
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        if path.exists() and path.read_text().endswith("\n"):
-            return int(path.read_text())
-        time.sleep(0.01)
-    raise AssertionError(f"{path} was not written")
+    wait_until(lambda: path.exists() and path.read_text().endswith("\n"), f"{path} to be written")
+    return int(path.read_text())
 
 
 def test_a_process_is_named_by_its_id_and_its_start(start: Start) -> None:
     """The same id with another start is another process."""
-    child = start("sleep 60")
+    child = start("sleep 900")
     began = start_time(child.pid)
     assert began is not None
     assert is_alive(child.pid, began)
@@ -76,20 +65,17 @@ def test_a_process_is_named_by_its_id_and_its_start(start: Start) -> None:
 def test_one_that_has_ended_is_not_alive_even_if_nobody_has_noticed(start: Start) -> None:
     """A zombie has an id and does nothing."""
     child = start("exit 0")
-    until = time.monotonic() + 10
-    while is_alive(child.pid, None) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not is_alive(child.pid, None)
+    wait_until(lambda: not is_alive(child.pid, None), "its end")
     assert start_time(child.pid) is None
     assert start_time(0) is None
 
 
 def test_a_group_ends_with_its_leader(start: Start, tmp_path: Path) -> None:
     """Children too."""
-    child = start(f"sleep 60 & echo $! > {tmp_path}/child; wait")
+    child = start(f"sleep 900 & echo $! > {tmp_path}/child; wait")
     other = pid_in(tmp_path / "child")
-    assert run(end_group(child.pid, None))
-    assert child.wait(5) == -signal.SIGTERM
+    assert run(end_group(child.pid, None, term_seconds=PATIENCE))
+    assert child.wait(PATIENCE) == -signal.SIGTERM
     assert not is_alive(other, None)
 
 
@@ -101,27 +87,25 @@ def test_asking_politely_comes_first(start: Start) -> None:
         assert child.stdin is not None
         child.stdin.close()
 
-    assert run(end_group(child.pid, close_input, started=start_time(child.pid)))
-    assert child.wait(5) == 7
+    assert run(end_group(child.pid, close_input, started=start_time(child.pid), polite_seconds=PATIENCE))
+    assert child.wait(PATIENCE) == 7
 
 
-def test_politeness_has_a_bound(start: Start) -> None:
+def test_politeness_has_a_bound(start: Start, tmp_path: Path) -> None:
     """One that neither listens nor answers, and ignores SIGTERM, is ended for sure."""
-    child = start("trap '' TERM INT HUP; while :; do sleep 0.2; done")
-    time.sleep(0.2)
+    child = start(f"trap '' TERM INT HUP; echo $$ > {tmp_path}/deaf; while :; do sleep 0.2; done")
+    assert pid_in(tmp_path / "deaf") == child.pid
 
     async def never() -> None:
         await asyncio.sleep(3600)
 
-    before = time.monotonic()
     assert run(end_group(child.pid, never, polite_seconds=0.2, term_seconds=0.3))
-    assert time.monotonic() - before < 10
-    assert child.wait(5) == -signal.SIGKILL
+    assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
 def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
     """A child in a session of its own, and its orphaned child, do not get away."""
-    inner = f"sleep 60 & echo $! > {tmp_path}/inner; wait"
+    inner = f"sleep 900 & echo $! > {tmp_path}/inner; wait"
     aside = 'import os,sys; os.setsid(); os.execv("/bin/sh", ["sh", "-c", sys.argv[1]])'
     child = start(f"{sys.executable} -c '{aside}' '{inner}' & read line; exit 0")
     other = pid_in(tmp_path / "inner")
@@ -130,8 +114,8 @@ def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
         assert child.stdin is not None
         child.stdin.close()
 
-    assert run(end_group(child.pid, close_input))
-    assert child.wait(5) == 0
+    assert run(end_group(child.pid, close_input, polite_seconds=PATIENCE))
+    assert child.wait(PATIENCE) == 0
     assert not is_alive(other, None)
 
 
@@ -139,12 +123,12 @@ def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
 def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> None:
     """What started it may be gone for long."""
     detached = (
-        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(60)"
+        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(900)"
     )
     child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; exit 0', **{MARK: "of this test"})
     began = start_time(child.pid)
     orphan = pid_in(tmp_path / "orphan")
-    child.wait(5)
+    child.wait(PATIENCE)
     assert is_alive(orphan, None)
     assert run(end_group(child.pid, None, started=began, mark="of another"))
     assert is_alive(orphan, None)
@@ -156,9 +140,9 @@ def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> No
 def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> None:
     """Whoever ends it later, perhaps another program, need not remember it."""
     detached = (
-        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(60)"
+        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(900)"
     )
-    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; sleep 60', **{MARK: "of that test"})
+    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; sleep 900', **{MARK: "of that test"})
     orphan = pid_in(tmp_path / "orphan")
     assert run(end_group(child.pid, None))
     assert not is_alive(orphan, None)
@@ -166,7 +150,7 @@ def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> Non
 
 def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
     """Ids are given out again."""
-    child = start("sleep 60")
+    child = start("sleep 900")
     began = start_time(child.pid)
     assert began is not None
     assert run(end_group(child.pid, None, started=began - 5))
@@ -184,5 +168,5 @@ def test_what_would_end_everything_is_refused(pid: int | None) -> None:
 def test_ending_one_that_is_gone_is_no_error(start: Start) -> None:
     """It may have ended by itself."""
     child = start("exit 0")
-    child.wait(5)
+    child.wait(PATIENCE)
     assert run(end_group(child.pid, None))

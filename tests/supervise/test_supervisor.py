@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE, finished, wait_until, wait_until_async
 from unspool.errors import NotFoundError, UsageError
 from unspool.library import Library
 from unspool.supervise import processes
+from unspool.supervise import run as run_module
+from unspool.supervise import supervisor as supervisor_module
 from unspool.supervise.book import Book
 from unspool.supervise.driving import Decision
 from unspool.supervise.processes import MARK, is_alive, start_time
@@ -49,22 +52,44 @@ class Desk:
         self.events.append(event)
         self._more.set()
 
-    async def until(self, fits: Callable[[], bool], seconds: float = 15) -> None:
+    async def until(self, fits: Callable[[], bool], what: str) -> None:
         async def look() -> None:
             while not fits():
                 self._more.clear()
                 await self._more.wait()
 
-        try:
-            await asyncio.wait_for(look(), seconds)
-        except TimeoutError:
-            raise AssertionError(f"it did not happen; last was {self.events[-6:]}") from None
+        await finished(look(), what, detail=lambda: f"Last was {self.events[-6:]}")
 
     async def state(self, run: Run, *states: str) -> None:
-        await self.until(lambda: run.machine.state in states)
+        await self.until(lambda: run.machine.state in states, f"the state {' or '.join(states)}")
+
+    async def turns(self, count: int) -> None:
+        await self.until(lambda: len(self.of("turn_ended")) == count, f"the end of turn {count}")
 
     def of(self, kind: str) -> list[Event]:
         return [event for event in self.events if event["kind"] == kind]
+
+
+class Clock:
+    """The time as the supervisor sees it: it passes when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        for module in (supervisor_module, run_module):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def time(self) -> float:
+        return time.time() + self._ahead
+
+    async def passes(self, desk: Desk, seconds: float) -> None:
+        """Let time pass; what was due by then is being done when this returns."""
+        self._ahead += seconds
+        wake = desk.supervisor._wake
+        wake.set()
+        await wait_until_async(lambda: not wake.is_set(), "the supervisor to look at its clock")
 
 
 @asynccontextmanager
@@ -166,26 +191,36 @@ def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, m
     assert refusal.confidence == 1.0
 
 
-def test_idle_ends_the_process_and_a_message_stops_the_clock(tmp_path: Path) -> None:
+def test_idle_ends_the_process_and_a_message_stops_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = 10 * PATIENCE
+    clock = Clock(monkeypatch)
+
     async def body() -> None:
-        async with supervising(tmp_path, limits=Limits(idle=0.6)) as desk:
+        async with supervising(tmp_path, limits=Limits(idle=idle)) as desk:
             run = await desk.supervisor.start("gemini", spec(tmp_path))
             pid = run.pid
             assert pid is not None
             started = start_time(pid)
             # A turn that takes longer than the clock is not touched.
-            await run.send("m1", "sleep 1.2 ;; say done", "tab 1")
-            await desk.until(lambda: len(desk.of("turn_ended")) == 1)
+            await run.send("m1", "busy enough ;; say done", "tab 1")
+            await clock.passes(desk, 2 * idle)
+            (tmp_path / "project" / "enough").touch()
+            await desk.turns(1)
             assert is_alive(pid, started)
+            # Nor is one that began shortly before the end of the clock.
+            await clock.passes(desk, idle / 2)
             await run.send("m2", "say again", "tab 1")
-            await desk.until(lambda: len(desk.of("turn_ended")) == 2)
+            await desk.turns(2)
+            await clock.passes(desk, idle / 2)
+            assert run.machine.state == "idle"
+            await clock.passes(desk, idle)
             await desk.state(run, "ended")
             assert run.machine.reason == "idle"
             assert not is_alive(pid, started)
             session = run.session
             again = await desk.supervisor.start("gemini", spec(tmp_path, session), _ref(tmp_path, session))
             await again.send("m3", "say more", "tab 1")
-            await desk.until(lambda: len(desk.of("turn_ended")) == 3)
+            await desk.turns(3)
             assert again.session == session
 
     run_async(body())
@@ -198,10 +233,12 @@ def _ref(tmp_path: Path, session: str | None) -> Any:
 
 def test_nobody_answers(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path, limits=Limits(idle=0.5, waiting=0.4)) as desk:
+        async with supervising(tmp_path, limits=Limits(idle=0)) as desk:
             run = await desk.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made ;; say done", "tab 1")
-            await desk.until(lambda: bool(desk.of("answered")))
+            # From here on nobody does anything, so it does not matter how late each of the clocks is noticed.
+            run.machine.limits = Limits(idle=0.3, waiting=0.3)
+            await desk.until(lambda: bool(desk.of("answered")), "an answer")
             assert desk.of("answered")[0]["by"] == "timeout"
             await desk.state(run, "ended")
             assert run.machine.reason == "idle"
@@ -221,7 +258,6 @@ def test_interrupting(tmp_path: Path) -> None:
                 await run.interrupt("tab 1")
             await run.send("m1", "sleep 30", "tab 1")
             await desk.state(run, "in-turn")
-            await asyncio.sleep(0.1)
             await run.interrupt("tab 1")
             await desk.state(run, "interrupted")
             await run.send("m2", "say on", "tab 1")
@@ -235,8 +271,8 @@ def test_messages_of_several_tabs_have_one_order(tmp_path: Path) -> None:
         async with supervising(tmp_path) as desk:
             run = await desk.supervisor.start("gemini", spec(tmp_path))
             await asyncio.gather(*(run.send(f"m{number}", f"say {number}", f"tab {number % 3}") for number in range(9)))
-            await desk.until(lambda: len(desk.of("taken_up")) == 9)
-            await desk.until(lambda: run.machine.state == "idle")
+            await desk.until(lambda: len(desk.of("taken_up")) == 9, "all messages to be taken up")
+            await desk.state(run, "idle")
             order = [event["message"].id for event in desk.of("sent")]
             assert order == [event["message"] for event in desk.of("taken_up")]
             assert order == [message.id for message in run.view().messages]
@@ -259,8 +295,9 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
             # What our own agent has just written asks nobody.
             again = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             await again.stop("enough")
-            # Somebody else has just written to it.
-            os.utime(ref.path, (time.time() + 5, time.time() + 5))
+            # Somebody else has just written to it. (With a time to come, it is just written however long this takes.)
+            later = time.time() + 3600
+            os.utime(ref.path, (later, later))
             with pytest.raises(ConflictError, match="take it over"):
                 await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             taken = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref, take_over=True)
@@ -304,7 +341,7 @@ def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as desk:
             runs = [await desk.supervisor.start("gemini", spec(tmp_path)) for _ in range(3)]
-            await runs[0].send("m1", "sleep 60", "tab 1")
+            await runs[0].send("m1", "sleep 600", "tab 1")
             await runs[1].send("m1", "ask touch made", "tab 1")
             await desk.state(runs[1], "waiting-input")
             pids = [run.pid for run in runs]
@@ -322,8 +359,7 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
         supervisor = Supervisor(book, kinds())
         run = await supervisor.start("gemini", spec(tmp_path))
         await run.send("m1", "ask touch made", "tab 1")
-        while run.machine.state != "waiting-input":
-            await asyncio.sleep(0.01)
+        await wait_until_async(lambda: run.machine.state == "waiting-input", "a question")
         assert run.pid is not None
         # As after kill -9: nothing is closed, nobody says goodbye.
         os.kill(run.pid, signal.SIGSTOP)
@@ -336,15 +372,12 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
             assert await desk.supervisor.recover() == 1
             assert desk.of("state")[-1]["reason"] == "the server was killed"
             assert desk.supervisor.book.open_runs() == []
-        deadline = time.monotonic() + 5
-        while is_alive(pid, started) and time.monotonic() < deadline:
-            await asyncio.sleep(0.05)
         assert not is_alive(pid, started)
 
     loop = asyncio.new_event_loop()
     try:
-        pid = loop.run_until_complete(asyncio.wait_for(begin(), 20))
-        loop.run_until_complete(asyncio.wait_for(again(pid, start_time(pid)), 30))
+        pid = loop.run_until_complete(finished(begin(), "the first server"))
+        loop.run_until_complete(finished(again(pid, start_time(pid)), "the second server"))
     finally:
         pending = asyncio.all_tasks(loop)
         for task in pending:
@@ -359,11 +392,11 @@ def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> N
     async def body() -> None:
         async with supervising(tmp_path) as desk:
             desk.supervisor.book.begin("a-run", "gemini", None, str(tmp_path), spec(tmp_path))
-            left = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: "a-run"}, start_new_session=True)
-            stranger = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: "another"}, start_new_session=True)
+            left = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "a-run"}, start_new_session=True)
+            stranger = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "another"}, start_new_session=True)
             try:
                 assert await desk.supervisor.recover() == 1
-                assert left.wait(5) < 0
+                assert left.wait(PATIENCE) < 0
                 assert stranger.poll() is None
             finally:
                 for process in (left, stranger):
@@ -399,11 +432,8 @@ def test_numbers_in_the_book_only_grow(tmp_path: Path) -> None:
 def _no_children_left() -> Iterator[None]:
     before = _children()
     yield
-    until = time.monotonic() + 5
     # Whoever waits for those that have ended is another thread.
-    while not _children() <= before and time.monotonic() < until:
-        time.sleep(0.02)
-    assert _children() <= before
+    wait_until(lambda: _children() <= before, "all children to be gone", detail=lambda: _children() - before)
 
 
 def _children() -> set[int]:

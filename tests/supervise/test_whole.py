@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 from unspool import Session
 from unspool.errors import NotFoundError
 
+from ..waiting import PATIENCE
 from ..web.browser import CHROMIUM, Visitor, chromium, expect
 from .whole import Listening, Whole, calls, cut_off, is_gone, results, said, whole
 
@@ -34,7 +35,7 @@ OVER = "idle"
 def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[str, str]:
     """Two answers to one question in the same moment: who won, and what the other was told."""
     question = at.asked(run)
-    together = threading.Barrier(2, timeout=10)
+    together = threading.Barrier(2, timeout=PATIENCE)
     told: dict[str, tuple[int, Any]] = {}
 
     def answer(who: str) -> None:
@@ -46,7 +47,7 @@ def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[
     for person in people:
         person.start()
     for person in people:
-        person.join(30)
+        person.join(PATIENCE)
     assert sorted(status for status, _ in told.values()) == [200, 409]
     winner, loser = sorted(told, key=lambda who: told[who][0])
     return winner, told[loser][1]["error"]["message"]
@@ -87,11 +88,11 @@ def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path
             ([refused], "deny", refuser),
             ([done], "allow", allower),
         ]
+        at.until(lambda: heard.words().endswith("Well then."), "the last words, told to those who watch")
         assert [(each["verdict"], each["who"]) for each in heard.of("answered")] == [
             ("deny", refuser),
             ("allow", allower),
         ]
-        assert heard.words().endswith("Well then.")
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
@@ -189,7 +190,13 @@ def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
     command = [at.agent.kind.program(), "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
     environment = os.environ | {"HOME": str(at.home)}
     subprocess.run(
-        command, cwd=at.project, env=environment, check=True, timeout=40, stdin=subprocess.DEVNULL, capture_output=True
+        command,
+        cwd=at.project,
+        env=environment,
+        check=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
     )
 
 
@@ -226,13 +233,16 @@ def test_a_fork_goes_off_from_an_older_line(agent: str, tmp_path: Path) -> None:
 # --- again and again -------------------------------------------------------------------------------------------------
 
 
-def allow_until(at: Whole, run: str, moment: float) -> None:
-    """Allow whatever an agent asks, until a moment."""
-    while time.monotonic() < moment:
+def allow_until(at: Whole, run: str, holds: Callable[[], bool], what: str) -> None:
+    """Allow whatever an agent asks, until something holds."""
+
+    def over() -> bool:
         for question in at.view(run)["questions"]:
             lasting = "allow_session" in question["asked"]["verdicts"]
             at.answer(run, question, "allow_session" if lasting else "allow")
-        time.sleep(0.02)
+        return holds()
+
+    at.until(over, what)
 
 
 def is_written(at: Whole, session: str, prompt: str) -> bool:
@@ -246,19 +256,22 @@ def is_written(at: Whole, session: str, prompt: str) -> bool:
 @both
 def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
     """Whenever that happens, nothing is lost, nothing is told twice, and the model is never sent half a call."""
-    chance = random.Random(4)
+    chance = random.Random(7)
     with whole(tmp_path, agent) as at:
         step = f"{at.agent.asking} echo x >> log"
         prompts = [f"@do {';;'.join([step] * 4)};;say Round {number}." for number in range(4)]
         session = ""
         for prompt in prompts:
+            before = len(at.agent.model.requests)
             run = at.resume(session, prompt) if session else at.start(prompt)
             view = at.view(run)
             session = view["session"]
-            if prompt is prompts[0]:
-                at.asked(run)
             at.until(lambda: is_written(at, session, prompt), "the prompt in the file")  # noqa: B023
-            allow_until(at, run, time.monotonic() + chance.uniform(0, 1.5))
+            if prompt is prompts[0]:
+                allow_until(at, run, lambda: calls(at.record(session)) != [], "a call in the file")  # noqa: B023
+            # In each round it has come further or less far, from the first request to the last of five.
+            steps = before + chance.randint(1, 5)
+            allow_until(at, run, lambda: len(at.agent.model.requests) >= steps, "the model to be asked")  # noqa: B023
             os.kill(view["pid"], signal.SIGKILL)
             assert at.until_in(run, "ended")["reason"] == "failed"
             assert at.nothing_runs()
@@ -290,18 +303,18 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
 def test_an_agent_is_refused_something_in_a_browser(tmp_path: Path) -> None:
     """Started from the board; its words come as they are said; what it may not do and why is told everywhere."""
     with whole(tmp_path, "claude") as at, chromium() as browser:
-        at.agent.model.pace = 0.05
         visitor = Visitor(browser, at.server)
         page = visitor.open("/agents")
         page.locator("[name=agent][value=claude]").check()
         page.locator("[name=folder]").fill(str(at.project))
-        page.locator("[name=prompt]").fill("@do slow 60")
+        page.locator("[name=prompt]").fill("@do slow 5")
         page.locator("[data-start] .primary").click()
         words = page.locator("#board .run[data-doing=in-turn] .last-words")
         expect(words).to_contain_text("word3")
-        assert "word59" not in words.inner_text()
+        assert "word4" not in words.inner_text()
         page.locator("#board .run h3 a").first.click()
-        expect(page.locator("#pages .entry.answer", has_text="word59")).to_have_count(1)
+        at.agent.model.go_on.set()
+        expect(page.locator("#pages .entry.answer", has_text="word4")).to_have_count(1)
         page.locator("#message").fill("@do run touch made;;say Understood.")
         page.locator("[data-send]").click()
         expect(page.locator(".asked .what")).to_have_text("Bash: touch made")

@@ -10,7 +10,6 @@ import asyncio
 import http.client
 import json
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -32,7 +31,8 @@ from unspool.supervise.drivers.codex import CodexKind
 from unspool.supervise.processes import Family, is_alive
 from unspool.supervise.supervisor import book_path
 
-from ..web.browser import PATIENCE, Server
+from ..waiting import PATIENCE, wait_until
+from ..web.browser import Server
 from .models.claude import ClaudeModel
 from .models.codex import CodexModel, text_of
 
@@ -168,7 +168,7 @@ class Whole:
             headers={"authorization": f"Bearer {self.server.token}"},
         )  # fmt: skip
         try:
-            with urllib.request.urlopen(request, timeout=2 * PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
@@ -179,8 +179,7 @@ class Whole:
         return self._begun(agent=self.agent.name, folder=str(self.project), prompt=prompt, **more)
 
     def resume(self, session: str, prompt: str, **more: Any) -> str:
-        """An agent that goes on with a session, or forks it. Nobody else is asked."""
-        self.until(lambda: self.messages_shown(session), f"showing session {session}")
+        """An agent that goes on with a session, or forks it. Nobody else is asked, and the store may be behind."""
         return self._begun(session=session, prompt=prompt, **more)
 
     def _begun(self, **body: Any) -> str:
@@ -240,15 +239,22 @@ class Whole:
 
     def agreed(self, session: str, holds: Callable[[Session], bool] = lambda _: True) -> Session:
         """The record, once the server tells the same and something holds of it."""
-        end = time.monotonic() + PATIENCE
-        while True:
+        ours: Json = {}
+        theirs: Json = {}
+
+        def agree() -> Session | None:
+            nonlocal ours, theirs
             record = self.record(session)
             shown = self.shown(session) if self.messages_shown(session) else {}
             ours, theirs = _told(json.loads(msgspec.json.encode(record))), _told(shown)
-            if ours == theirs and holds(record):
-                return record
-            assert time.monotonic() < end, _difference(ours, theirs) or f"both say {_last_of(ours)}"
-            time.sleep(0.1)
+            return record if ours == theirs and holds(record) else None
+
+        found = wait_until(
+            agree, f"what is told of session {session}",
+            detail=lambda: _difference(ours, theirs) or f"both say {_last_of(ours)}",
+        )  # fmt: skip
+        assert found is not None
+        return found
 
     # --- the book ---
 
@@ -309,8 +315,8 @@ class Listening:
 
     def __init__(self, server: Server) -> None:
         self.told: list[Json] = []
-        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=2 * PATIENCE)
-        self._connection.request("GET", "/api/runs/events", headers={"authorization": f"Bearer {server.token}"})
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        self._connection.request("GET", "/api/runs/events?since=0", headers={"authorization": f"Bearer {server.token}"})
         self._answer = self._connection.getresponse()
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()

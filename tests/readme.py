@@ -1,4 +1,7 @@
-"""The examples of the README: each `$ command` in a console block is run on the sample sessions."""
+"""The examples of the README: each `$ command` in a console block is run on the sample sessions.
+
+Each block has a home of its own, and can be played alone.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,28 @@ from pathlib import Path
 
 import unspool
 
+from .waiting import PATIENCE
+
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=^```)", re.DOTALL | re.MULTILINE)
 
 
 def with_real_outputs(text: str) -> str:
     """The text with the output of every example as it is today."""
+    return _BLOCK.sub(lambda block: played(block[0]), text)
+
+
+def blocks(text: str) -> list[str]:
+    """The examples: commands and their outputs."""
+    return _BLOCK.findall(text)
+
+
+def played(block: str) -> str:
+    """An example with its outputs as they are today."""
+    commands = [line for line in block.split("\n") if line.startswith("$ ")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         shutil.copytree(unspool.samples(), home)
-        return _BLOCK.sub(lambda block: _played(block[0], home), text)
-
-
-def _played(block: str, home: Path) -> str:
-    commands = [line for line in block.split("\n") if line.startswith("$ ")]
-    return "".join(f"{command}\n{_output(command[2:], home)}" for command in commands)
+        return "".join(f"{command}\n{_output(command[2:], home)}" for command in commands)
 
 
 def _output(command: str, home: Path) -> str:
@@ -37,6 +48,6 @@ def _output(command: str, home: Path) -> str:
         "COLUMNS": "120",
     }
     done = subprocess.run(
-        ["bash", "-c", command], cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", command], cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     return (done.stdout + done.stderr).replace(str(home), "~")

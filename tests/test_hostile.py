@@ -192,7 +192,9 @@ def test_any_bytes_are_read(agent: str, data: bytes, tmp_path: Path) -> None:
         log = GeminiLog()
         log.user("u1", "hello")
     start = log.data
-    log.write(tmp_path).write_bytes(start + data)
+    for former in tmp_path.rglob("*.jsonl"):
+        former.unlink()
+    rewrite(log.write(tmp_path), start + data)
     for session in read_all(tmp_path):
         expected = sum(bool(line.strip()) for line in (start + data).split(b"\n"))
         assert session.info.files[0].lines == expected

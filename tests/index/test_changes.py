@@ -16,9 +16,9 @@ from unspool.index.live import LiveSession
 from unspool.index.push import push_kept
 from unspool.index.sync import Sync
 from unspool.store.facts import Facts, Span
-from unspool.store.sqlite import SqliteStore
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from ..store.contents import new_store
 from ..store.homes import claude_log, codex_log, gemini_log, put
 
 Told = list[tuple[str, dict[str, Any]]]
@@ -29,7 +29,7 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
-        self.store = SqliteStore(folder / "sessions.db", machine=("test", "test"))
+        self.store = new_store(folder / "sessions.db")
         self._seen = 0
 
     def after_sync(self) -> Told:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,12 +17,15 @@ from unspool.search.query import parse
 from unspool.store.sqlite import SqliteStore
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from ..store.contents import new_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SqliteStore:
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
     """An empty store."""
-    return SqliteStore(tmp_path / "sessions.db", machine=("test", "test"))
+    made = new_store(tmp_path / "sessions.db")
+    yield made
+    made.close()
 
 
 def equals_fresh(store: SqliteStore, home: Path) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +13,9 @@ import unspool
 from unspool.index import sync as syncing
 from unspool.index.sync import Sync
 from unspool.index.workers import can_share
-from unspool.store.sqlite import SqliteStore
 
+from ..store.contents import new_store
+from ..waiting import PATIENCE
 from .test_live import equals_fresh
 
 
@@ -19,15 +23,55 @@ from .test_live import equals_fresh
 def test_shared_work_gives_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little there is to do."""
     monkeypatch.setattr(syncing, "WORTH_IT", 0)
-    store = SqliteStore(tmp_path / "sessions.db", machine=("test", "test"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    store = new_store(tmp_path / "sessions.db")
     report = Sync(store, unspool.samples(), may_share=True).run()
     assert report.failures == {}
     assert equals_fresh(store, unspool.samples())
     assert Sync(store, unspool.samples(), may_share=True).run().new == 0
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
+def test_workers_leave_signals_to_their_parent(tmp_path: Path) -> None:
+    """Ctrl+C in a terminal reaches them too: they neither end because of it, nor complain, whenever it comes."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, str(tmp_path), str(unspool.samples())],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.stderr, done.stdout, done.returncode) == ("", "{}\n", 0)
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from unspool.index import sync, workers
+from unspool.store.sqlite import SqliteStore
+
+def interrupted(call):
+    def first(*values, **named):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGINT)
+        return call(*values, **named)
+    return first
+
+parent = os.getpid()
+os.cpu_count = lambda: 2
+sync.WORTH_IT = 0
+# As soon as it is there, before it is made ready, and when it works.
+BaseProcess._bootstrap = interrupted(BaseProcess._bootstrap)
+workers._end_with = interrupted(workers._end_with)
+workers._read = interrupted(workers._read)
+store = SqliteStore(Path(sys.argv[1]) / "store.db", machine=("test", "test"))
+print(sync.Sync(store, sys.argv[2], may_share=True).run().failures)
+store.close()
+"""
 
 
 def test_one_process_gives_the_same_store(tmp_path: Path) -> None:
     """The way that works everywhere."""
-    store = SqliteStore(tmp_path / "sessions.db", machine=("test", "test"))
+    store = new_store(tmp_path / "sessions.db")
     Sync(store, unspool.samples()).run()
     assert equals_fresh(store, unspool.samples())
+    store.close()

@@ -1,26 +1,37 @@
-"""Syncing and being killed in the middle, again and again: `python -m tests.store.kills 200`."""
+"""Syncing and being killed in the middle, again and again: `python -m tests.store.kills 200`.
+
+A program kills itself at a statement that was drawn beforehand: before it, after it, or while its rows are written.
+That takes no longer than it has to, and a failure can be repeated.
+"""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import signal
 import sys
 import tempfile
-import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from unspool.index import pipeline
 from unspool.index.sync import Sync
-from unspool.store.base import Store
+from unspool.store.base import Row, Store
 from unspool.store.postgres import PostgresStore
 from unspool.store.sqlite import SqliteStore
 
+from ..waiting import PATIENCE
 from . import server
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, log_of, put
 
-_TURNS = 60
+_TURNS = 14
+"""A log gets up to 56, of four messages each: several blocks of messages."""
+_MOMENTS = 800
+"""About as many as a run has in the beginning."""
 _PROGRAMS = multiprocessing.get_context("forkserver")
 _PROGRAMS.set_forkserver_preload([__name__, "unspool.index.sync"])
 
@@ -33,44 +44,69 @@ def opened(place: str) -> Store:
 
 
 class Running:
-    """A program that brings a store up to date; it says so when it begins."""
+    """A program that brings a store up to date, and may be killed at a moment, counted from one."""
 
-    def __init__(self, place: str, home: Path) -> None:
+    def __init__(self, place: str, home: Path, moment: int = 0) -> None:
         # Forked from one that has imported everything, it begins at once.
-        self._began, begins = _PROGRAMS.Pipe(duplex=False)
-        self._process = _PROGRAMS.Process(target=_sync, args=(place, home, begins))
+        self._told, told = _PROGRAMS.Pipe(duplex=False)
+        self._process = _PROGRAMS.Process(target=_sync, args=(place, home, moment, told))
         self._process.start()
-        begins.close()
+        told.close()
 
-    def wait_until_it_begins(self) -> None:
-        """Until the store is open."""
-        self._began.recv()
-
-    def ends(self, seconds: float | None = None) -> bool:
-        """It ended by itself, and well, before the time was over."""
-        self._process.join(seconds)
+    def ends(self) -> int | None:
+        """How many moments it had when it ended by itself; None when it was killed."""
+        self._process.join(PATIENCE)
         code = self._process.exitcode
-        assert code in (0, None), f"it ended with {code}"
-        return code == 0
-
-    def kill(self) -> None:
-        """At once."""
-        self._process.kill()
-        self._process.join()
-
-    def close(self) -> None:
-        """Forget it."""
-        self._began.close()
+        assert code in (0, -signal.SIGKILL), f"it ended with {code}"
+        moments = int(self._told.recv()) if code == 0 else None
+        self._told.close()
         self._process.close()
+        return moments
 
 
-def _sync(place: str, home: Path, begins: Connection) -> None:
+class Moments:
+    """Counts what a store is asked to do, and kills the program at one of those moments."""
+
+    def __init__(self, store: Store, killed_at: int) -> None:
+        self.count = 0
+        self._killed_at = killed_at
+        self._rows, self._insert = store.rows, store.insert
+        store.rows, store.insert = self.rows, self.insert  # type: ignore[method-assign]
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        self._pass()
+        found = self._rows(sql, *values)
+        self._pass()
+        return found
+
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
+        given = list(rows)
+        self._pass()
+        self._insert(table, columns, self._in_the_middle(given), sparse)
+        self._pass()
+
+    def _in_the_middle(self, rows: list[Row]) -> Iterator[Row]:
+        half = len(rows) // 2
+        return chain(rows[:half], self._nothing(), rows[half:])
+
+    def _nothing(self) -> Iterator[Row]:
+        self._pass()
+        yield from ()
+
+    def _pass(self) -> None:
+        self.count += 1
+        if self.count == self._killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sync(place: str, home: Path, moment: int, told: Connection) -> None:
     # Each session is committed alone, so that there are more moments to be killed at.
     pipeline._SECONDS = 0.0
     store = opened(place)
-    begins.send("begins")
+    moments = Moments(store, moment)
     Sync(store, home).run()
     store.close()
+    told.send(moments.count)
 
 
 def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
@@ -78,23 +114,19 @@ def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
     chance = random.Random(seed)
     home = folder / "home"
     longest = _write(home, chance, 0)
-    took = 0.5
     killed = number = 0
+    most = _MOMENTS
     while killed < kills:
         number += 1
-        run = Running(place, home)
-        run.wait_until_it_begins()
-        began = time.monotonic()
-        if run.ends(chance.uniform(0, took)):
-            took = max(0.05, min(took, time.monotonic() - began))
-        else:
-            run.kill()
-            killed += 1
-        run.close()
+        moments = Running(place, home, chance.randint(1, most)).ends()
+        killed += moments is None
+        # What is left to do was done: the next has more to do, but it should be killed.
+        most = most if moments is None else max(20, min(most, moments))
         if number % 8 == 0:
             _check(place, folder, home)
         if number % 4 == 0:
             longest = _write(home, chance, longest)
+            most = _MOMENTS
     _check(place, folder, home)
     return number
 

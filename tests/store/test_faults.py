@@ -46,8 +46,7 @@ def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -
         turns += 25
         runs = [Running(place, home) for _ in range(3)]
         for run in runs:
-            assert run.ends(60)
-            run.close()
+            assert run.ends()
         store = opened(place)
         report = synced(store, home)
         assert (report.new, report.changed) == (0, 0)

@@ -10,10 +10,10 @@ import pytest
 
 from unspool.index.sync import Sync
 from unspool.index.writer import counts_of
-from unspool.store.sqlite import SqliteStore
 from unspool.store.stats import stats
 
 from ..recordings import Recording, recordings
+from .contents import new_store
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 GROUPS = [list(group) for _, group in groupby(recordings(), key=lambda recording: (recording.agent, recording.version))]
@@ -23,7 +23,7 @@ GROUPS = [list(group) for _, group in groupby(recordings(), key=lambda recording
 def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path) -> None:
     """Over all recordings of a version, each in a store of its own."""
     for number, recording in enumerate(group):
-        store = SqliteStore(tmp_path / f"{number}.db", machine=("test", "test"))
+        store = new_store(tmp_path / f"{number}.db")
         assert Sync(store, recording.home).run().failures == {}
         records = recording.sessions()
         told = stats(store, "TRUE", [])

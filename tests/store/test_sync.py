@@ -18,7 +18,7 @@ from unspool.store.sqlite import SqliteStore
 
 from ..builders import ClaudeLog
 from . import server
-from .contents import MACHINE, contents, difference, fresh, synced
+from .contents import MACHINE, contents, difference, fresh, new_store, synced
 from .homes import AGENTS, append, log_of, put
 
 EXAMPLES = int(os.environ.get("UNSPOOL_TEST_EXAMPLES", "12"))
@@ -106,7 +106,7 @@ class Run:
         self.home = folder / "home"
         self.files = [File(agent, f"{name}", self.home) for name in _NAMES]
         self.address = address
-        self.store = self.open()
+        self.store = self.open() if address else new_store(folder / "store.db")
 
     def open(self) -> Store:
         if self.address:
@@ -156,7 +156,7 @@ def test_a_session_that_is_found_to_be_a_copy(tmp_path: Path) -> None:
             log.user(f"please do number {turn}")
             log.model(f"that was {turn}")
     copy.write(home)
-    store = SqliteStore(tmp_path / "store.db", machine=MACHINE)
+    store = new_store(tmp_path / "store.db")
     synced(store, home)
     lines = original.lines
     for count in (1, 90, 200):

@@ -8,6 +8,7 @@ again. At the end nothing may be missing, double or left behind.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -27,10 +28,13 @@ from unspool.library import Library
 from unspool.store.decided import BOOK
 from unspool.supervise.book import Book
 
+from ..waiting import PATIENCE, finished
 from .scripted import install
 
 _TOKEN = re.compile(r"token-[0-9a-z-]+")
 _MARK = "GEMINI_SOAK_MARK"
+_KINDS = ("say", "ask", "kill", "ask", "interrupt", "say")
+"""The turns, in turn."""
 
 
 class Soak:
@@ -49,10 +53,12 @@ class Soak:
         self.token = ""
         self.server: asyncio.subprocess.Process | None = None
         self.is_up = asyncio.Event()
-        self.is_over = False
         self.left = turns
         self.completed: set[str] = set()
         """Messages whose turn went to its end: they have to be in the log, once."""
+        self.least = turns // 4
+        """So many of them there have to be, however busy the machine is."""
+        self.kinds = itertools.cycle(_KINDS)
         self.sent: set[str] = set()
         self.answers: Counter[str] = Counter()
         self.heard: list[dict[int, dict[str, Any]]] = []
@@ -64,19 +70,16 @@ class Soak:
 
     async def start_server(self) -> None:
         environ = {
-            **os.environ, "UNSPOOL_DATA": str(self.folder / "data"), "IDLE_TIMEOUT": "20", "WAITING_TIMEOUT": "30",
+            **os.environ, "UNSPOOL_DATA": str(self.folder / "data"), "IDLE_TIMEOUT": "0", "WAITING_TIMEOUT": "0",
             "UNSPOOL_GEMINI_PROGRAM": str(install(self.folder)), _MARK: self.mark,
         }  # fmt: skip
         command = ["-m", "unspool", "serve", "--home", str(self.home), "--no-browser", "--port", "0"]
-        # The port stays: those who listen come back to it.
-        if self.address:
-            command[-1] = self.address.rpartition(":")[2]
         with open(self.folder / "server.log", "ab") as log:
             self.server = await asyncio.create_subprocess_exec(
                 sys.executable, *command, env=environ, stdout=asyncio.subprocess.PIPE, stderr=log
             )
         assert self.server.stdout is not None
-        line = (await asyncio.wait_for(self.server.stdout.readline(), 30)).decode()
+        line = (await finished(self.server.stdout.readline(), "the server to start")).decode()
         found = re.match(r"(http://\S+)/open\?token=(\S+)", line)
         assert found is not None, (line, (self.folder / "server.log").read_text()[-2000:])
         self.address, self.token = found[1], found[2]
@@ -86,10 +89,8 @@ class Soak:
         """Kill it, or end it, a few times."""
         for number in range(self.restarts):
             target = self.turns * (number + 1) / (self.restarts + 1)
-            while self.turns - self.left < target and not self.is_over:
-                await asyncio.sleep(0.1)
-            if self.is_over:
-                return
+            while self.turns - self.left < target:
+                await asyncio.sleep(0.02)
             self.is_up.clear()
             assert self.server is not None
             self.server.send_signal(signal.SIGKILL if number % 2 == 0 else signal.SIGTERM)
@@ -107,13 +108,15 @@ class Soak:
     # --- people ---
 
     def client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.address, headers={"authorization": f"Bearer {self.token}"}, timeout=30)
+        return httpx.AsyncClient(
+            base_url=self.address, headers={"authorization": f"Bearer {self.token}"}, timeout=PATIENCE
+        )
 
     async def listen(self, place: int) -> None:
         """Hear everything, with breaks; go on from the last number."""
         self.heard.append({})
         last = 0
-        while not self.is_over:
+        while True:
             await self.is_up.wait()
             with suppress(httpx.HTTPError):
                 async with self.client() as client:
@@ -140,32 +143,42 @@ class Soak:
         self.heard[place][seq] = event
         return int(seq)
 
+    def is_enough(self) -> bool:
+        """Whether everything has happened often enough, however long it took."""
+        kinds = all(self.counts[how] for how in _KINDS)
+        has_restarted = self.counts["restarts"] >= self.restarts
+        return self.left <= 0 and len(self.completed) >= self.least and has_restarted and kinds
+
     async def work(self, number: int) -> None:
         """One agent, turn after turn; a new program for the same session whenever the old one is gone."""
         session: str | None = None
         run: str | None = None
         project = self.folder / f"project{number}"
         project.mkdir()
-        while self.left > 0:
+        failures = 0
+        while not self.is_enough():
             await self.is_up.wait()
             try:
                 async with self.client() as client:
                     if run is None:
                         run, session = await self._begin(client, project, session)
                     run, session = await self._turn(client, run, session, number)
+                    failures = 0
             except (httpx.HTTPError, AssertionError, TimeoutError, KeyError) as error:
                 self.counts[f"again after {type(error).__name__}"] += 1
                 run = None
-                await asyncio.sleep(0.1)
+                failures += 1
+                if failures > 3:
+                    # It was killed before it wrote anything: there is nothing to go on with.
+                    session = None
+                await asyncio.sleep(0.02)
 
     async def _begin(self, client: httpx.AsyncClient, project: Path, session: str | None) -> tuple[str, str | None]:
         body: dict[str, Any] = {"agent": "gemini", "folder": str(project), "who": "soak"}
         if session is not None:
-            body = {"session": session, "folder": str(project), "who": "soak", "take_over": True}
+            # The store may not have heard of it yet, but the supervisor has.
+            body = {"session": session, "who": "soak", "take_over": True}
         response = await client.post("/api/runs", json=body)
-        if response.status_code == 404:
-            # The store has not heard of it yet.
-            await asyncio.sleep(0.3)
         assert response.status_code == 201, response.text
         self.counts["starts"] += 1
         found = response.json()["run"]
@@ -177,10 +190,10 @@ class Soak:
         """Say something and see it through."""
         self.left -= 1
         token = f"token-{number}-{self.left}"
-        how = self.chance.choice(("say", "say", "ask", "ask", "interrupt", "kill"))
+        how = next(self.kinds)
         script = {
             "say": f"say {token}", "ask": f"say a {token} ;; ask true ;; say b",
-            "interrupt": f"say {token} ;; sleep 20", "kill": f"say {token} ;; sleep 20",
+            "interrupt": f"say {token} ;; sleep 300", "kill": f"say {token} ;; sleep 300",
         }[how]  # fmt: skip
         response = await client.post(f"/api/runs/{run}/messages", json={"id": token, "text": script, "who": "soak"})
         if response.status_code in (404, 409):
@@ -202,7 +215,7 @@ class Soak:
     async def _see_through(
         self, client: httpx.AsyncClient, run: str, session: str | None, token: str, how: str
     ) -> tuple[str | None, str | None]:
-        deadline = time.monotonic() + 25
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             view = (await client.get(f"/api/runs/{run}")).json()
             session = view["session"] or session
@@ -241,19 +254,17 @@ class Soak:
         listeners = [asyncio.create_task(self.listen(place)) for place in range(3)]
         chaos = asyncio.create_task(self.disturb_server())
         workers = [asyncio.create_task(self.work(number)) for number in range(self.agents)]
-        while not all(worker.done() for worker in workers):
+        while (await asyncio.wait(workers, timeout=0.5))[1]:
             self.note_memory()
-            await asyncio.sleep(0.5)
         await asyncio.gather(*workers)
-        self.is_over = True
         await chaos
-        await self._catch_up()
         for listener in listeners:
             listener.cancel()
         await asyncio.gather(*listeners, return_exceptions=True)
+        await self._catch_up()
         assert self.server is not None
         self.server.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(self.server.wait(), 30)
+        await finished(self.server.wait(), "the server to end")
         self._check()
 
     async def _catch_up(self) -> None:
@@ -262,13 +273,14 @@ class Soak:
             seq = (await client.get("/api/runs")).json()["seq"]
             for place, heard in enumerate(self.heard):
                 since = max(heard, default=0)
-                with suppress(httpx.ReadTimeout):
-                    async with client.stream("GET", f"/api/runs/events?since={since}", timeout=3) as response:
-                        async for line in response.aiter_lines():
-                            if since >= seq:
-                                break
-                            if line.startswith("data: "):
-                                since = self._hear(place, json.loads(line[6:]), since)
+                if since >= seq:
+                    continue
+                async with client.stream("GET", f"/api/runs/events?since={since}") as response:
+                    async for line in response.aiter_lines():
+                        if line.startswith("data: "):
+                            since = self._hear(place, json.loads(line[6:]), since)
+                        if since >= seq:
+                            break
 
     def _check(self) -> None:
         events = self.heard[0]

@@ -24,11 +24,10 @@ from unspool.supervise.drivers.codex import CodexKind
 from unspool.supervise.processes import end_group
 
 from ..builders import texts
+from ..waiting import finished
 from .harness import run
 from .models.claude import ClaudeModel
 from .models.codex import CodexModel, text_of
-
-SECONDS = 40
 
 
 def program(find: Callable[[], str]) -> str:
@@ -46,7 +45,7 @@ async def ran(command: list[str], folder: Path, environment: dict[str, str]) -> 
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        said, complained = await asyncio.wait_for(process.communicate(), SECONDS)
+        said, complained = await finished(process.communicate(), f"the end of {command[0]}")
     finally:
         await end_group(process.pid)
     assert process.returncode == 0, complained.decode()[-2000:]
@@ -159,7 +158,7 @@ def test_claude_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
         prompts = texts(session, [message for message in session.active_path() if message.author == "human"])
         assert [prompt[:12] for prompt in prompts] == ["@do run echo", "@do both ech", "@do say thir"]
 
-    run(body(), 120)
+    run(body())
 
 
 # --- Codex ------------------------------------------------------------------------------------------------------------
@@ -224,4 +223,4 @@ def test_codex_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
         assert session.problems == []
         assert session.orphans == []
 
-    run(body(), 120)
+    run(body())

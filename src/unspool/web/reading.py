@@ -233,12 +233,21 @@ class SessionReader:
 
     # --- the time line ---
 
+    @cached_property
+    def _prompts(self) -> list[int]:
+        return list(self._store.prompts(self.row.id))
+
+    def turns(self, branch: int = 0) -> int:
+        """How many turns a line has; with very many, not all of them are marked."""
+        trail = self.trail(branch)
+        return sum(index in trail for index in self._prompts)
+
     def marks(self, branch: int = 0) -> list[Mark]:
         """Turns and events along a line."""
         trail = self.trail(branch)
         length = max(1, len(trail))
         found: dict[MarkKind, list[tuple[int, str]]] = {}
-        for number, index in enumerate(self._store.prompts(self.row.id)):
+        for number, index in enumerate(self._prompts):
             found.setdefault("turn", []).append((index, f"turn {number + 1}"))
         for index, kind, label in self._happened():
             found.setdefault(kind, []).append((index, label))

@@ -130,14 +130,16 @@ class RailView(msgspec.Struct, kw_only=True):
 
     marks: list[Mark]
     count: int
+    turns: int
+    """More than there are marks for, where some are left out."""
     base: str
     branch: int
 
 
 def _rail(reader: SessionReader, branch: int) -> RailView:
     return RailView(
-        marks=reader.marks(branch), count=len(reader.trail(branch)), base=address(url_name(reader.row)),
-        branch=branch,
+        marks=reader.marks(branch), count=len(reader.trail(branch)), turns=reader.turns(branch),
+        base=address(url_name(reader.row)), branch=branch,
     )  # fmt: skip
 
 

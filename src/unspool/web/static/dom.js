@@ -59,6 +59,19 @@ export function onContent(listener) {
   document.addEventListener(CONTENT, ({ detail }) => listener(detail));
 }
 
+/** @type {Set<string>} */
+const work = new Set();
+
+/**
+ * Keeps in `data-busy` of the page what is yet to be done to the transcript and its address. Nothing depends on it; who
+ * looks from outside knows when the page is at rest. @param {string} what @param {boolean} isUnderWay
+ */
+export function busy(what, isUnderWay) {
+  if (work.has(what) === isUnderWay) return;
+  work[isUnderWay ? "add" : "delete"](what);
+  document.documentElement.dataset.busy = [...work].join(" ");
+}
+
 let toastTimer = 0;
 
 /** A short word at the edge of the page. @param {string} text */

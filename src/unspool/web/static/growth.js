@@ -1,6 +1,6 @@
 /** What changes in a transcript while it is read: new messages, results of calls, pages that must be drawn again. */
 
-import { announceContent, parse } from "./dom.js";
+import { announceContent, busy, parse } from "./dom.js";
 import { morph, morphChildren } from "./morph.js";
 import { entriesOf } from "./sight.js";
 
@@ -26,12 +26,12 @@ export class Growth {
   add(news) {
     const { pages } = this;
     const before = pages.sections.length;
-    const follows = pages.sight.isAtEnd;
+    const { end } = this;
     pages.resize(news.trail_length);
     if (!news.entries) {
       this.renewFrom(this.pageAt(news.position));
-      if (follows) void this.toEnd();
-      return follows ? 0 : news.count;
+      if (end) void this.toEnd(end);
+      return end ? 0 : news.count;
     }
     // A page that did not exist before has nothing to be fetched.
     for (let number = before; number <= pages.last; number++) pages.fill(number, document.createDocumentFragment());
@@ -43,10 +43,19 @@ export class Growth {
     return added.size;
   }
 
-  /** Who was at the end stays there, however much was added. */
-  async toEnd() {
-    await this.pages.load(this.pages.last, true).catch(() => undefined);
-    this.pages.sight.bringEnd();
+  /** The last that there is, if the reader is there: an entry, and the page it is on. @returns {any[] | null} */
+  get end() {
+    const { sight, sections, last } = this.pages;
+    return sight.isAtEnd ? [entriesOf(sections[last]).at(-1), sections[last]] : null;
+  }
+
+  /** Who was at the end stays there, however much was added. Who has left it meanwhile is not called back. */
+  async toEnd(end) {
+    const { pages } = this;
+    await pages.load(pages.last, true).catch(() => undefined);
+    const { top, bottom } = end.find((element) => element?.isConnected)?.getBoundingClientRect() ?? {};
+    const { view } = pages.sight;
+    if (top <= view.bottom && bottom >= view.top) pages.sight.bringEnd();
   }
 
   pageAt(position) {
@@ -102,8 +111,12 @@ export class Growth {
   renew(number) {
     this.touch(number);
     // Who is at it already notices that there is more to do.
-    const under = this.renewing.get(number) ?? this.keepRenewing(number).finally(() => this.renewing.delete(number));
+    const under = this.renewing.get(number) ?? this.keepRenewing(number).finally(() => {
+      this.renewing.delete(number);
+      busy("renewing", this.renewing.size > 0);
+    });
     this.renewing.set(number, under);
+    busy("renewing", true);
     return under;
   }
 
@@ -134,9 +147,9 @@ export class Growth {
   /** Much may be different now, even the line of the conversation. @param {number} count its messages */
   async renewAll(count) {
     const { sections, sight, size } = this.pages;
-    const follows = sight.isAtEnd && count > sections.length * size;
+    const end = count > sections.length * size ? this.end : null;
     await sight.change(() => this.pages.resize(count));
-    if (follows) await this.toEnd();
+    if (end) await this.toEnd(end);
     for (const { dataset } of sections) delete dataset.first;
     this.renewFrom(0);
   }

@@ -4,8 +4,6 @@ import { find, findAll, inside, onClick } from "./dom.js";
 
 /** Where j and k go on pages that have no transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
-/** With more turns than this the time line may leave some out. */
-const MOST_TICKS = 200;
 const EVENTS = ".mark:not(.turn)";
 const TYPING = "input, textarea, select, [contenteditable]";
 
@@ -26,7 +24,9 @@ function stepThroughMarks({ place, rail }, marks, direction) {
 
 /** @param {Reading} reading @param {Direction} direction */
 function stepThroughPrompts(reading, direction) {
-  if (findAll("#rail .mark.turn").length <= MOST_TICKS) stepThroughMarks(reading, ".mark.turn", direction);
+  // The time line of a long session leaves some out.
+  const isWhole = Number(find("#rail .timeline")?.dataset.turns) === findAll("#rail .mark.turn").length;
+  if (isWhole) stepThroughMarks(reading, ".mark.turn", direction);
   else void reading.place.step(direction, (entry) => entry.dataset.kind === "prompt");
 }
 

@@ -35,6 +35,7 @@ export class Live {
 
   show(isOnline) {
     const banner = find("#offline");
+    document.documentElement.dataset.stream = isOnline ? "open" : "broken";
     // A stream that is only renewed is no reason to alarm anybody.
     if (!isOnline) return void (this.offlineTimer ||= setTimeout(() => (banner.hidden = false), 1500));
     clearTimeout(this.offlineTimer);

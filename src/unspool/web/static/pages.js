@@ -3,7 +3,7 @@
  * session of a hundred thousand messages scrolls like a short one.
  */
 
-import { announceContent, fetchFragment, find, findAll, grouped, make } from "./dom.js";
+import { announceContent, busy, fetchFragment, find, findAll, grouped, make } from "./dom.js";
 import { failure, waiting } from "./lazy.js";
 import { entriesOf, Sight } from "./sight.js";
 
@@ -101,12 +101,19 @@ export class Pages {
     this.timer ||= setTimeout(() => {
       this.timer = 0;
       if (this.near.size) this.work();
+      busy("fetching", this.loading.size > 0);
     }, 40);
+    busy("fetching", true);
+  }
+
+  /** The page in the middle of the screen. */
+  get middle() {
+    const { top, bottom } = this.sight.view;
+    return this.sight.pageAt((top + bottom) / 2).number;
   }
 
   work() {
-    const { top, bottom } = this.sight.view;
-    const middle = this.sight.pageAt((top + bottom) / 2).number;
+    const { middle } = this;
     for (const [number, load] of this.loading) if (!this.near.has(number) && !load.isAsked) load.abort.abort();
     const missing = [...this.near].filter((number) => !this.loaded.has(number) && !this.sections[number].dataset.state);
     missing.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
@@ -128,6 +135,7 @@ export class Pages {
       this.wake();
     });
     this.loading.set(number, { abort, done, isAsked });
+    busy("fetching", true);
     return done;
   }
 
@@ -153,6 +161,7 @@ export class Pages {
 
   fail(number, error) {
     const section = this.sections[number];
+    if (!section) return;
     section.dataset.state = "failed";
     section.replaceChildren(failure(error, () => {
       delete section.dataset.state;
@@ -178,6 +187,8 @@ export class Pages {
   fill(number, content) {
     const section = this.sections[number];
     this.kept.delete(number);
+    // The line has become shorter meanwhile.
+    if (!section) return;
     section.replaceChildren(...content.childNodes);
     section.style.height = "";
     this.loaded.add(number);
@@ -185,12 +196,20 @@ export class Pages {
   }
 
   /** @param {number} middle the page on the screen: after a jump it is known before those near it are */
-  emptyFarPages(middle) {
+  farPages(middle) {
     const low = Math.min(middle, ...this.near) - SPARE;
     const high = Math.max(middle, ...this.near) + SPARE;
-    const far = [...this.loaded].filter((number) => (number < low || number > high) && !this.isInUse(number));
-    const heights = far.map((number) => this.sections[number].getBoundingClientRect().height);
-    if (far.length) void this.sight.change(() => far.forEach((number, at) => this.empty(number, heights[at])));
+    return [...this.loaded].filter((number) => (number < low || number > high) && !this.isInUse(number));
+  }
+
+  emptyFarPages(middle) {
+    if (!this.farPages(middle).length) return;
+    void this.sight.change(() => {
+      // Frames may be long in coming: meanwhile the reader has come back, or the pages have been emptied before.
+      const far = this.farPages(this.middle);
+      const heights = far.map((number) => this.sections[number].getBoundingClientRect().height);
+      far.forEach((number, at) => this.empty(number, heights[at]));
+    });
   }
 
   isInUse(number) {

@@ -1,6 +1,6 @@
 /** Where the reader is: the current entry, moving to another, and an address that leads back to this view. */
 
-import { find, inside, onContent } from "./dom.js";
+import { busy, find, inside, onContent } from "./dom.js";
 import { entriesOf, onScroll } from "./sight.js";
 
 const MOVED = "unspool:current";
@@ -196,11 +196,13 @@ export class Place {
   writeSoon() {
     // Some browsers refuse more than a hundred changes in half a minute.
     this.timer ||= setTimeout(() => this.write(), 350);
+    busy("writing", true);
   }
 
   write() {
     clearTimeout(this.timer);
     this.timer = 0;
+    busy("writing", false);
     const entry = this.here;
     if (!entry) return;
     const isTop = this.key === null && scrollY <= 0;

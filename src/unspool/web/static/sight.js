@@ -1,6 +1,6 @@
 /** What of the transcript is on the screen, and changing the page without moving what is read. */
 
-import { find } from "./dom.js";
+import { busy, find } from "./dom.js";
 
 const root = document.documentElement;
 const FRAMES = 12;
@@ -95,6 +95,7 @@ export class Sight {
     this.anchor = anchor;
     this.follows = false;
     this.frames = frames;
+    busy("holding", true);
     const next = () => {
       if (--this.frames <= 0) return this.release();
       this.settle();
@@ -105,6 +106,7 @@ export class Sight {
 
   release() {
     this.frames = 0;
+    busy("holding", false);
     this.anchor = null;
     this.follows = false;
   }
@@ -116,7 +118,9 @@ export class Sight {
   change(change, follow = false) {
     this.wantsEnd ||= follow;
     if (!this.changes.length) requestAnimationFrame(() => this.apply());
-    return new Promise((done) => this.changes.push(() => done(change())));
+    busy("changing", true);
+    // One that fails must not keep the others from being made.
+    return new Promise((done) => this.changes.push(() => done(new Promise((made) => made(change())))));
   }
 
   apply() {
@@ -129,6 +133,7 @@ export class Sight {
     }
     this.wantsEnd = false;
     for (const change of this.changes.splice(0)) change();
+    busy("changing", this.changes.length > 0);
   }
 
   settle() {

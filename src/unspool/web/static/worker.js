@@ -7,7 +7,8 @@ import { Stream } from "./stream.js";
 
 /** @type {Map<MessagePort, {seq: number, session: string}>} */
 const tabs = new Map();
-let isOnline = true;
+/** @type {boolean | undefined} not known before the first answer */
+let isOnline;
 
 const stream = new Stream(location.search.slice(1), pass, (state) => {
   isOnline = state;
@@ -32,7 +33,7 @@ globalThis.onconnect = ({ ports: [port] }) => {
     if (!all.length) return stream.close();
     // Leaving needs no new stream: one session too many does no harm.
     if (data.bye) return;
-    port.postMessage({ isOnline });
+    if (isOnline !== undefined) port.postMessage({ isOnline });
     // From the oldest that any tab is missing; those who know it do not get it again.
     stream.open(Math.min(...all.map(({ seq }) => seq)), [...new Set(all.map(({ session }) => session).filter(Boolean))]);
   };

@@ -10,6 +10,7 @@ import pytest
 
 import unspool
 
+from ..validation import check_line, check_session
 from .run import SAMPLES, Run
 
 
@@ -30,8 +31,9 @@ def test_an_export_fits_the_schema(run: Run, tmp_path: Path, format: str) -> Non
     done = run("schema", "--check", target)
     assert (done.code, done.out, done.err) == (0, "", f"{len(lines)} good, 0 bad\n")
     validator = jsonschema.Draft202012Validator(unspool.json_schema())
+    validator.validate(json.loads(lines[0]))
     for line in lines:
-        validator.validate(json.loads(line))
+        (check_session if format == "ndjson" else check_line)(line.encode())
 
 
 def test_bad_lines_are_named(run: Run, tmp_path: Path) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from ..waiting import PATIENCE, wait_until
 
 MISSING = "no PostgreSQL here: install Debian's postgresql, Homebrew's postgresql or the like"
 GUARDED = "guarded"
@@ -23,7 +25,7 @@ _SETTINGS = (
     "listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB",
     "max_connections=60", "logging_collector=off",
 )  # fmt: skip
-_START_SECONDS = 60
+_PR_SET_PDEATHSIG = 1
 
 
 def programs() -> Path | None:
@@ -48,7 +50,9 @@ def running() -> Iterator[str]:
         options = [part for setting in _SETTINGS for part in ("-c", setting)]
         command = [str(bin / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options]
         with open(folder / "log", "wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **user)
+            server = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=folder, preexec_fn=_end_with_parent, start_new_session=True, **user
+            )
         try:
             address = f"postgresql://postgres@/postgres?host={folder}"
             _wait_for(server, address, folder / "log")
@@ -56,7 +60,7 @@ def running() -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGINT)
             try:
-                server.wait(20)
+                server.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
@@ -87,16 +91,22 @@ def _make(bin: Path, folder: Path, user: dict[str, Any]) -> None:
     (folder / "data" / "pg_hba.conf").write_text(f"local all {GUARDED} scram-sha-256\nlocal all all trust\n")
 
 
+def _end_with_parent() -> None:
+    """Have the system end the server though the tests are killed; Ctrl+C is for them, and they end it."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
+
+
 def _wait_for(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while True:
+    def answers() -> bool:
+        assert server.poll() is None, log.read_text(errors="replace")
         try:
             psycopg.connect(address).close()
-            return
         except psycopg.OperationalError:
-            assert server.poll() is None, log.read_text(errors="replace")
-            assert time.monotonic() < until, "the server does not start"
-            time.sleep(0.05)
+            return False
+        return True
+
+    wait_until(answers, "PostgreSQL to start", detail=lambda: log.read_text(errors="replace"))
 
 
 def new_database(address: str, name: str) -> str:

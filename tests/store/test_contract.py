@@ -533,7 +533,8 @@ def test_an_old_store_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second writer waits for a while, then tells why it ends."""
-    monkeypatch.setattr(sqlite, "_WAIT_SECONDS", 0.05)
+    for name in ("_WAIT_SECONDS", "_STEP_SECONDS"):
+        monkeypatch.setattr(sqlite, name, 0.05)
     first, second = (SqliteStore(tmp_path / "store.db", machine=MACHINE) for _ in range(2))
 
     def write() -> None:

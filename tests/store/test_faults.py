@@ -7,17 +7,25 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from unspool.errors import UnspoolError
 from unspool.index.sync import Sync
+from unspool.store import place as place_of_store
+from unspool.store import sqlite
 from unspool.store.base import Store
+from unspool.store.place import machine_identity
 from unspool.store.sqlite import SqliteStore
 
+from ..waiting import PATIENCE
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, log_of, write_home
 from .kills import Running, kill_often, opened
@@ -33,7 +41,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_in_the_middle(place: str, tmp_path: Path, seed: int) -> None:
-    """At random moments, again and again: with both kinds of store more than two hundred times."""
+    """At moments that are drawn, again and again: with both kinds of store more than two hundred times."""
     kill_often(place, tmp_path, KILLS, seed)
 
 
@@ -56,7 +64,7 @@ def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -
 
 def test_many_make_one_store(tmp_path: Path) -> None:
     """All find nothing and begin at the same moment; SQLite itself does not wait while the journal is changed."""
-    everybody = threading.Barrier(8)
+    everybody = threading.Barrier(8, timeout=PATIENCE)
 
     def make(path: Path) -> None:
         everybody.wait()
@@ -72,10 +80,12 @@ def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) ->
     home = tmp_path / "home"
     write_home(home)
     store = opened(place)
-    code = "import sys, time; from tests.store.kills import opened\nstore = opened(sys.argv[1])\nwith store.alone():\n"
-    code += "    with store.transaction():\n        print('has it', flush=True); time.sleep(600)"
+    code = "import sys; from tests.store.kills import opened\nstore = opened(sys.argv[1])\nwith store.alone():\n"
+    code += "    with store.transaction():\n        print('has it', flush=True); sys.stdin.read()"
     root = Path(__file__).parents[2]
-    holder = subprocess.Popen([sys.executable, "-c", code, place], stdout=subprocess.PIPE, cwd=root)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == b"has it\n"
     holder.send_signal(signal.SIGKILL)
@@ -83,6 +93,77 @@ def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) ->
     synced(store, home)
     assert difference(contents(store), fresh(tmp_path, home)) == ""
     store.close()
+
+
+def test_a_writer_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than SQLite waits by itself: for the turn, for a transaction, and for a statement alone."""
+    monkeypatch.setattr(sqlite, "_STEP_SECONDS", 0.0)
+    first, second = (SqliteStore(tmp_path / "store.db", machine=MACHINE) for _ in range(2))
+    held = ExitStack()
+    refused: list[float] = []
+
+    def pause(seconds: float) -> None:
+        refused.append(seconds)
+        if len(refused) == 3:
+            held.close()
+
+    monkeypatch.setattr(sqlite, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+    for hold, use in (
+        (first.alone, second.alone),
+        (first.transaction, second.transaction),
+        (first.transaction, lambda: nullcontext(second.rows("INSERT INTO machine (key, name) VALUES ('k', 'n')"))),
+    ):
+        refused.clear()
+        held.enter_context(hold())
+        with use():
+            assert len(refused) == 3
+    first.close()
+    second.close()
+
+
+# --- the key of a machine ---------------------------------------------------------------------------------------------
+
+
+def test_programs_that_start_at_once_are_one_machine(tmp_path: Path) -> None:
+    """Whatever line one of them has come to when another starts."""
+    lines = 0
+    while keys := _keys_of_two(tmp_path / str(lines), lines):
+        assert len(set(keys)) == 1, f"line {lines}"
+        assert [path.name for path in (tmp_path / str(lines)).iterdir()] == ["machine"]
+        lines += 1
+    assert lines > 10
+
+
+def _keys_of_two(folder: Path, lines: int) -> list[str]:
+    """The keys that two programs get, the second of which starts after some lines of the first; none without them."""
+    passed = 0
+    keys: list[str] = []
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if frame.f_code.co_filename != place_of_store.__file__:
+            return None
+        if event == "line":
+            passed += 1
+            if passed == lines + 1:
+                # What is called from here is not traced.
+                keys.append(machine_identity(folder)[0])
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        key, _ = machine_identity(folder)
+    finally:
+        sys.settrace(before)
+    return [*keys, key] if keys else []
+
+
+def test_a_key_that_was_never_written_is_made(tmp_path: Path) -> None:
+    """A program was killed before it had written it: from then on it stays the same."""
+    (tmp_path / "machine").touch()
+    assert machine_identity(tmp_path) == machine_identity(tmp_path)
+    assert machine_identity(tmp_path)[0] == (tmp_path / "machine").read_text().strip()
 
 
 # --- a full disk ------------------------------------------------------------------------------------------------------

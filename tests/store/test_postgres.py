@@ -23,6 +23,7 @@ from unspool.store.postgres import PostgresStore
 from unspool.store.rows import NOTHING
 from unspool.store.vectors import vectors
 
+from ..waiting import PATIENCE
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import claude_log, write_home
 from .server import GUARDED
@@ -48,7 +49,7 @@ def _together(*works: Callable[[], object]) -> None:
     """Do things at once; all have to end well."""
     with ThreadPoolExecutor(len(works)) as pool:
         for done in [pool.submit(work) for work in works]:
-            done.result(60)
+            done.result(PATIENCE)
 
 
 def _text(text: str, message: int = 0) -> TextRow:
@@ -79,7 +80,7 @@ def test_ids_of_parts_are_taken_without_waiting(open_store: Callable[..., Postgr
 def test_new_names_do_not_lock_each_other(open_store: Callable[..., PostgresStore]) -> None:
     """Two machines that meet the same names in opposite orders."""
     stores = open_store("a"), open_store("b")
-    met = threading.Barrier(2, timeout=20)
+    met = threading.Barrier(2, timeout=PATIENCE)
 
     def meet(store: PostgresStore, names: str) -> None:
         with store.transaction():
@@ -277,7 +278,7 @@ def test_a_connection_that_is_lost(open_store: Callable[..., PostgresStore], tmp
     def write() -> None:
         with store.transaction():
             store.new_session("claude", "name", "ref")
-            other.rows("SELECT pg_terminate_backend(?, 5000)", process)
+            other.rows("SELECT pg_terminate_backend(?, ?)", process, int(PATIENCE * 1000))
             store.new_session("claude", "another", "ref")
 
     with pytest.raises(UnspoolError, match=r"ended the connection|cannot be reached"):
@@ -298,5 +299,5 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "pip install 'unspool[postgres]'" in done.stdout

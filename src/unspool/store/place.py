@@ -9,9 +9,12 @@ import uuid
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import NotFoundError, UnspoolError
-from .base import Store
+
+if TYPE_CHECKING:
+    from .base import Store
 
 
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -35,24 +38,52 @@ def _data_folder(named: str | None, local: str | None, shared: str | None, _: st
 def machine_identity(folder: Path) -> tuple[str, str]:
     """A key that stays the same for this machine and user, and a name for people."""
     path = folder / "machine"
-    try:
-        key = path.read_text().strip()
-    except OSError:
-        key = ""
+    key = _key_in(path)
     if not key:
-        key = uuid.uuid4().hex
         _make_folder(folder)
         try:
-            # Of two programs that start at once, the first one's key counts.
-            with open(path, "x", encoding="utf-8") as file:
-                file.write(key + "\n")
-        except FileExistsError:
-            key = path.read_text().strip() or key
+            key = _make_key(path)
         except OSError as error:
             raise UnspoolError(
                 f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA"
             ) from error
     return key, platform.node() or "this machine"
+
+
+def _key_in(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise UnspoolError(f"{path} cannot be read: {error.strerror}; choose a place with UNSPOOL_DATA") from error
+
+
+def _make_key(path: Path) -> str:
+    """Write a key. Of programs that start at once, the first one's counts; nobody sees a file without its key."""
+    key = uuid.uuid4().hex
+    new = path.with_name(f"{path.name}-{key}")
+    new.write_text(key + "\n", encoding="utf-8")
+    try:
+        if path.exists() and not _key_in(path):
+            # Somebody was killed before the key was in it.
+            new.replace(path)
+        else:
+            _put_if_missing(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return _key_in(path) or key
+
+
+def _put_if_missing(new: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A drive without links: there it is at least not written over what somebody else has just made.
+        if not path.exists():
+            new.replace(path)
 
 
 def open_store(place: str | None = None, *, read_only: bool = False, environ: Mapping[str, str] | None = None) -> Store:

@@ -29,7 +29,8 @@ except ImportError as error:
 
 _OLDEST = 120_000
 """The oldest version of the server whose SQL is enough, as the server counts them."""
-_CONNECT_SECONDS = 10
+_CONNECT_SECONDS = 30
+"""How long a server may take to answer: one that is busy answers late, one that is not there never."""
 _HANDFUL = 8
 """Up to so many rows, COPY takes longer than to insert them."""
 _MIGRATIONS = Migrations("postgres")

@@ -16,7 +16,12 @@ from .base import Row, Store
 from .migrations import Migrations
 from .rows import NOTHING
 
-_WAIT_SECONDS = 30
+_WAIT_SECONDS = 600.0
+"""How long another program may write before waiting for it is given up. Reading a large home for the first time takes
+minutes, and longer on a busy machine; a program that has died keeps nobody waiting."""
+_STEP_SECONDS = 1.0
+"""How long SQLite waits by itself: meanwhile Ctrl+C is not heard."""
+_PAUSE_SECONDS = 0.02
 _WORDS_AT_ONCE = 16 << 20
 _MIGRATIONS = Migrations("sqlite")
 
@@ -41,11 +46,11 @@ class SqliteStore(Store):
     def _connect(self) -> sqlite3.Connection:
         place = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
         database = sqlite3.connect(
-            place, uri=self.read_only, isolation_level=None, timeout=_WAIT_SECONDS, check_same_thread=False,
+            place, uri=self.read_only, isolation_level=None, timeout=_STEP_SECONDS, check_same_thread=False,
             cached_statements=256,
         )  # fmt: skip
         if not self.read_only:
-            _use_wal(database)
+            _patiently(database, "PRAGMA journal_mode = WAL")
         # Without a sync at each commit a power cut may take back the last sessions; the next run reads them again.
         for pragma in (
             "synchronous = NORMAL",
@@ -53,7 +58,7 @@ class SqliteStore(Store):
             "wal_autocheckpoint = 16000",
             "cache_size = -65536",
         ):
-            database.execute(f"PRAGMA {pragma}")
+            _patiently(database, f"PRAGMA {pragma}")
         return database
 
     def _prepare(self, machine: tuple[str, str]) -> None:
@@ -89,7 +94,7 @@ class SqliteStore(Store):
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement."""
         try:
-            return self._database.execute(sql, values).fetchall()
+            return _patiently(self._database, sql, values)
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
@@ -136,10 +141,10 @@ class SqliteStore(Store):
         Transactions are too short for that: what has changed is found out before they begin. An empty database beside
         the store is locked instead, which every system lets go of when a program dies.
         """
-        guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_WAIT_SECONDS)
+        guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_STEP_SECONDS)
         try:
             try:
-                guard.execute("BEGIN EXCLUSIVE")
+                _patiently(guard, "BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
                 raise _explained(error, self.path) from error
             yield
@@ -187,17 +192,25 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
 
-def _use_wal(database: sqlite3.Connection) -> None:
-    """Let many read while one writes. SQLite does not wait its turn for this alone, so it is tried again."""
-    until = time.monotonic() + _WAIT_SECONDS
+def _patiently(database: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
+    """Run a statement, again and again while another program writes.
+
+    SQLite waits for `_STEP_SECONDS` by itself, but not when the journal is changed. A statement that had to wait has
+    done nothing yet.
+    """
+    until: float | None = None
     while True:
         try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
+            return database.execute(sql, values).fetchall()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            # Of an extended code, the last byte tells the kind. Who has read what is no longer so waits in vain.
+            code = error.sqlite_errorcode
+            if code & 0xFF != sqlite3.SQLITE_BUSY or code == sqlite3.SQLITE_BUSY_SNAPSHOT:
                 raise
-            time.sleep(0.02)
+            until = until or time.monotonic() + _WAIT_SECONDS
+            if time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _statements(script: str) -> Iterator[str]:
@@ -216,7 +229,7 @@ def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     """What went wrong, and what to try."""
     text = str(error)
     if "locked" in text or "busy" in text:
-        return UnspoolError(f"{path} is being written by another program for over {_WAIT_SECONDS} s; try again")
+        return UnspoolError(f"{path} is being written by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
     if "readonly" in text or "unable to open" in text:

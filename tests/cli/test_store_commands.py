@@ -16,13 +16,30 @@ from .run import call_main
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The samples as somebody's home, and a data directory of its own."""
-    home = tmp_path / "home"
-    shutil.copytree(unspool.samples(), home)
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path / "data"))
+    shutil.copytree(unspool.samples(), tmp_path / "home")
+    return _use(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def folder_to_read(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home and its store, which the first test that needs them fills."""
+    folder = tmp_path_factory.mktemp("to-read")
+    shutil.copytree(unspool.samples(), folder / "home")
+    return folder
+
+
+@pytest.fixture
+def home_to_read(folder_to_read: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same for tests that change nothing: it is taken in once."""
+    return _use(folder_to_read, monkeypatch)
+
+
+def _use(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.setenv("UNSPOOL_DATA", str(folder / "data"))
     for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "UNSPOOL_STORE"):
         monkeypatch.delenv(name, raising=False)
-    return home
+    return folder / "home"
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -47,7 +64,7 @@ def test_sync_tells_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) 
         ("branch:dead local flag", "3cbae489"), ("role:user benchmark", "e84b6583"), ("in:thinking colour", "4acf7e79"),
     ],
 )  # fmt: skip
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_search_finds(query: str, session: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The best session for each query, with a place that can be opened."""
     found = [json.loads(line) for line in output(capsys, "search", "--json", query).splitlines()]
@@ -58,20 +75,20 @@ def test_search_finds(query: str, session: str, capsys: pytest.CaptureFixture[st
     assert all(0 <= start < end <= len(hit["snippet"]["text"]) for start, end in hit["snippet"]["marks"])
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_a_query_that_cannot_be_understood_says_where(capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage, with the place under it."""
     assert call_main(("search", "foo (bar")) == 2
     assert capsys.readouterr().err.splitlines()[1:] == ["  foo (bar", "      ^"]
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_search_that_finds_nothing_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     """As grep does."""
     assert output(capsys, "search", "xyzzyplugh", code=1) == "nothing found\n"
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
     """Each place once, with what stands around it on its line."""
     found = [
@@ -84,7 +101,7 @@ def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "clear"])
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_the_ledgers_hold_what_the_records_hold(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No event more, and none fewer, in every form."""
     events = [json.loads(line) for line in output(capsys, "events", "--type", kind, "--json").splitlines()]
@@ -96,7 +113,7 @@ def test_the_ledgers_hold_what_the_records_hold(kind: str, capsys: pytest.Captur
     assert len(output(capsys, f"{kind}s").splitlines()) == len(events) + 1
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_rejections_show_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """With the diff, and filtered by tool."""
     text = output(capsys, "rejections", "--tool", "edit", "--format", "markdown")
@@ -105,7 +122,7 @@ def test_rejections_show_what_was_refused(capsys: pytest.CaptureFixture[str]) ->
     assert output(capsys, "rejections", "--tool", "edit", "--until", "2020-01-01").splitlines()[1:] == []
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("home_to_read")
 def test_stats_count_what_the_records_hold(capsys: pytest.CaptureFixture[str]) -> None:
     """Sessions, events and tokens are those of the export."""
     stats = json.loads(output(capsys, "stats", "--json"))

@@ -1,7 +1,8 @@
 """Agents that do what they are told, word for word, and a server that runs them: for tests of running agents.
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
-steered), `wait` (until it is interrupted or steered), `run command`, `edit`, `ask`, `plan`, `fail`. The first agent
+steered), `hold words` (one that it ends when it is steered), `wait` (until it is interrupted or steered), `run
+command`, `edit`, `ask`, `plan`, `fail`. The first agent
 writes a log as Claude Code does, so that the pages show it; the second one is a Gemini that writes none, cannot be
 steered and cannot fork; the third one is not installed.
 """
@@ -47,7 +48,7 @@ FULL = Capabilities(
     modes=("default", "acceptEdits", "plan"), models=True,
 )  # fmt: skip
 LITTLE = Capabilities(modes=("default", "autoEdit"))
-PAUSE = 0.04
+PAUSE = 0.01
 EDIT = {
     "file_path": "/home/dev/demo/src/greeting.py",
     "old_string": 'def greet(name):\n    print("hello " + name)\n    return None\n',
@@ -203,6 +204,10 @@ class ScriptedDriver:
             case "begin":
                 self._tell(Words(rest))
                 await self._wait()
+            case "hold":
+                self._tell(Words(rest))
+                await self._wait()
+                self._note(rest)
             case "wait":
                 await self._wait()
             case "run":
@@ -233,6 +238,9 @@ class ScriptedDriver:
             await asyncio.sleep(PAUSE)
             if self._interrupted:
                 raise InterruptedTurnError
+        self._note(text)
+
+    def _note(self, text: str) -> None:
         if self._log is not None:
             self._log.model({"type": "text", "text": text})
 
@@ -314,7 +322,7 @@ def serve(home: str, store: str, data: str, port: int, token: str) -> None:
     module.KINDS = kinds(Path(home))
     sys.modules[module.__name__] = module
     settings = Settings(token=token, store=store, homes=(home,), port=port, data=data)
-    serve(settings, lambda _: print("ready", flush=True))
+    serve(settings, lambda opened: print(f"ready {opened.port}", flush=True))
 
 
 if __name__ == "__main__":

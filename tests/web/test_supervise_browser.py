@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import socket
+import select
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from .browser import DESK, PHONE, Server, Visitor, expect, is_sideways, shot, until
+from ..waiting import PATIENCE, wait_until
+from .browser import DESK, PHONE, Server, Visitor, expect, go, is_sideways, rest, shot, until
 
 Page = Any
 ROOT = Path(__file__).parents[2]
@@ -30,20 +33,21 @@ class Served(Server):
         self.project = folder / "demo"
         for part in ("home", "data", "demo"):
             (folder / part).mkdir()
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.port = int(listening.getsockname()[1])
-        self.base = f"http://127.0.0.1:{self.port}"
-        self.link = f"{self.base}/open?token={TOKEN}"
         self.start()
 
     def start(self) -> Server:
-        """Start it, or start it again."""
+        """Start it, or start it again on the port that it had."""
         places = [str(self.folder / part) for part in ("home", "store.db", "data")]
         command = [sys.executable, "-m", "tests.web.acting", *places, str(self.port), TOKEN]
         environment = os.environ | {"UNSPOOL_DATA": str(self.folder / "data")}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "ready\n"
+        output = self._process.stdout
+        assert output is not None
+        said = output.readline() if select.select([output], [], [], PATIENCE)[0] else "nothing"
+        assert said.startswith("ready "), f"the server says {said}"
+        self.port = int(said.split()[1])
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.link = f"{self.base}/open?token={TOKEN}"
         return self
 
 
@@ -61,10 +65,15 @@ def nothing_runs(visitor: Visitor) -> Iterator[None]:
     yield
     for run in visitor.context.request.get(f"{visitor.server.base}/api/runs").json()["runs"]:
         if run["state"] != "ended":
-            headers = {"origin": visitor.server.base}
-            visitor.context.request.post(
-                f"{visitor.server.base}/api/runs/{run['id']}/stop", data={"who": "the tests"}, headers=headers
-            )
+            act(visitor, f"/{run['id']}/stop", who="the tests")
+
+
+def act(visitor: Visitor, path: str, **facts: Any) -> Any:
+    """Do something with the API, as another program would."""
+    headers = {"origin": visitor.server.base}
+    answer = visitor.context.request.post(f"{visitor.server.base}/api/runs{path}", data=facts, headers=headers)
+    assert answer.ok, answer.text()
+    return answer.json()
 
 
 def start(page: Page, server: Served, prompt: str, agent: str = "claude") -> None:
@@ -75,15 +84,30 @@ def start(page: Page, server: Served, prompt: str, agent: str = "claude") -> Non
     page.locator("[data-start] .primary").click()
 
 
+def launch(visitor: Visitor, prompt: str | None, agent: str = "claude") -> str:
+    """Start an agent without the board, and give the address of its page."""
+    assert isinstance(visitor.server, Served)
+    facts = {"agent": agent, "folder": str(visitor.server.project), "prompt": prompt, "message_id": uuid.uuid4().hex}
+    return f"/runs/{act(visitor, '', **facts, who='the tests')['run']['id']}"
+
+
 def begin(visitor: Visitor, prompt: str) -> Page:
     """The page of a new session that has just been told something."""
-    assert isinstance(visitor.server, Served)
-    page = visitor.open("/agents")
-    start(page, visitor.server, prompt)
-    link = page.locator("#board .runs:not(.ended) .run h3 a", has_text=prompt.splitlines()[0][:20])
-    link.first.click()
+    path = launch(visitor, prompt)
+    # Before the store knows the session it is another page.
+    wait_until(
+        lambda: visitor.context.request.get(visitor.server.base + path, max_redirects=0).status == 303,
+        "the session in the store",
+    )
+    page = visitor.open(path)
     page.locator("#composer form").wait_for()
     return page
+
+
+def run_of(page: Page) -> str:
+    """The id of the agent of a page."""
+    id: str = until(page, "() => document.querySelector('#composer').dataset.run")
+    return id
 
 
 def state(page: Page) -> Any:
@@ -103,9 +127,26 @@ def said(page: Page, text: str) -> Any:
 
 
 def ready(page: Page) -> None:
-    """Keys that come too soon after a card are not meant for it."""
-    page.locator(".asked").wait_for()
-    page.wait_for_timeout(550)
+    """Until the card counts keys: those that come too soon are not meant for it."""
+    page.locator(".asked[data-keys]").wait_for()
+
+
+def listen(page: Page) -> None:
+    """Remember the notes of a page: they are shown for a few seconds only."""
+    page.evaluate(
+        """() => {
+          window.noted = '';
+          const hear = (changes) => changes.forEach(({ addedNodes }) =>
+            addedNodes.forEach((node) => (window.noted += `${node.textContent}\\n`)));
+          new MutationObserver(hear).observe(document.querySelector('[data-notes]'), { childList: true });
+        }"""
+    )
+
+
+def note(page: Page, words: str) -> str:
+    """A note with these words, which may be gone again."""
+    line: str = until(page, "(words) => window.noted.split('\\n').find((line) => line.includes(words))", words)
+    return line
 
 
 # --- starting --------------------------------------------------------------------------------------------------------
@@ -126,16 +167,22 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
     expect(page.locator(".asked")).to_have_count(0)
     expect(page.locator(".bar .needs")).to_be_hidden()
     expect(page.locator("#board .run[data-doing=in-turn] .last-words")).to_contain_text("allow_session")
+    # Of a session that ends before the store knows it, there is nothing to open.
+    expect(page.locator("#board .run[data-doing=in-turn] h3 a")).to_have_attribute("href", re.compile("^/sessions/"))
     page.locator("[data-act=stop]").first.click()
     expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by tab")
+    page.locator(".runs.ended .run h3 a").first.click()
+    expect(said(page, "Looking around first")).to_have_count(1)
 
 
 def test_what_the_model_says_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
     """Dimmed at the end of the transcript; then the entry takes its place, and nothing is said twice."""
     page = begin(visitor, "say Begun.\nwait")
-    say(page, "say One **two** three " + "and so on " * 12 + "\nwait")
+    say(page, "hold One **two** three " + "and so on " * 12)
     expect(page.locator(".streaming")).to_contain_text("and so on")
+    expect(said(page, "One two three")).to_have_count(0)
     shot(page, "agents-streaming")
+    say(page, "wait")
     expect(said(page, "One two three")).to_have_count(1)
     expect(page.locator(".streaming")).to_be_hidden()
     expect(state(page)).to_contain_text("in turn")
@@ -181,6 +228,18 @@ def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> No
     expect(page.locator(".asked")).to_have_count(0)
 
 
+def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Visitor) -> None:
+    """However late the page hears of it."""
+    page = begin(visitor, "say Begun.\nwait")
+    page.evaluate("window.pressed = new KeyboardEvent('keydown', { key: 'a', bubbles: true })")
+    say(page, "run make all")
+    ready(page)
+    page.evaluate("document.querySelector('.asked').dispatchEvent(window.pressed)")
+    page.keyboard.press("d")
+    expect(said(page, "Denied because of nothing")).to_have_count(1)
+    expect(said(page, "Allowed")).to_have_count(0)
+
+
 def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> None:
     """All of them; what was chosen reaches the model."""
     page = begin(visitor, "ask\nwait")
@@ -201,12 +260,13 @@ def test_of_two_tabs_one_answers_and_the_other_is_told(visitor: Visitor) -> None
     two = visitor.open(one.url.removeprefix(visitor.server.base))
     for page in (one, two):
         ready(page)
+        listen(page)
     with one.expect_response("**/answers/*") as first, two.expect_response("**/answers/*") as second:
         one.evaluate("document.querySelector('[data-verdict=allow]').click()")
         two.evaluate("document.querySelector('[data-verdict=deny]').click()")
     assert sorted([first.value.status, second.value.status]) == [200, 409]
     late = one if first.value.status == 409 else two
-    expect(late.locator("[data-notes]")).to_contain_text(re.compile("by tab [0-9a-f]{4}"))
+    assert re.search("by tab [0-9a-f]{4}", note(late, "by tab"))
     for page in (one, two):
         expect(page.locator(".asked")).to_have_count(0)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
@@ -232,9 +292,18 @@ def test_a_turn_is_interrupted(visitor: Visitor) -> None:
     """By pressing Escape twice, or by the button."""
     page = begin(visitor, "say Begun.\nwait")
     expect(state(page)).to_contain_text("in turn")
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/interrupt") else None)
+    # Once as soon as the page is there, then three times: one press is none, and the third one belongs to no other.
+    page.evaluate(
+        """() => [1, 5000, 5100, 5200].forEach((value) => {
+          const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
+          Object.defineProperty(press, 'timeStamp', { value });
+          document.activeElement.dispatchEvent(press);
+        })"""
+    )
     expect(state(page)).to_contain_text("interrupted")
+    assert len(sent) == 1
     expect(page.locator("#pages .entry.interruption")).to_have_count(1)
     say(page, "wait")
     page.locator("#composer [data-act=interrupt]").click()
@@ -243,12 +312,9 @@ def test_a_turn_is_interrupted(visitor: Visitor) -> None:
 
 def test_messages_wait_in_one_order_for_all_tabs(visitor: Visitor, server: Served) -> None:
     """Of an agent that cannot be steered they are queued; both tabs, and a reload, show the same."""
-    one = visitor.open("/agents")
-    start(one, server, "wait", agent="gemini")
-    one.locator("#board .run h3 a", has_text=re.compile("Session|New")).first.click()
-    one.locator("#composer form").wait_for()
-    two = visitor.open(one.url.removeprefix(server.base))
-    two.locator("#composer form").wait_for()
+    path = launch(visitor, "wait", "gemini")
+    one, two = visitor.open(path), visitor.open(path)
+    expect(state(one)).to_contain_text("in turn")
     for number, page in enumerate([one, two, one, two]):
         say(page, f"say {number}")
         expect(page.locator(".queue li")).to_have_count(number + 1)
@@ -265,7 +331,8 @@ def test_messages_wait_in_one_order_for_all_tabs(visitor: Visitor, server: Serve
 def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
     """What is asked, what was being said, what was being written, and the mode."""
     page = begin(visitor, "say Begun.\nwait")
-    page.locator("[name=mode]").select_option("plan")
+    with page.expect_response("**/change"):
+        page.locator("[name=mode]").select_option("plan")
     page.locator("#message").fill("Half a thought")
     other = visitor.open(page.url.removeprefix(visitor.server.base))
     say(other, "begin " + "many words " * 30)
@@ -278,6 +345,68 @@ def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
     ready(page)
     page.reload()
     expect(page.locator(".asked")).to_have_count(1)
+
+
+def test_what_is_written_while_a_message_is_on_its_way_is_kept(visitor: Visitor) -> None:
+    """It is not cleared away when the server has the first one, and what was sent too soon goes next."""
+    page = begin(visitor, "say Begun.\nwait")
+    held: list[Any] = []
+    page.route("**/messages", lambda route: held.append(route))
+    for number in (1, 2):
+        say(page, f"say Number {number}.")
+        # Routes are heard of only while the page is asked something.
+        wait_until(lambda: page.evaluate("1") and held, "a message on its way")
+    held.pop(0).continue_()
+    wait_until(lambda: page.evaluate("1") and held, "the second message on its way")
+    page.locator("#message").fill("And a draft")
+    held.pop(0).continue_()
+    for number in (1, 2):
+        expect(said(page, f"Number {number}.")).to_have_count(1)
+    expect(page.locator("#message")).to_have_value("And a draft")
+    page.reload()
+    expect(page.locator("#message")).to_have_value("And a draft")
+
+
+def test_nobody_is_taken_away_from_what_they_write(visitor: Visitor) -> None:
+    """The page of a new session becomes that of the conversation as soon as nobody writes in it."""
+    path = launch(visitor, None)
+    page = visitor.open(path)
+    page.locator("#message").fill("say Written")
+    act(visitor, f"/{path.split('/')[2]}/messages", id="other", text="say Begun.", who="the tests")
+    expect(page.locator("#composer[data-home]")).to_have_count(1)
+    with page.expect_response("**/composer?*"):
+        pass  # By then a page that goes elsewhere is there.
+    assert page.url.endswith(path)
+    page.locator("#message").press_sequentially(" at leisure.")
+    page.locator("#message").press("Control+Enter")
+    expect(said(page, "Written at leisure.")).to_have_count(1)
+    assert "/runs/" not in page.url
+
+
+def test_an_answer_of_the_server_that_was_overtaken_is_not_shown(visitor: Visitor) -> None:
+    """Neither what the composer says, nor how many wait for an answer."""
+    page = begin(visitor, "say Begun.\nwait")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if any(route.request.url == other.request.url for other, _ in held):
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route("**/composer?*", hold)
+    page.route("**/agents/needs", hold)
+    say(page, "run make all")
+    wait_until(lambda: page.evaluate("1") and len(held) == 2, "two answers of the server", detail=lambda: held)
+    act(visitor, f"/{run_of(page)}/interrupt", who="the tests")
+    expect(state(page)).to_contain_text("interrupted")
+    for route, response in held:
+        with page.expect_event("requestfinished", lambda request, url=route.request.url: request.url == url):
+            route.fulfill(response=response)
+    rest(page)
+    expect(state(page)).to_contain_text("interrupted")
+    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".bar .needs")).to_be_hidden()
 
 
 def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
@@ -321,10 +450,12 @@ def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Vis
     """Somebody writes to it after our agent has ended: what is sent waits for a second yes."""
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)
+    run = visitor.context.request.get(f"{server.base}/api/runs/{run_of(page)}").json()
     page.locator("#composer [data-act=stop]").click()
     expect(state(page)).to_contain_text("ended")
-    path = max((server.home / ".claude").rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    later = time.time() + 5
+    (path,) = (server.home / ".claude").rglob(f"{run['session']}.jsonl")
+    # With a time to come, it is just written however long this takes.
+    later = time.time() + 3600
     os.utime(path, (later, later))
     say(page, "say Sent in vain.")
     expect(page.locator("#composer [role=alert]")).to_contain_text("take it over")
@@ -341,21 +472,18 @@ def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: 
     phone = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
     small = phone.open(path)
     ready(small)
-    small.wait_for_timeout(200)
-    box = small.locator(".questions").bounding_box()
-    assert box is not None
-    assert round(box["y"] + box["height"]) == PHONE["height"]
-    assert box["width"] == PHONE["width"]
+    listen(page)
+    sheet = "const { bottom, height, width } = document.querySelector('.questions').getBoundingClientRect();"
+    until(small, f"() => {{ {sheet} return Math.round(bottom) === innerHeight && width === innerWidth; }}")
+    assert small.evaluate("[innerWidth, innerHeight]") == [PHONE["width"], PHONE["height"]]
     assert not is_sideways(small)
     shot(small, "agents-phone-sheet")
     small.locator(".asked > summary").tap()
-    folded = small.locator(".questions").bounding_box()
-    assert folded is not None
-    assert folded["height"] < 120
+    until(small, f"() => {{ {sheet} return height < 120; }}")
     small.locator(".asked > summary").tap()
     small.locator(".asked .primary").tap()
     expect(small.locator(".asked")).to_have_count(0)
-    expect(page.locator("[data-notes]")).to_contain_text("allowed by tab")
+    note(page, "allowed by tab")
     phone.leave()
 
 
@@ -372,6 +500,30 @@ def test_a_hidden_page_calls_whoever_allowed_it(browser: Any, visitor: Visitor, 
     )
     say(page, "run make all")
     assert until(page, "() => window.calls.length && window.calls[0][1].body") == "make all"
+
+
+def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
+    """It goes away some time after it could be read."""
+    path = urlsplit(begin(visitor, "edit\nwait").url)
+    page = visitor.context.new_page()
+    page.clock.install()
+    go(page, visitor.server, f"{path.path}?{path.query}")
+    ready(page)
+    look = """(hidden) => {
+      Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    page.evaluate(look, True)
+    card = page.locator(".asked")
+    facts = {"digest": card.get_attribute("data-digest"), "verdict": "allow", "who": "the tests"}
+    act(visitor, f"/{run_of(page)}/answers/{card.get_attribute('data-request')}", **facts)
+    line = page.locator("[data-notes] li")
+    expect(line).to_contain_text("allowed by the tests")
+    page.clock.run_for(60_000)
+    expect(line).to_have_count(1)
+    page.evaluate(look, False)
+    page.clock.run_for(60_000)
+    expect(line).to_have_count(0)
 
 
 def test_the_desk_is_not_wider_than_it_is(visitor: Visitor, server: Served) -> None:

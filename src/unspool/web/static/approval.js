@@ -11,6 +11,9 @@ const GRACE = 500;
 
 /** @type {Map<string, number>} when each card came */
 const known = new Map();
+/** @type {WeakMap<Element, number>} which of the drawings each piece of the page shows */
+const drawn = new WeakMap();
+let drawings = 0;
 
 function answersIn(card) {
   const answers = {};
@@ -46,9 +49,23 @@ function press(event) {
   if (!button) return;
   event.preventDefault();
   event.stopPropagation();
-  if (Date.now() - known.get(card.dataset.key) < GRACE) return;
+  // When it was pressed counts: on a busy machine it can be heard much later.
+  if (event.timeStamp - known.get(card.dataset.key) < GRACE) return;
   button.click();
   if (button.matches("summary")) button.nextElementSibling.focus();
+}
+
+/** From now on keys do not count for a while; `data-keys` says that they do. */
+function meet(card) {
+  const { key } = card.dataset;
+  known.set(key, performance.now());
+  delete card.dataset.keys;
+  const wake = () => {
+    const left = known.get(key) + GRACE - performance.now();
+    if (left > 0) setTimeout(wake, left);
+    else card.dataset.keys = "";
+  };
+  wake();
 }
 
 /** Whether keys are meant for something: an empty box is only where somebody wrote before. */
@@ -59,10 +76,11 @@ function isInUse(element) {
 /** New cards get the focus unless somebody is typing, and so does the next one after one that is gone. */
 function meetCards(wasInCard = false) {
   const cards = findAll(".asked");
-  const fresh = cards.filter(({ dataset: { key } }) => !known.has(key) && known.set(key, Date.now()));
+  const fresh = cards.filter(({ dataset: { key } }) => !known.has(key));
+  fresh.forEach(meet);
   const card = wasInCard ? cards[0] : fresh[0];
   if (!card || isInUse(document.activeElement)) return;
-  known.set(card.dataset.key, Date.now());
+  meet(card);
   card.focus({ preventScroll: true });
 }
 
@@ -75,7 +93,11 @@ function close({ run, request, kind, verdict, reason, ...by }) {
 
 /** Draw a piece of the page as the server has it now. @param {any} box @param {string} url */
 export async function redraw(box, url) {
+  const drawing = ++drawings;
   const fresh = find(`#${box.id}`, await fetchFragment(url));
+  // An answer that was overtaken by a later one is old.
+  if (drawing < (drawn.get(box) ?? 0)) return;
+  drawn.set(box, drawing);
   const active = document.activeElement;
   const wasInCard = Boolean(active?.closest(".asked"));
   morph(box, fresh);

@@ -12,7 +12,8 @@ async function start(form) {
   fail(form);
   try {
     await post("", { ...given, message_id: newName(), who });
-    form.elements.prompt.value = "";
+    // What was written meanwhile is another message.
+    if (form.elements.prompt.value === prompt) form.elements.prompt.value = "";
   } catch ({ message }) {
     fail(form, message);
   }

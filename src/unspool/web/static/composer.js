@@ -1,6 +1,6 @@
 /** Where a conversation goes on: messages to the agent, what it says just now, forks. */
 
-import { calmly, find, inside, make, onClick, onContent } from "./dom.js";
+import { calmly, find, findAll, inside, make, onClick, onContent } from "./dom.js";
 import { indexOf } from "./place.js";
 import { redraw, startApproval, TYPING } from "./approval.js";
 import { fail, newName, note, onRun, post, who } from "./runs.js";
@@ -17,8 +17,10 @@ export class Composer {
   source = this.box.dataset.src;
   words = "";
   timer = 0;
-  escaped = 0;
+  escaped = -Infinity;
   isBusy = false;
+  /** Something else is to be sent as soon as the last message has arrived. */
+  hasMore = false;
   /** The words are of a turn that has ended. */
   isOver = false;
   stream = make("article", { class: "entry streaming prose", hidden: "" });
@@ -50,11 +52,17 @@ export class Composer {
     return find("#message", this.box);
   }
 
+  /** Whether somebody has begun to write or to choose something. */
+  get isInUse() {
+    const isTouched = (field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+    return this.isBusy || findAll("textarea, input", this.box).some(isTouched);
+  }
+
   async draw() {
     const isAtEnd = this.place?.sight.isAtEnd;
     await redraw(this.box, this.source);
     const { home } = this.box.dataset;
-    if (!this.place && home) return location.replace(home);
+    if (!this.place && home && !this.isInUse) return location.replace(home);
     this.area.value ||= sessionStorage[this.source] ?? "";
     if (isAtEnd) this.place?.sight.bringEnd();
   }
@@ -100,20 +108,29 @@ export class Composer {
   async send(take_over = false) {
     const { run, name, fork } = this.box.dataset;
     const text = this.area.value;
+    if (this.isBusy) this.hasMore = true;
     if (this.isBusy || (run && !text.trim())) return;
     this.isBusy = true;
+    this.hasMore = false;
     fail(this.form);
     // Sent twice, it counts once.
     const id = (sessionStorage.message ||= newName());
     try {
       if (run) await post(`/${run}/messages`, { id, text, who });
       else await this.start({ session: name, at: fork && Number(fork), prompt: text || null, message_id: id, take_over });
-      this.area.value = sessionStorage[this.source] = sessionStorage.message = "";
+      sessionStorage.message = "";
+      // What was written meanwhile is another message.
+      if (this.area.value === text) this.area.value = "";
+      sessionStorage[this.source] = this.area.value;
+      // The next message goes to the agent that has just been started.
+      if (!run) await this.draw().catch(() => 0);
     } catch ({ message }) {
       fail(this.form, message);
       find(".take-over", this.box).hidden = !/take it over/.test(message);
+      this.hasMore = false;
     }
     this.isBusy = false;
+    if (this.hasMore && this.area.value.trim()) return this.send();
     this.refresh();
   }
 
@@ -132,8 +149,9 @@ export class Composer {
 
   press(event) {
     if (event.key === "Escape") {
-      if (event.timeStamp - this.escaped < TWICE) find("[data-act=interrupt]", this.box)?.click();
-      this.escaped = event.timeStamp;
+      const isSecond = event.timeStamp - this.escaped < TWICE;
+      if (isSecond) find("[data-act=interrupt]", this.box)?.click();
+      this.escaped = isSecond ? -Infinity : event.timeStamp;
     }
     const entry = this.place?.here;
     if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || inside(event, TYPING) || !entry) return;

@@ -5,6 +5,8 @@ import { listen } from "./stream.js";
 
 const HEARD = "unspool:run";
 const { title } = document;
+/** How often was counted, and which of these times is shown. */
+let [counts, shown] = [0, 0];
 
 export const newName = () => Math.random().toString(16).slice(2);
 
@@ -29,7 +31,12 @@ export const onRun = (listener) => document.addEventListener(HEARD, ({ detail })
 export function note(text) {
   const line = make("li", {}, text);
   find("[data-notes]").append(line);
-  setTimeout(() => line.remove(), 9000);
+  const fade = () => {
+    // While nobody looks it is not read either.
+    if (document.hidden) document.addEventListener("visibilitychange", fade, { once: true });
+    else setTimeout(() => line.remove(), 9000);
+  };
+  fade();
 }
 
 /** Say in a form or card what went wrong; nothing puts it away. */
@@ -60,7 +67,11 @@ function ring({ run, question: { asked } }) {
 }
 
 async function count() {
+  const number = ++counts;
   const { needs, seq } = await fetchJson("/agents/needs");
+  // An answer that was overtaken by a later one is old.
+  if (number < shown) return seq;
+  shown = number;
   find(".needs").hidden = !needs;
   find(".needs > [data-count]").textContent = needs;
   document.title = needs ? `(${needs}) ${title}` : title;

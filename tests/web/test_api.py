@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -351,14 +350,27 @@ def test_patterns_are_found(client: Client) -> None:
 def test_a_pattern_that_never_ends_is_ended(client: Client, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     """It is said, and others are answered meanwhile."""
     monkeypatch.setattr("unspool.web.api.searching.SECONDS", 1.0)
+    monkeypatch.setattr("unspool.web.api.searching._MORE_SECONDS", 0.0)
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(client.get, "/api/search", params={"regex": pattern})
         while not asked.done():
             assert client.get("/api/health").status_code == 200
-            time.sleep(0.1)
+            # A pause between two questions, so that not all of the time is theirs.
+            wait([asked], 0.1)
         answer = asked.result()
     assert answer.status_code == 400
     assert "after 1 s" in answer.json()["error"]["message"]
+
+
+def test_the_time_of_a_pattern_begins_when_it_is_tried(
+    client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A machine that takes long to start a program does not make a pattern one that never ends."""
+    tmp_path.joinpath("sitecustomize.py").write_text("import time\ntime.sleep(4)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr("unspool.web.api.searching.SECONDS", 3.0)
+    monkeypatch.setattr("unspool.web.api.searching._MORE_SECONDS", 0.0)
+    assert len(get(client, "/api/search", regex="hello", limit=1)["found"]) == 1
 
 
 @pytest.mark.parametrize("pattern", [r"def \w+\(", "(ab){2,5}", "(?:a+b?)?", r"[a-z]+\s*=\s*\d+", "a|b+"])

@@ -20,6 +20,7 @@ from unspool.web.reading import SessionReader
 from unspool.web.wire import LiveEntry
 
 from ..store.homes import log_of
+from ..waiting import finished, wait_until_async
 
 MACHINE = ("tests", "tests")
 Event = dict[str, Any]
@@ -53,7 +54,7 @@ async def _running(path: Path) -> AsyncIterator[Hub]:
 
 def _run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(work(), 20)
+        await finished(work(), "the end of the test")
 
     asyncio.run(bounded())
 
@@ -117,7 +118,7 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
             seen = [(await _next(frames))["seq"] for _ in range(2)]
             _note(writer, 4, start=6)
             hub.wake()
-            await asyncio.sleep(0.1)
+            await wait_until_async(lambda: hub._seen == 10, "the news being passed on")
             seen += [(await _next(frames))["seq"] for _ in range(8)]
             assert seen == list(range(1, 11))
 
@@ -159,8 +160,7 @@ def test_a_client_that_does_not_read_falls_behind(writer: SqliteStore) -> None:
             assert (await anext(frames)).startswith(b"retry")
             _note(writer, 2000)
             hub.wake()
-            while hub._seen < 2000:
-                await asyncio.sleep(0.01)
+            await wait_until_async(lambda: hub._seen == 2000, "everything being passed on")
             (client,) = hub._clients
             assert client.queue.qsize() <= hub_module._QUEUE
             seen: list[Event] = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import select
 import subprocess
 import sys
+from contextlib import suppress
 
 import msgspec
 
@@ -17,7 +19,9 @@ from .shapes import SearchAnswer, SearchAsked
 
 SECONDS = 10.0
 _MORE_SECONDS = 2.0
-"""For a program to begin, and to tell what it has found so far."""
+"""For a program to tell what it has found so far."""
+_BEGIN_SECONDS = 60.0
+"""For it to begin. On a machine that has much else to do this takes a while, which is no fault of the pattern."""
 
 
 def search(store: Store, asked: SearchAsked) -> SearchAnswer:
@@ -35,17 +39,32 @@ def search_exactly(store: Store, pattern: str, filters: str, limit: int, hits: i
     if filters:
         parse(filters)
     asked = msgspec.json.encode(ExactAsked(store.place, pattern, filters, limit, hits, SECONDS))
-    command = [sys.executable, "-m", "unspool.store.exact"]
-    try:
-        told = subprocess.run(command, input=asked, capture_output=True, timeout=SECONDS + _MORE_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise RefusedError(
-            f"The pattern was still being tried on one and the same text after {SECONDS:.0f} s.",
-            "Give repetitions inside of others an end, such as {0,80}; `unspool search --regex` takes any time.",
-        ) from None
-    if told.returncode:
-        raise UnspoolError(f"the search ended with {told.returncode}: {told.stderr.decode(errors='replace')[-500:]}")
-    return msgspec.json.decode(told.stdout, type=SearchAnswer)
+    command, pipe = [sys.executable, "-m", "unspool.store.exact"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            _begin(process, asked)
+            told, complaints = process.communicate(timeout=SECONDS + _MORE_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise RefusedError(
+                f"The pattern was still being tried on one and the same text after {SECONDS:.0f} s.",
+                "Give repetitions inside of others an end, such as {0,80}; `unspool search --regex` takes any time.",
+            ) from None
+        finally:
+            process.kill()
+    if process.returncode:
+        raise UnspoolError(f"the search ended with {process.returncode}: {complaints.decode(errors='replace')[-500:]}")
+    return msgspec.json.decode(told, type=SearchAnswer)
+
+
+def _begin(process: subprocess.Popen[bytes], asked: bytes) -> None:
+    """Ask, and wait until it is looking, or has ended."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(asked)
+    process.stdin = None
+    if not select.select([process.stdout], [], [], _BEGIN_SECONDS)[0]:
+        raise UnspoolError(f"the search did not begin within {_BEGIN_SECONDS:.0f} s")
 
 
 def _check(pattern: str) -> None:

@@ -13,8 +13,8 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-def run(body: Coroutine[Any, Any, Result], seconds: float | None = None) -> Result:
-    """Run an asynchronous test; it ends, one way or the other. `seconds` is ignored."""
+def run(body: Coroutine[Any, Any, Result]) -> Result:
+    """Run an asynchronous test; it ends, one way or the other."""
 
     async def bounded() -> Result:
         # Twice the patience of a single wait: if something in the test never comes, that wait says what it was.

@@ -193,7 +193,7 @@ def serving(folder: Path, home: Path, *options: str) -> Iterator[Server]:
 def chromium() -> Iterator[Any]:
     """The browser."""
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE * 1000)
         yield browser
         browser.close()
 
@@ -213,7 +213,7 @@ class Visitor:
         self.context.on("request", self._watch)
         self.context.on("dialog", self._refuse)
         # The link leaves the cookie behind; no page has to be drawn for that.
-        assert self.context.request.get(server.link).ok
+        assert self.context.request.get(server.link, timeout=PATIENCE * 1000).ok
 
     def _hear(self, said: Any) -> None:
         if said.type == "error" and "ERR_" not in said.text:

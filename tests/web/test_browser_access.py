@@ -20,9 +20,10 @@ from .browser import (
     go,
     home_of_recordings,
     is_sideways,
-    rest,
     serving,
+    settle,
     shot,
+    unfolded,
     until,
 )
 
@@ -64,7 +65,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-def kinds_of_pages(server: Server) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def addresses(server: Server) -> dict[str, str]:
     """An address for each kind of page, with as much on it as there is."""
     refused, branched = server.with_count("rejection", "claude")[-1], server.with_count("branch", "codex")[0]
     compacted, parent = server.with_count("compaction", "claude")[0], server.with_count("subagent", "claude")[0]
@@ -91,68 +93,105 @@ def opened(page: Page, server: Server, path: str) -> None:
     """A page with what can be unfolded on it unfolded."""
     page.goto(server.base + path)
     page.evaluate("for (const details of document.querySelectorAll('main details:not(.menu)')) details.open = true")
-    until(page, "!document.querySelector('[aria-busy=true]')")
-    rest(page)
+    unfolded(page)
+    settle(page)
 
 
 # --- automatic audit -------------------------------------------------------------------------------------------------
 
 DESKTOP: dict[str, Any] = {"color_scheme": "light"}
 TOUCHED: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": True}
-CONTRAST = {"runOnly": ["color-contrast"]}
-"""All that the dark can spoil."""
+SCREENS = {"desktop": DESKTOP, "phone": TOUCHED}
+KINDS = (
+    "list", "list-filtered", "session", "session-parent", "session-compacted", "branch", "compare", "rejections",
+    "errors", "search", "search-empty", "stats", "agents", "error",
+)  # fmt: skip
 SIMILAR = ("list-filtered", "session-parent", "branch", "errors", "search-empty")
-"""Pages that are built of the same parts as others."""
+"""Pages that are built of the same parts as others: only their width on a phone is looked at."""
 COLOURFUL = ("list", "session", "compare", "rejections", "stats", "agents", "palette")
 """Pages that have all colours between them."""
+AUDIT = """
+async ([part, rules]) => {
+  // Only what is found is described: a description of every element that is as it should be takes most of the time.
+  const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
+  const { violations } = await axe.run(part ?? document, options);
+  return violations.filter(({ impact }) => ['serious', 'critical'].includes(impact)).map(({ id, help, nodes }) =>
+    `${id} (${help}): ${nodes.slice(0, 2).map(({ html }) => html.slice(0, 200))}`);
+}
+"""
 
 
-@pytest.mark.parametrize("screen", [DESKTOP, TOUCHED], ids=["desktop", "phone"])
-def test_axe_has_nothing_serious_to_say(browser: Any, server: Server, screen: dict[str, Any]) -> None:
-    """On each kind of page, unfolded, in both lights and on a phone; which is never wider than its screen."""
+def assert_accessible(page: Page, name: str, screen: dict[str, Any], part: str | None = None) -> None:
+    """Nothing serious is found, on a large screen in both lights where a page has its own colours."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed").Axe()
-    visitor = Visitor(browser, server, reduced_motion="reduce", **screen)
-    page = visitor.context.new_page()
-    found = []
-
-    def look(name: str, part: str | None = None, options: dict[str, Any] | None = None) -> None:
-        for violation in axe.run(page, part, options).response["violations"]:
-            if violation["impact"] in ("serious", "critical"):
-                nodes = [node["html"][:200] for node in violation["nodes"][:2]]
-                found.append(f"{name}: {violation['id']} ({violation['help']}): {nodes}")
-        shot(page, name)
-
-    def audit(name: str, part: str | None = None) -> None:
-        if screen is TOUCHED:
-            look(f"{name}-phone", part)
-            return
-        look(f"{name}-light", part)
-        if name not in COLOURFUL:
-            return
+    page.evaluate(axe.axe_script)
+    found = page.evaluate(AUDIT, [part, None])
+    shot(page, f"{name}-{'phone' if screen is TOUCHED else 'light'}")
+    if screen is DESKTOP and name in COLOURFUL:
         page.emulate_media(color_scheme="dark")
-        look(f"{name}-dark", part, CONTRAST)
-        page.emulate_media(color_scheme="light")
-
-    for name, path in kinds_of_pages(server).items():
-        if screen is TOUCHED or name not in SIMILAR:
-            opened(page, server, path)
-            assert not is_sideways(page), name
-        if name not in SIMILAR:
-            audit(name)
-    opened(page, server, f"/sessions/{LONG}?at=4&context=4")
-    until(page, "document.querySelector('#inspector .context')")
-    # What was not in context is meant to be hard to read.
-    audit("context", "#rail")
-    go(page, server, "/")
-    page.keyboard.press("?")
-    audit("help")
-    page.keyboard.press("Escape")
-    page.keyboard.press("Control+k")
-    until(page, "document.querySelectorAll('#palette-list li').length > 3")
-    audit("palette")
+        # All that the dark can spoil.
+        found += page.evaluate(AUDIT, [part, ["color-contrast"]])
+        shot(page, f"{name}-dark")
     assert found == []
+
+
+@pytest.fixture(params=list(SCREENS.values()), ids=list(SCREENS))
+def screen(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """How somebody looks at a page."""
+    found: dict[str, Any] = request.param
+    return found
+
+
+@pytest.fixture
+def looking(browser: Any, server: Server, screen: dict[str, Any]) -> Iterator[Page]:
+    """A page on that screen. Nothing may go wrong in it but that a page is not there."""
+    visitor = Visitor(browser, server, reduced_motion="reduce", **screen)
+    yield visitor.context.new_page()
     visitor.complaints[:] = [words for words in visitor.complaints if "status of 404" not in words]
     visitor.leave()
+
+
+@pytest.mark.parametrize(
+    ("screen", "kind"),
+    [
+        pytest.param(screen, kind, id=f"{name}-{kind}")
+        for name, screen in SCREENS.items()
+        for kind in KINDS
+        if screen is TOUCHED or kind not in SIMILAR
+    ],
+    indirect=["screen"],
+)
+def test_axe_has_nothing_serious_to_say(
+    looking: Page, server: Server, addresses: dict[str, str], screen: dict[str, Any], kind: str
+) -> None:
+    """On each kind of page, unfolded, in both lights and on a phone; which is never wider than its screen."""
+    opened(looking, server, addresses[kind])
+    assert not is_sideways(looking)
+    if kind not in SIMILAR:
+        assert_accessible(looking, kind, screen)
+
+
+def test_every_kind_of_page_is_looked_at(addresses: dict[str, str]) -> None:
+    assert set(addresses) == set(KINDS)
+
+
+def test_axe_has_nothing_serious_to_say_about_a_context(looking: Page, server: Server, screen: dict[str, Any]) -> None:
+    """What was not in context is meant to be hard to read, so only what is beside it is looked at."""
+    opened(looking, server, f"/sessions/{LONG}?at=4&context=4")
+    until(looking, "document.querySelector('#inspector .context')")
+    assert_accessible(looking, "context", screen, "#rail")
+
+
+def test_axe_has_nothing_serious_to_say_about_dialogs(looking: Page, server: Server, screen: dict[str, Any]) -> None:
+    """Neither about the help nor about the palette."""
+    go(looking, server, "/")
+    looking.keyboard.press("?")
+    expect(looking.locator("#help")).to_be_visible()
+    assert_accessible(looking, "help", screen)
+    looking.keyboard.press("Escape")
+    looking.keyboard.press("Control+k")
+    until(looking, "document.querySelectorAll('#palette-list li').length > 3")
+    assert_accessible(looking, "palette", screen)
 
 
 # --- a phone ---------------------------------------------------------------------------------------------------------
@@ -184,12 +223,12 @@ def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
     visitor.leave()
 
 
-def test_fingers_hit_what_they_aim_at(browser: Any, server: Server) -> None:
+def test_fingers_hit_what_they_aim_at(browser: Any, server: Server, addresses: dict[str, str]) -> None:
     """What one taps is large enough, or has room around it; words in a text are left as they are."""
     visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.context.new_page()
     small = []
-    for name, path in kinds_of_pages(server).items():
+    for name, path in addresses.items():
         page.goto(server.base + path)
         found = page.evaluate(
             """() => {

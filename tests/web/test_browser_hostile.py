@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from ..builders import ClaudeLog, call
-from .browser import SCENARIOS, Page, Server, Visitor, entries, go, serving, shot, until
+from .browser import SCENARIOS, Page, Server, Visitor, entries, go, serving, shot, unfolded, until
 from .conftest import put_together, recordings
 
 PAYLOADS = (
@@ -170,7 +170,7 @@ def unfold(page: Page) -> None:
     page.evaluate(
         "for (const button of [...document.querySelectorAll('#pages button[data-load]')].slice(0, 3)) button.click()"
     )
-    until(page, "!document.querySelector('[aria-busy=true], button[data-load]:disabled')")
+    unfolded(page)
 
 
 def assert_harmless(page: Page, what: str) -> None:
@@ -281,7 +281,7 @@ def test_giant_texts_keep_nobody_waiting(visitor: Visitor, server: Server) -> No
     for path in ("/", tangle, "/events/errors", "/search?q=line", "/stats", f"/sessions/{key}"):
         go(page, server, path)
         page.evaluate("for (const details of document.querySelectorAll('#pages details')) details.open = true")
-        until(page, "!document.querySelector('[aria-busy=true]')")
+        unfolded(page)
         assert page.evaluate("document.documentElement.outerHTML.length") < 1_500_000, path
     assert_harmless(page, "giant")
     go(page, server, f"/sessions/{key}")

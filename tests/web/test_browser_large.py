@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import UUID
 
 import pytest
 
 from ..builders import ClaudeLog
-from .browser import Page, Server, Visitor, go, serving, shot, until, wait_at
+from ..waiting import wait_until
+from .browser import Page, Server, Visitor, go, serving, settle, shot, until, wait_at
 
 TURNS = 50_000
 MESSAGES = 2 * TURNS
@@ -17,22 +19,33 @@ MOST_ELEMENTS = 10_000
 """Of a whole page, in which two thousand hold the places of all pages."""
 
 
-def large() -> ClaudeLog:
-    """Questions and answers, and an interruption after some."""
-    log = ClaudeLog("large")
-    for turn in range(TURNS):
-        log.user(f"question {turn}")
-        if turn in INTERRUPTED:
-            log.user([{"type": "text", "text": "[Request interrupted by user]"}])
-        else:
-            log.model(f"answer {turn}: " + "some *words* of it, and `code` " * (turn % 7))
-    return log
+def large() -> Iterator[bytes]:
+    """Lines of questions and answers, and an interruption after some. Written by hand: there are very many."""
+    fixed = (
+        f'"isSidechain":false,"timestamp":"2026-03-01T00:00:00.000Z","sessionId":"{KEY}","version":"2.1.325",'
+        '"cwd":"/home/dev/demo","userType":"external"'
+    )
+    parent = "null"
+    for number in range(MESSAGES):
+        turn, is_answer = divmod(number, 2)
+        kind, content = "user", f'"question {turn}"'
+        if is_answer and turn in INTERRUPTED:
+            content = '[{"type":"text","text":"[Request interrupted by user]"}]'
+        elif is_answer:
+            words = "some *words* of it, and `code` " * (turn % 7)
+            kind, content = "assistant", f'[{{"type":"text","text":"answer {turn}: {words}"}}]'
+        own = f'"{UUID(int=number + 1)}"'
+        said = f'"id":"msg_{number}","model":"claude-sonnet-4-5",' if kind == "assistant" else ""
+        message = f'{{{said}"role":"{kind}","content":{content}}}'
+        yield f'{{"parentUuid":{parent},"type":"{kind}","uuid":{own},{fixed},"message":{message}}}\n'.encode()
+        parent = own
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("large")
-    large().write(folder / "home")
+    path = ClaudeLog("large").write(folder / "home")
+    path.write_bytes(b"".join(large()))
     with serving(folder, folder / "home") as server:
         server.wait_for(lambda: server.api("/health")["sessions"] == 1, "reading the session")
         yield server
@@ -59,11 +72,14 @@ def dragged(page: Page, share: float) -> list[int]:
 
     A script that scrolls is no hand: while something is being put in, the page keeps what is read where it is.
     """
-    for _ in range(20):
+
+    def is_there() -> bool:
         page.evaluate("(share) => scrollTo(0, share * document.scrollingElement.scrollHeight)", share)
-        page.wait_for_timeout(100)
-        if page.evaluate("(share) => Math.abs(scrollY / document.scrollingElement.scrollHeight - share) < 0.03", share):
-            break
+        settle(page)
+        place: float = page.evaluate("scrollY / document.scrollingElement.scrollHeight")
+        return abs(place - share) < 0.03
+
+    wait_until(is_there, f"being at {share:.0%} of the session")
     return shown(page)
 
 
@@ -89,10 +105,15 @@ def test_every_place_is_reached_and_little_of_it_is_there(visitor: Visitor, serv
         assert abs(seen[0] / MESSAGES - share) < 0.05
         assert_small(page)
     before = shown(page)[0]
-    for _ in range(60):
-        page.mouse.wheel(0, 1500)
-        page.wait_for_timeout(20)
-    assert shown(page)[0] > before + 100
+    page.mouse.move(700, 500)
+
+    def is_far() -> bool:
+        for _ in range(10):
+            page.mouse.wheel(0, 1500)
+        settle(page)
+        return shown(page)[0] > before + 100
+
+    wait_until(is_far, "a hundred messages being passed by the wheel")
     assert_small(page)
 
 

@@ -119,8 +119,8 @@ def test_only_pages_near_the_screen_have_content(page: Page, served: Served) -> 
     open_at(page, served.address)
     assert page.locator("section.page").count() == -(-TURNS * 4 // 50)
     page.mouse.move(700, 500)
-    for _ in range(30):
-        scrolled(page, 2500)
+    for _ in range(10):
+        scrolled(page, 7500)
     assert page.evaluate("document.querySelectorAll('section.page > .entry').length") > 50
     assert page.evaluate("document.querySelectorAll('section.page:not(:empty)').length") < 14
 

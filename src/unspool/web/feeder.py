@@ -11,6 +11,8 @@ import msgspec
 
 _PAUSES = (0.5, 1, 2, 5, 10, 30)
 """Seconds before it is started again, the longer the more often it has ended."""
+_END_SECONDS = 10
+"""What it needs to finish what it writes, on a machine that has much else to do."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -58,7 +60,7 @@ class Feeder:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), 2)
+            await asyncio.wait_for(process.wait(), _END_SECONDS)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.isolation", "tests.summary"]
 
@@ -24,7 +24,7 @@ _NEEDS = {
 _FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}
 
 # How long one example takes says more about what else the machine does than about the code.
-settings.register_profile("unhurried", deadline=None)
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 

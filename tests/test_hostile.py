@@ -178,7 +178,9 @@ def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.binary(max_size=400))
 def test_any_bytes_are_read(agent: str, data: bytes, tmp_path: Path) -> None:
     """Whatever the bytes behind a good beginning: no exception, and each line that is not blank is counted."""

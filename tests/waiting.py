@@ -47,10 +47,13 @@ async def wait_until_async(condition: Callable[[], T], what: str, *, detail: Cal
 
 async def finished(awaitable: Awaitable[T], what: str, *, detail: Callable[[], object] = lambda: "") -> T:
     """Await something that should end by itself; if it does not, say what."""
+    limit = asyncio.timeout(PATIENCE)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with limit:
             return await awaitable
     except TimeoutError:
+        if not limit.expired():
+            raise
         raise AssertionError(_message(what, detail)) from None
 
 

@@ -170,7 +170,7 @@ def test_a_session_that_is_found_to_be_a_copy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", AGENTS)
 @settings(
     max_examples=EXAMPLES // 3, deadline=None, derandomize=EXAMPLES < 100,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(steps=STEPS)
 @example(steps=_GROWS)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import PATIENCE, wait_until
-from unspool.supervise.processes import MARK, Family, end_group, is_alive, start_time
+from unspool.supervise import processes
+from unspool.supervise.processes import MARK, Family, _has_mark, end_group, is_alive, start_time
 
 from .harness import run
 
@@ -170,3 +171,17 @@ def test_ending_one_that_is_gone_is_no_error(start: Start) -> None:
     child = start("exit 0")
     child.wait(PATIENCE)
     assert run(end_group(child.pid, None))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
+def test_a_process_that_is_just_executing_another_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment reads as empty for a moment; that does not mean it has none."""
+    read = processes._read_environment
+    empty = [b"", b"", b""]
+    monkeypatch.setattr(processes, "_read_environment", lambda folder: empty.pop() if empty else read(folder))
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={MARK: "mine"})
+    try:
+        assert _has_mark(child.pid, "mine")
+        assert empty == []
+    finally:
+        child.communicate(b"\n")

@@ -28,6 +28,8 @@ KILL_SECONDS = 30.0
 PS_SECONDS = 60.0
 FIRST_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 0.2
+_ENVIRONMENT_ATTEMPTS = 20
+_ENVIRONMENT_PAUSE = 0.005
 GONE_STATES = ("Z", "X", "x")
 _NEVER = -1.0
 HAS_PROC = (PROC / "self" / "stat").exists()
@@ -193,10 +195,25 @@ def _mark_of(pid: int) -> str | None:
 
 
 def _environment(pid: int) -> list[bytes]:
-    try:
-        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    """The environment a process was started with.
+
+    While a process executes another program there is a moment in which its environment reads as empty. Taken for the
+    truth, that would hide a process from the supervisor that has to end it.
+    """
+    folder = PROC / str(pid)
+    for attempt in range(_ENVIRONMENT_ATTEMPTS):
+        try:
+            found = _read_environment(folder)
+            if found or not os.readlink(folder / "exe"):
+                return found.split(b"\0")
+        except OSError:
+            return []  # gone, not ours to read, or a thread of the kernel, which has no program
+        time.sleep(_ENVIRONMENT_PAUSE * (attempt > 0))
+    return []
+
+
+def _read_environment(folder: Path) -> bytes:
+    return (folder / "environ").read_bytes()
 
 
 async def end_group(

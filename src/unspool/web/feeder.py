@@ -39,8 +39,9 @@ class Feeder:
     async def _once(self) -> bool:
         """Start it and listen until it ends; whether it said anything."""
         pipe = asyncio.subprocess.PIPE
+        # Ctrl-C in a terminal goes to the whole group. The child ends because its input does, and needs no signal.
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, limit=1 << 20
+            *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True
         )
         assert process.stdout is not None
         heard = False

@@ -31,6 +31,11 @@ def test_that_leaves_something_behind():
     print(f"pid={process.pid} home={pathlib.Path.home()} temp={tempfile.gettempdir()}")
     process.returncode = 0
 """
+CLOCK = re.compile(
+    r"wait_for_timeout\(|time\.sleep\(|asyncio\.sleep\((?!0\))|perf_counter|\btimeout=\d|\.(?:wait|join|get)\([\d.]+\)"
+    r"|monotonic\(\)"
+)
+"""Waiting for seconds, or measuring them."""
 SETUP = """
 import tests.isolation
 tests.isolation._GRACE_SECONDS = 0
@@ -76,3 +81,16 @@ def test_files_are_written_to_a_folder_that_goes_away(output: str) -> None:
     assert not Path(found[1]).exists()
     assert not Path(found[2]).exists()
     assert Path(found[1]).is_relative_to(found[2])
+
+
+MODULES = [path for path in sorted(ROOT.glob("tests/**/test_*.py")) if path != Path(__file__)]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_test_depends_on_the_clock(path: Path) -> None:
+    """`tests.waiting` waits for conditions and bounds CPU time. An exception says why in a comment on its line."""
+    lines = enumerate(path.read_text().splitlines(), 1)
+    found = [
+        f"{path.name}:{number}: {line.strip()}" for number, line in lines if CLOCK.search(line) and " # " not in line
+    ]
+    assert found == []

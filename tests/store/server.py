@@ -22,6 +22,7 @@ MISSING = "no PostgreSQL here: install Debian's postgresql, Homebrew's postgresq
 GUARDED = "guarded"
 """A role that needs a password; all others are let in."""
 _SETTINGS = (
+    "dynamic_shared_memory_type=mmap",  # in its folder: a server that is killed leaves nothing in /dev/shm
     "listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB",
     "max_connections=60", "logging_collector=off",
 )  # fmt: skip

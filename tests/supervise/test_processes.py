@@ -21,6 +21,10 @@ from .harness import run
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to groups are not known there")
 
 
+DETACHED = (
+    "import os, signal, sys; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); signal.pause()"
+)
+"""A program that leaves the session of whoever started it, and stays."""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -98,7 +102,7 @@ def test_politeness_has_a_bound(start: Start, tmp_path: Path) -> None:
     assert pid_in(tmp_path / "deaf") == child.pid
 
     async def never() -> None:
-        await asyncio.sleep(3600)
+        await asyncio.sleep(3600)  # never ends by itself
 
     assert run(end_group(child.pid, never, polite_seconds=0.2, term_seconds=0.3))
     assert child.wait(PATIENCE) == -signal.SIGKILL
@@ -123,10 +127,7 @@ def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
 def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> None:
     """What started it may be gone for long."""
-    detached = (
-        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(900)"
-    )
-    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; exit 0', **{MARK: "of this test"})
+    child = start(f'({sys.executable} -c "{DETACHED}" {tmp_path}/orphan &) ; exit 0', **{MARK: "of this test"})
     began = start_time(child.pid)
     orphan = pid_in(tmp_path / "orphan")
     child.wait(PATIENCE)
@@ -140,10 +141,7 @@ def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> No
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
 def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> None:
     """Whoever ends it later, perhaps another program, need not remember it."""
-    detached = (
-        "import os,sys,time; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); time.sleep(900)"
-    )
-    child = start(f'({sys.executable} -c "{detached}" {tmp_path}/orphan &) ; sleep 900', **{MARK: "of that test"})
+    child = start(f'({sys.executable} -c "{DETACHED}" {tmp_path}/orphan &) ; sleep 900', **{MARK: "of that test"})
     orphan = pid_in(tmp_path / "orphan")
     assert run(end_group(child.pid, None))
     assert not is_alive(orphan, None)

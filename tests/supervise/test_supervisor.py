@@ -79,7 +79,7 @@ class Clock:
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
-        return time.monotonic() + self._ahead
+        return time.monotonic() + self._ahead  # the clock that the tests move
 
     def time(self) -> float:
         return time.time() + self._ahead

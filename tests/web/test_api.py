@@ -366,7 +366,7 @@ def test_the_time_of_a_pattern_begins_when_it_is_tried(
     client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A machine that takes long to start a program does not make a pattern one that never ends."""
-    tmp_path.joinpath("sitecustomize.py").write_text("import time\ntime.sleep(4)\n")
+    tmp_path.joinpath("sitecustomize.py").write_text("import time\ntime.sleep(4)\n")  # longer than the limit
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr("unspool.web.api.searching.SECONDS", 3.0)
     monkeypatch.setattr("unspool.web.api.searching._MORE_SECONDS", 0.0)

@@ -58,6 +58,10 @@ class Listener:
             look(), f"the next {getattr(kind, '__name__', kind)}", detail=lambda: f"Told was {self.told[-12:]}"
         )
 
+    def skip(self) -> None:
+        """Pass over everything told so far: events whose order is not fixed, and which were waited for otherwise."""
+        self._seen = len(self.told)
+
     def all(self, kind: type[T]) -> list[T]:
         """Everything of this kind, from the beginning."""
         return [told for told in self.told if isinstance(told, kind)]

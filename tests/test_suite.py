@@ -50,7 +50,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "test_inner.py").write_text(INNER)
     (folder / "conftest.py").write_text(SETUP)
     command = [sys.executable, "-m", "pytest", "-s", "-p", "no:randomly", "-p", "no:schemathesis", "."]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
     return done.stdout

@@ -22,6 +22,10 @@ _NEEDS = {
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""
 _FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}
+_GROUPS = {"browser": None, "store_path": "recordings", "postgres_server": "postgres"}
+"""Fixtures that cost more than the tests that use them, and the group of tests that one worker runs for each. Tests with
+a browser stay with their module, whose server they share.
+"""
 
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,5 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in set(getattr(item, "fixturenames", ())) & _FIXTURES.keys():
             item.add_marker(_FIXTURES[fixture])
         callspec = getattr(item, "callspec", None)
-        if callspec is not None and "postgres" in callspec.params.values():
+        uses_postgres = callspec is not None and "postgres" in callspec.params.values()
+        if uses_postgres:
             item.add_marker("server")
+        fixtures = {*getattr(item, "fixturenames", ()), *(["postgres_server"] if uses_postgres else [])}
+        group = next((group or item.path.stem for name, group in _GROUPS.items() if name in fixtures), None)
+        if group is not None:
+            item.add_marker(pytest.mark.xdist_group(group))

@@ -10,7 +10,7 @@
 WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(if $(SHUFFLE),,-p no:randomly)
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(if $(SHUFFLE),,-p no:randomly)
 FAST = not (browser or server or agent or slow)
 
 # Tests start hundreds of programs; each would compile all of unspool again.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.isolation", "tests.summary"]
+pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
 
 _NEEDS = {
     "agent": (
@@ -22,11 +23,6 @@ _NEEDS = {
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""
 _FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}
-_GROUPS = {"browser": None, "store_path": "recordings", "postgres_server": "postgres"}
-"""Fixtures that cost more than the tests that use them, and the group of tests that one worker runs for each. Tests with
-a browser stay with their module, whose server they share.
-"""
-
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
@@ -43,6 +39,8 @@ def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests by what they need, so that none has to remember to."""
+    repeated = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
+    assert repeated == [], "of tests with the same id, workers run only one"
     folder = Path(__file__).parent
     needs = {folder / path: mark for mark, paths in _NEEDS.items() for path in paths}
     for item in items:
@@ -51,10 +49,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture in set(getattr(item, "fixturenames", ())) & _FIXTURES.keys():
             item.add_marker(_FIXTURES[fixture])
         callspec = getattr(item, "callspec", None)
-        uses_postgres = callspec is not None and "postgres" in callspec.params.values()
-        if uses_postgres:
+        if callspec is not None and "postgres" in callspec.params.values():
             item.add_marker("server")
-        fixtures = {*getattr(item, "fixturenames", ()), *(["postgres_server"] if uses_postgres else [])}
-        group = next((group or item.path.stem for name, group in _GROUPS.items() if name in fixtures), None)
-        if group is not None:
-            item.add_marker(pytest.mark.xdist_group(group))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any, get_args
 
 import jsonschema
@@ -25,6 +26,8 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 from schemathesis.core import NotSet
+from schemathesis.core.result import Ok
+from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
@@ -64,6 +67,24 @@ def described() -> OpenApiSchema:
 
 
 schema = described()
+
+
+def each_operation(chosen: BaseSchema) -> Callable[[Callable[..., None]], None]:
+    """Make a test of its own, with a name of its own, for each operation: Schemathesis gives all of them one id."""
+
+    def make(check: Callable[..., None]) -> None:
+        assert isinstance(check, FunctionType)
+        for found in chosen.get_all_operations():
+            assert isinstance(found, Ok)
+            operation = found.ok()
+            name = re.sub(r"\W+", "_", f"{check.__name__}_{operation.label}").strip("_").lower()
+            copy = FunctionType(check.__code__, check.__globals__, name, check.__defaults__, check.__closure__)
+            copy.__dict__.update(check.__dict__)
+            copy.__annotations__ = check.__annotations__
+            one = schema.include(path=operation.path, method=operation.method.upper())
+            globals()[name] = one.parametrize()(copy)
+
+    return make
 
 
 def test_the_published_description_is_up_to_date() -> None:
@@ -127,14 +148,14 @@ def asked(client: Client, case: Question) -> schemathesis.Response:
     return schemathesis.Response.from_any(answer)
 
 
-@schema.exclude(path_regex=OF_AGENTS).parametrize()
+@each_operation(schema.exclude(path_regex=OF_AGENTS))
 @BOUNDED
 def test_any_question_gets_an_answer_of_the_published_form(client: Client, case: Question) -> None:
     """Sound ones and broken ones: no fault, and never another shape than the description says."""
     case.validate_response(asked(client, case), checks=[*CHECKS, negative_data_rejection])
 
 
-@schema.include(path_regex=r"\{(key|project)\}").parametrize()
+@each_operation(schema.include(path_regex=r"\{(key|project)\}"))
 @BOUNDED
 def test_any_question_about_something_real(client: Client, store: Store, case: Question) -> None:
     """The same with sessions and projects that are there."""
@@ -157,7 +178,7 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield client
 
 
-@schema.include(path_regex=OF_AGENTS).parametrize()
+@each_operation(schema.include(path_regex=OF_AGENTS))
 @BOUNDED
 def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, case: Question) -> None:
     """Nothing that is sent is a fault of the server, and what comes back is as described."""

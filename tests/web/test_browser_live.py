@@ -357,6 +357,20 @@ class Held:
             route.continue_()
 
 
+def test_the_end_is_reached_however_late_and_long_its_messages_are(visitor: Visitor, server: Server) -> None:
+    """The last page is much longer than those before it, which nobody knows until it has been fetched."""
+    work = begun(server, "ending", TURNS)
+    work.say(*(f"a long one {number}\n" + "line\n" * 60 for number in range(60)))
+    wait_until(lambda: messages_of(server, work) == 2 * TURNS + 60, "reading the messages")
+    page = visitor.open(work.address)
+    held = Held(page, f"**{work.address}/pages/*")
+    page.keyboard.press("End")
+    held.wait(page)
+    held.let_go()
+    wait_for_text(page, "a long one 59")
+    until(page, AT_END)
+
+
 def test_who_leaves_the_end_is_not_called_back(visitor: Visitor, server: Server) -> None:
     """Also where the end was about to be followed, and only its messages were still on their way."""
     work = begun(server, "leaving", TURNS)

@@ -68,6 +68,8 @@ function commandsOf(reading) {
     p: () => stepThroughPrompts(reading, -1),
     "]": () => stepThroughMarks(reading, EVENTS, 1),
     "[": () => stepThroughMarks(reading, EVENTS, -1),
+    // Pages get their real heights only near the screen, so where the browser takes the end to be is not where it is.
+    End: () => void reading.place.goToEnd(),
     o: () => toggleDetails(reading.place.here),
     b: toggleBranches,
     c: () => reading.torch.toggle(),

@@ -115,6 +115,7 @@ export class Place {
 
   async goToEnd() {
     const journey = ++this.journey;
+    this.sight.bringEnd();
     await this.pages.load(this.pages.last, true);
     if (journey === this.journey) this.sight.bringEnd();
   }

@@ -39,6 +39,9 @@ def is_worker(config: pytest.Config) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run a folder; workers inherit it."""
+    # A shell lets what it starts in the background ignore Ctrl-C, and every program started here would inherit that.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if is_worker(config):
         return
     # Resolved, because some systems have a link for their temporary directory and tests compare paths.

@@ -433,7 +433,7 @@ def test_new_messages_come_without_moving_what_is_read(context: Any, served: Ser
     following.bring_to_front()
     grown(following, "Second news")
     # What is below the transcript may still change its height.
-    wait_for(following, "document.querySelector('#pages').getBoundingClientRect().bottom <= innerHeight")
+    wait_for(following, "document.querySelector('#pages').getBoundingClientRect().bottom <= innerHeight + 80")
     assert following.locator("#new-messages").is_hidden()
     following.close()
     served.say("Third news")

@@ -13,10 +13,13 @@ import pytest
 
 from unspool.index.sync import Sync
 from unspool.store.sqlite import SqliteStore
+from unspool.supervise.book import Book
+from unspool.supervise.supervisor import Supervisor
 from unspool.web import hub as hub_module
 from unspool.web.desk import Desk
 from unspool.web.hub import Hub
 from unspool.web.reading import SessionReader
+from unspool.web.runfeed import RunFeed
 from unspool.web.wire import LiveEntry
 
 from ..store.homes import log_of
@@ -209,5 +212,44 @@ def test_those_who_leave_are_forgotten(writer: SqliteStore) -> None:
             assert hub.clients == 1
             await frames.aclose()  # type: ignore[attr-defined]
             assert hub.clients == 0
+
+    _run(work)
+
+
+def test_a_stream_that_is_opened_while_the_server_ends_is_ended(
+    writer: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the server from ending, until everything that is still being answered is cut off."""
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            ask, asked, answer = hub._desk.ask, asyncio.Event(), asyncio.Event()
+
+            async def slow(*arguments: Any) -> Any:
+                asked.set()
+                await answer.wait()
+                return await ask(*arguments)
+
+            monkeypatch.setattr(hub._desk, "ask", slow)
+            opening = asyncio.create_task(anext(hub.watch(None, ["some session"]), b"ended"))
+            await asked.wait()
+            hub.close()
+            answer.set()
+            assert await opening == b"ended"
+            assert await anext(hub.watch(None, []), b"ended") == b"ended"
+
+    _run(work)
+
+
+def test_a_stream_about_agents_is_ended_too(tmp_path: Path) -> None:
+    async def work() -> None:
+        book = Book(tmp_path / "supervisor.db")
+        feed = RunFeed(Supervisor(book, {}))
+        open_stream = feed.watch(None)
+        await anext(open_stream)
+        feed.close()
+        assert [frame async for frame in open_stream] == []
+        assert [frame async for frame in feed.watch(None)] == []
+        book.close()
 
     _run(work)

@@ -62,6 +62,7 @@ class Hub:
         self._wake = asyncio.Event()
         self._seen = 0
         self._ready = asyncio.Event()
+        self._closed = False
 
     @property
     def clients(self) -> int:
@@ -114,6 +115,8 @@ class Hub:
         """All events after a number, and then those that come."""
         await self._ready.wait()
         client = _Client(frozenset(await self._desk.ask(_numbers_of, list(keys))))
+        if self._closed:
+            return
         self._clients.add(client)
         try:
             passed = self._seen
@@ -155,7 +158,9 @@ class Hub:
                 yield item[1]
 
     def close(self) -> None:
-        """Let everybody go."""
+        """End all streams, also those that are only just being opened."""
+        self._closed = True
+        self._ready.set()
         for client in self._clients:
             while client.queue.full():
                 client.queue.get_nowait()

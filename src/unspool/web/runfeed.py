@@ -41,9 +41,12 @@ class RunFeed:
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
         self._clients: set[_Client] = set()
+        self._closed = False
 
     async def watch(self, since: int | None) -> AsyncIterator[bytes]:
         """All events after a number, and then those that come."""
+        if self._closed:
+            return
         client = _Client()
         leave = self._supervisor.watch(client.hear)
         self._clients.add(client)
@@ -66,7 +69,8 @@ class RunFeed:
         return [frame(_told(entry)) for entry in self._supervisor.book.entries(since, _REPLAY) if entry.seq <= until]
 
     def close(self) -> None:
-        """Let everybody go."""
+        """End all streams, also those that are opened from now on."""
+        self._closed = True
         for client in self._clients:
             while client.queue.full():
                 client.queue.get_nowait()

@@ -14,7 +14,8 @@ from .app import create_app
 from .settings import Settings
 
 _TRIES = 20
-_GRACE_SECONDS = 1
+_GRACE_SECONDS = 15
+"""For requests that are being answered. Streams of events are ended before."""
 
 
 def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: bool = False) -> None:

@@ -22,15 +22,15 @@ from typing import TypeVar
 import zstandard
 
 from unspool.agents import AGENTS
-from unspool.index.archive import CHUNK
-from unspool.index.live import LiveSession
-from unspool.index.sync import Sync
+from unspool.ingest.archive import CHUNK
+from unspool.ingest.sync import Syncer
+from unspool.ingest.tail import SessionTail
+from unspool.io.lines import block_of
 from unspool.library import Library
-from unspool.lines import block_of
 from unspool.search.query import Filters, parse
-from unspool.store.packing import LEVEL
-from unspool.store.parts import parts_of
-from unspool.store.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.compression import LEVEL
+from unspool.store.text_index import parts_of
 
 from . import memory
 from .multiply import multiply, recordings
@@ -43,8 +43,8 @@ Found = TypeVar("Found")
 _SYNC = """
 import sys, time
 from pathlib import Path
-from unspool.index.sync import Sync
-from unspool.store.sqlite import SqliteStore
+from unspool.ingest.sync import Sync
+from unspool.store.backends.sqlite import SqliteStore
 store = SqliteStore(Path(sys.argv[2]), machine=("bench", "bench"))
 start = time.perf_counter()
 report = Sync(store, sys.argv[1], may_share=True).run()
@@ -76,7 +76,7 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
     peak = memory.peak_of(_sync(home, folder / "memory.db"))
     yield Measure("memory of the first sync", peak / 1e6, " MB", 300)
     store = SqliteStore(database, machine=_MACHINE)
-    again = seconds(lambda: Sync(store, home).run())
+    again = seconds(lambda: Syncer(store, home).run())
     files = len(store.files())
     yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
     yield from _exact(store)
@@ -200,7 +200,7 @@ def searching(folder: Path) -> Iterator[Measure]:
     home = folder / "million"
     _write_million(home)
     store = SqliteStore(folder / "million.db", machine=_MACHINE)
-    Sync(store, home, may_share=True).run()
+    Syncer(store, home, may_share=True).run()
     words = [row[0] for row in _vocabulary(store)]
     queries = [parse(word) for word in words]
     queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
@@ -266,10 +266,10 @@ def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
         data = source.read(size)
     path.write_bytes(data[: data.rfind(b"\n") + 1])
     store = SqliteStore(folder / "sessions.db", machine=_MACHINE)
-    Sync(store, folder / "home").run()
+    Syncer(store, folder / "home").run()
     home = AGENTS["claude"].open(folder / "home" / ".claude")
     ref = next(iter(home.refs()))
-    live = LiveSession(store, home, ref, store.stored("claude", ref.id)[ref.id])
+    live = SessionTail(store, home, ref, store.stored("claude", ref.id)[ref.id])
     cpu, times = [], []
     for number in range(60):
         with open(path, "a", encoding="utf-8") as file:

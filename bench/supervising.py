@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-from tests.supervise.scripted import install, kinds
+from tests.runs.scripted import install, kinds
 from tests.web.browser import CHROMIUM
 
-from unspool.supervise.driving import Spec, Told, TurnEnded, Words
+from unspool.runs.protocol import DriverEvent, RunSpec, TextDelta, TurnEnded
 
 from .report import Measure
 
@@ -65,14 +65,14 @@ async def _driver_alone(home: Path, project: Path) -> list[float]:
     delays: list[float] = []
     done = asyncio.Event()
 
-    def hear(told: Told) -> None:
-        if isinstance(told, Words):
+    def hear(told: DriverEvent) -> None:
+        if isinstance(told, TextDelta):
             delays.extend(1e3 * time.time() - int(said) for said in _TIME.findall(told.text))
         elif isinstance(told, TurnEnded):
             done.set()
 
     driver = kinds()["gemini"].make()
-    await driver.start(Spec(folder=str(project), home=str(home)), hear)
+    await driver.start(RunSpec(folder=str(project), home=str(home)), hear)
     await driver.send("m", _SCRIPT)
     await asyncio.wait_for(done.wait(), 60)
     await driver.stop()

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from unspool import model as m
+from unspool.core import model as m
+from unspool.core.session import Session
 from unspool.library import Library
-from unspool.record import Session
 
 _START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 _LAST: Any = object()

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from unspool.contextview import ContextLists, ReplyContext, each_reply
-from unspool.record import Session
+from unspool.core.context_export import ContextLists, ReplyContext, each_reply
+from unspool.core.session import Session
 
 _CUT = 200
 """Recorded answers and texts are cut to this length."""

@@ -12,14 +12,14 @@ pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
 
 _NEEDS = {
     "agent": (
-        "supervise/test_claude.py", "supervise/test_codex.py", "supervise/test_gemini.py", "supervise/test_repair.py",
-        "supervise/test_whole.py",
+        "runs/drivers/test_claude.py", "runs/drivers/test_codex.py", "runs/drivers/test_gemini.py",
+        "runs/test_repair.py", "runs/test_end_to_end.py",
     ),
     "server": (
-        "index/test_feed.py", "supervise/test_acp.py", "supervise/test_processes.py", "supervise/test_soak.py",
-        "supervise/test_supervisor.py",
+        "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",
+        "runs/test_supervisor.py",
     ),
-    "slow": ("test_docs.py", "test_package.py", "test_record.py"),
+    "slow": ("test_docs.py", "test_package.py", "tools/test_record.py"),
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""
 _FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}

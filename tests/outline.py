@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from unspool import model as m
-from unspool.record import Session
+from unspool.core import model as m
+from unspool.core.session import Session
 
 _LEFT_OUT = ("timestamp", "action", "summary", "text", "evidence", "uuid")
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unspool.agents import SessionRef
+from unspool.core.session import Session
 from unspool.library import Library
-from unspool.record import Session
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from unspool.schema import json_schema
+from unspool.core.json_schema import json_schema
 from unspool.web.api.openapi import openapi_text
 from unspool.web.api.routes import ENDPOINTS
 

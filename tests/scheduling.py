@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 _SHARED = (
-    (re.compile(r"^tests/web/test_(?:browser_\w+|client|supervise_browser)\.py"), None),
-    (re.compile(r"^tests/web/test_(?:api|guard|hub|openapi|pages|reading)\.py"), "recordings"),
+    (re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py"), None),
+    (re.compile(r"^tests/web/test_(?:api|auth|openapi|pages|session_query|sse)\.py"), "recordings"),
     (re.compile(r"\[postgres"), "postgres"),
 )
 """Tests that share something, and the name of their group; without a name, each module is one."""

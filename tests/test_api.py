@@ -14,16 +14,16 @@ import pytest
 
 import unspool
 import unspool.api
-import unspool.schema
+import unspool.core.json_schema
 from unspool.api import stream
-from unspool.errors import NotFoundError
-from unspool.streaming import SessionLine
+from unspool.core.errors import NotFoundError
+from unspool.core.stream import SessionLine
 
 from .builders import ClaudeLog, CodexLog, texts
 
 SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
 FUNCTIONS = [name for name in unspool.__all__ if name.islower() and not name.startswith("_")]
-MODULES = [unspool, unspool.api, unspool.schema]
+MODULES = [unspool, unspool.api, unspool.core.json_schema]
 
 
 def test_all_names_are_sorted_and_real() -> None:

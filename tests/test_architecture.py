@@ -14,16 +14,15 @@ import unspool
 
 PACKAGE = Path(unspool.__file__).parent
 FLOORS = (
-    ("errors", "lines", "moments", "_version"),
-    ("model", "decode", "documents", "logs", "tree", "actions", "search"),
-    ("draft", "contexts", "record", "decisions", "assemble", "streaming", "contextview", "views", "schema"),
+    ("_version",),
+    ("core", "io", "search"),
     ("agents",),
     ("render",),
     ("store",),
     ("library",),
-    ("index",),
+    ("ingest",),
     ("api", "repair"),
-    ("supervise",),
+    ("runs",),
     ("web",),
     ("cli",),
     ("__main__",),

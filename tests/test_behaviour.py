@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from unspool import model as m
+from unspool.core import model as m
 from unspool.library import Library
 
 from .builders import ClaudeLog, CodexLog, GeminiLog, call, load, texts

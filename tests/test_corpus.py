@@ -9,10 +9,10 @@ import jsonschema
 import msgspec
 import pytest
 
+from unspool.core.json_schema import json_schema
+from unspool.core.session import Session
+from unspool.core.stream import StreamLine, collect
 from unspool.library import Library
-from unspool.record import Session
-from unspool.schema import json_schema
-from unspool.streaming import StreamLine, collect
 
 from .conformance import wrong_contexts, wrong_counts
 from .recordings import Recording, log_files, recordings

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from unspool import logs
 from unspool.agents import AGENTS
+from unspool.core.session import Session
+from unspool.core.stream import collect
+from unspool.io import files
 from unspool.library import Library
-from unspool.record import Session
-from unspool.streaming import collect
 
 from .builders import ClaudeLog, CodexLog, GeminiLog, call, texts
 from .recordings import CORPUS, log_files, recordings
@@ -322,7 +322,7 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied", str(path))
         return open(name, *args, **options)
 
-    monkeypatch.setattr(logs, "open", guarded, raising=False)
+    monkeypatch.setattr(files, "open", guarded, raising=False)
 
 
 def test_a_file_that_vanishes_after_it_was_found_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import unspool
 from unspool.agents import AGENTS
-from unspool.errors import AmbiguousError, NotFoundError, UnspoolError
+from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.library import Library
 
 from .builders import ClaudeLog, CodexLog, GeminiLog, texts

@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from unspool.record import Session
-from unspool.schema import json_schema
+from unspool.core.json_schema import json_schema
+from unspool.core.session import Session
 
 
 def check_session(session: Session | bytes) -> None:

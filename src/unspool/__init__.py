@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ._version import __version__
     from .agents import SessionRef
     from .api import load, samples, sessions, stream
-    from .errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
+    from .core.errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
+    from .core.json_schema import json_schema
+    from .core.model import Message
+    from .core.session import Context, Reply, Session
     from .library import Library
-    from .model import Message
-    from .record import Context, Reply, Session
-    from .schema import json_schema
 
 __all__ = [
     "AmbiguousError",
@@ -46,11 +46,11 @@ _HOMES = {
     "_version": ("__version__",),
     "agents": ("SessionRef",),
     "api": ("load", "samples", "sessions", "stream"),
-    "errors": ("AmbiguousError", "MissingExtraError", "NotFoundError", "UnspoolError", "UsageError"),
+    "core.errors": ("AmbiguousError", "MissingExtraError", "NotFoundError", "UnspoolError", "UsageError"),
     "library": ("Library",),
-    "model": ("Message",),
-    "record": ("Context", "Reply", "Session"),
-    "schema": ("json_schema",),
+    "core.model": ("Message",),
+    "core.session": ("Context", "Reply", "Session"),
+    "core.json_schema": ("json_schema",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

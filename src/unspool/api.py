@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .agents import SessionRef
-from .assemble import TipRule
+from .core.assemble import TipRule
+from .core.session import Session
+from .core.stream import StreamLine
 from .library import Library, expanded
-from .record import Session
-from .streaming import StreamLine
 
 
 def sessions(*homes: str | Path) -> Iterator[SessionRef]:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from . import model as m
-from .agents import AGENTS, Home, MakeDraft, Peek, SessionRef, finish
-from .assemble import Outline, TipRule
-from .decisions import apply_decisions
-from .draft import Draft, Replay
-from .errors import AmbiguousError, NotFoundError, UnspoolError
-from .logs import changed_at
-from .record import Session
+from .agents import AGENTS, BuilderFactory, Peek, SessionRef, SessionSource, finish
+from .core import model as m
+from .core.assemble import SessionAssembler, TipRule
+from .core.builder import ReplayBuilder, SessionBuilder
+from .core.decisions import apply_decisions
+from .core.errors import AmbiguousError, NotFoundError, UnspoolError
+from .core.session import Session
+from .core.stream import StreamLine, lines_around
+from .core.views import Branches, OrphanMode, View
+from .io.files import changed_at
 from .store.decided import decisions_of
-from .streaming import StreamLine, lines_around
-from .views import Branches, OrphanMode, View
 
 _HEAD = 1 << 14
 _DONE = object()
@@ -30,8 +30,8 @@ class Library:
 
     def __init__(self, *places: str | Path, environ: Mapping[str, str] | None = None) -> None:
         """`places` are home directories, agents' folders, other folders or files; without any, the user's own home."""
-        self._homes: dict[tuple[str, Path], Home] = {}
-        self._listed: dict[tuple[str, Path], Home] = {}
+        self._homes: dict[tuple[str, Path], SessionSource] = {}
+        self._listed: dict[tuple[str, Path], SessionSource] = {}
         """Those whose sessions are all meant; a file that was named has a home too, of which only the file is."""
         self._files: dict[Path, SessionRef] = {}
         if not places:
@@ -82,7 +82,7 @@ class Library:
         for ref in refs:
             self._files.setdefault(ref.path.resolve(), ref)
 
-    def _open(self, name: str, root: Path) -> Home:
+    def _open(self, name: str, root: Path) -> SessionSource:
         key = name, root
         if key not in self._homes:
             self._homes[key] = AGENTS[name].open(root)
@@ -119,7 +119,7 @@ class Library:
         with open(path, "rb") as file:
             head = file.read(_HEAD)
         for agent in AGENTS.values():
-            if agent.owns(path, head):
+            if agent.recognises(path, head):
                 ref = self._open(agent.info.name, agent.root_of(path)).ref(path)
                 return [ref] if ref is not None else []
         return []
@@ -140,9 +140,9 @@ class Library:
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that stand in the file of a session: they are found by reading it."""
-        if ref.is_inside or not self._home(ref).holds_agents(ref):
+        if ref.is_inside or not self._home(ref).has_inline_subagents(ref):
             return []
-        drafts = finish(self._home(ref).read(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False)))
+        drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, keep=False)))
         return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
 
     def peek(self, ref: SessionRef) -> Peek:
@@ -164,9 +164,9 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
         """A session and the sub-agents that stand in the same file."""
-        drafts = self._drafts(ref, lambda id, kind: Draft(ref.agent, id, kind))
+        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
         for draft in drafts:
-            outline = Outline(draft, tip if draft is drafts[0] else "agent")
+            outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
             session = apply_decisions(outline.session(), decisions_of(ref.agent, draft.id))
             is_plain = branches == "all" and orphans == "mark"
             yield session if is_plain else View(session, outline.branch, branches, orphans).whole()
@@ -175,16 +175,16 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """The same in small pieces, with little memory however long the session is: the log is read twice."""
-        drafts = self._drafts(ref, lambda id, kind: Draft(ref.agent, id, kind, keep=False))
+        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, keep=False))
         for draft in drafts:
-            outline = Outline(draft, tip if draft is drafts[0] else "agent")
+            outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
             head = apply_decisions(outline.header([]), decisions_of(ref.agent, draft.id))
             view = View(head, outline.branch, branches, orphans)
             draft.forget()
             shown = (view.message(message) for message in self._replay(_of_file(ref), outline))
             yield from lines_around(view.head(), (message for message in shown if message is not None))
 
-    def _drafts(self, ref: SessionRef, make: MakeDraft) -> list[Draft]:
+    def _drafts(self, ref: SessionRef, make: BuilderFactory) -> list[SessionBuilder]:
         drafts = finish(self._home(ref).read(_of_file(ref), make))
         if not ref.is_inside:
             return drafts
@@ -193,11 +193,11 @@ class Library:
             raise NotFoundError(f"{ref.path} holds no sub-agent {ref.id} any more; try `unspool ls --kind all`")
         return found
 
-    def _replay(self, ref: SessionRef, outline: Outline) -> Iterator[m.Message]:
+    def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
         """Go through the log once more, and complete each message with what the first pass found."""
         home, draft, expected = self._home(ref), outline.draft, len(outline.draft)
         ready: list[m.Message] = []
-        steps = home.read(ref, lambda id, _: Replay(draft, ready.append) if id == draft.id else None)
+        steps = home.read(ref, lambda id, _: ReplayBuilder(draft, ready.append) if id == draft.id else None)
         count = 0
         more = True
         while more and count < expected:
@@ -211,7 +211,7 @@ class Library:
         if count < expected:
             raise UnspoolError(f"{ref.path} changed while it was read: {count} of {expected} messages; try again")
 
-    def _home(self, ref: SessionRef) -> Home:
+    def _home(self, ref: SessionRef) -> SessionSource:
         return self._open(ref.agent, ref.root)
 
     # --- names ---

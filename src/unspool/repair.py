@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from .agents import AGENTS, SessionRef, unanswered
-from .errors import UnspoolError, UsageError
+from .core.errors import UnspoolError, UsageError
+from .core.session import Session
+from .io.files import name_of, read_everything
 from .library import Library
-from .logs import name_of, read_everything
-from .record import Session
-from .store.place import data_folder
+from .store.locate import data_folder
 
 _HARMLESS = frozenset(("unknown-record", "unknown-shape", "duplicate-id"))
 """Problems that are no damage: what a newer version writes, and lines that a version wrote twice."""
@@ -90,7 +90,7 @@ class _Copy:
 
     def __init__(self, ref: SessionRef, home: Path) -> None:
         self._ref = ref
-        self._mender = AGENTS[ref.agent].mender
+        self._mender = AGENTS[ref.agent].repair_strategy
         self._home = home
         self.places: list[PurePosixPath] = []
         self.changes: Counter[str] = Counter()

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unspool import model as m
 from unspool.api import samples
-from unspool.contextview import list_context
+from unspool.core import model as m
+from unspool.core.context_export import list_context
+from unspool.core.session import Session
 from unspool.library import Library
-from unspool.record import Session
 
 from ..recordings import recordings
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from unspool import model as m
+from unspool.core import model as m
+from unspool.core.session import Session
 from unspool.library import Library
-from unspool.record import Session
 
 from ..builders import ClaudeLog, call
 from ..recordings import recordings

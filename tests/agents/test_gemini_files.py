@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from unspool import model as m
+from unspool.core import model as m
+from unspool.core.stream import collect
 from unspool.library import Library
-from unspool.streaming import collect
 
 CONTEXT = {"id": "context", "type": "user", "content": [{"text": "<session_context>\nThis is the Gemini CLI."}]}
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.render.ansi import coloured
-from unspool.render.plain import harmless
+from unspool.render.sanitize import harmless
 
 from ..waiting import cpu_limit
 

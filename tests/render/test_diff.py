@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.actions import creation_diff, replacement_diff
-from unspool.render.cut import cut, cut_prose
+from unspool.core.proposed_actions import creation_diff, replacement_diff
 from unspool.render.diff import count_changes, diff_rows
+from unspool.render.truncate import cut, cut_prose
 
 SHOWN = """Index: a.py
 =====

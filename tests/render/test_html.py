@@ -11,7 +11,7 @@ import pytest
 
 from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
-from unspool.record import Session
+from unspool.core.session import Session
 from unspool.render.html import code, diff_lines, prose, render_html
 
 from ..builders import ClaudeLog, call

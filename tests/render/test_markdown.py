@@ -10,9 +10,9 @@ from markdown_it.token import Token
 
 from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
-from unspool.record import Session
-from unspool.render.contained import contained
+from unspool.core.session import Session
 from unspool.render.markdown import render_markdown
+from unspool.render.safe_markup import contained
 
 from ..builders import ClaudeLog, call
 

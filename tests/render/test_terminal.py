@@ -8,11 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from unspool import model as m
 from unspool.agents import AGENTS
-from unspool.record import Session
+from unspool.core import model as m
+from unspool.core.session import Session
+from unspool.core.views import Branches
 from unspool.render.terminal import render_terminal
-from unspool.views import Branches
 
 from ..builders import ClaudeLog, GeminiLog, call
 

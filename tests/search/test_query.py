@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from unspool.errors import UsageError
+from unspool.core.errors import UsageError
 from unspool.search.query import (
     DEEPEST,
     MOST_WORDS,
@@ -31,7 +31,7 @@ from unspool.search.query import (
     to_fts5,
     to_tsquery,
 )
-from unspool.search.words import words_in
+from unspool.search.tokenizer import words_in
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from unspool.search.query import parse
 from unspool.search.snippet import Snippet, snippet
-from unspool.search.words import words_in
+from unspool.search.tokenizer import words_in
 
 from ..waiting import cpu_limit
 

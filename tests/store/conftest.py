@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from unspool.store.backends.postgres import PostgresStore
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Store
-from unspool.store.postgres import PostgresStore
-from unspool.store.sqlite import SqliteStore
 
 from . import server
 from .contents import MACHINE

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from unspool.index.sync import Report, Sync
+from unspool.ingest.sync import Report, Syncer
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Store
-from unspool.store.sqlite import SqliteStore
 
 MACHINE = ("key of the machine", "machine")
 Contents = dict[str, Any]
@@ -20,7 +20,7 @@ Contents = dict[str, Any]
 
 def synced(store: Store, *places: Path) -> Report:
     """Bring a store up to date; everything has to be readable."""
-    report = Sync(store, *places).run()
+    report = Syncer(store, *places).run()
     assert report.failures == {}
     return report
 

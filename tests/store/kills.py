@@ -17,11 +17,11 @@ from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from unspool.index import pipeline
-from unspool.index.sync import Sync
+from unspool.ingest import transactions
+from unspool.ingest.sync import Syncer
+from unspool.store.backends.postgres import PostgresStore
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Row, Store
-from unspool.store.postgres import PostgresStore
-from unspool.store.sqlite import SqliteStore
 
 from ..waiting import PATIENCE
 from . import server
@@ -33,7 +33,7 @@ _TURNS = 14
 _MOMENTS = 800
 """About as many as a run has in the beginning."""
 _PROGRAMS = multiprocessing.get_context("forkserver")
-_PROGRAMS.set_forkserver_preload([__name__, "unspool.index.sync"])
+_PROGRAMS.set_forkserver_preload([__name__, "unspool.ingest.sync"])
 
 
 def opened(place: str) -> Store:
@@ -101,10 +101,10 @@ class Moments:
 
 def _sync(place: str, home: Path, moment: int, told: Connection) -> None:
     # Each session is committed alone, so that there are more moments to be killed at.
-    pipeline._SECONDS = 0.0
+    transactions._SECONDS = 0.0
     store = opened(place)
     moments = Moments(store, moment)
-    Sync(store, home).run()
+    Syncer(store, home).run()
     store.close()
     told.send(moments.count)
 

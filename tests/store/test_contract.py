@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unspool import model as m
-from unspool.errors import NotFoundError, UnspoolError
-from unspool.index.archive import restore_session
+from unspool.core import model as m
+from unspool.core.errors import NotFoundError, UnspoolError
+from unspool.ingest.archive import restore_session
 from unspool.search.query import parse
-from unspool.store import postgres, sqlite
-from unspool.store.acts import Acts
+from unspool.store.backends import postgres, sqlite
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Store
 from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
-from unspool.store.sqlite import SqliteStore
+from unspool.store.usage_rows import Acts
 
 from ..builders import ClaudeLog
 from ..recordings import Recording, recordings

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
-from unspool.errors import UnspoolError
-from unspool.index.sync import Sync
+from unspool.core.errors import UnspoolError
+from unspool.ingest.sync import Syncer
 from unspool.store import place as place_of_store
-from unspool.store import sqlite
+from unspool.store.backends import sqlite
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Store
-from unspool.store.place import machine_identity
-from unspool.store.sqlite import SqliteStore
+from unspool.store.locate import machine_identity
 
 from ..waiting import PATIENCE
 from .contents import MACHINE, contents, difference, fresh, synced
@@ -187,7 +187,7 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(small: SqliteStore, tmp_pat
     for agent in AGENTS:
         log_of(agent, 400, "large").write(home)
     with pytest.raises(UnspoolError, match=r"cannot grow.*nothing is lost"):
-        Sync(small, home).run()
+        Syncer(small, home).run()
     assert difference(_without_new(small, before), before) == ""
     small.rows("PRAGMA max_page_count = 1000000")
     synced(small, home)
@@ -202,7 +202,7 @@ def test_a_full_disk_while_a_session_grows(small: SqliteStore, tmp_path: Path) -
         path = log_of(agent).write(home)
         append(path, log_of(agent, 500).data[path.stat().st_size :])
     with pytest.raises(UnspoolError, match="cannot grow"):
-        Sync(small, home).run()
+        Syncer(small, home).run()
     assert difference(contents(small), before) == ""
     small.rows("PRAGMA max_page_count = 1000000")
     synced(small, home)

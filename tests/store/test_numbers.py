@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unspool.index.sync import Sync
-from unspool.index.writer import counts_of
+from unspool.ingest.sync import Syncer
+from unspool.ingest.writer import counts_of
 from unspool.store.stats import stats
 
 from ..recordings import Recording, recordings
@@ -24,7 +24,7 @@ def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path
     """Over all recordings of a version, each in a store of its own."""
     for number, recording in enumerate(group):
         store = new_store(tmp_path / f"{number}.db")
-        assert Sync(store, recording.home).run().failures == {}
+        assert Syncer(store, recording.home).run().failures == {}
         records = recording.sessions()
         told = stats(store, "TRUE", [])
         events = sum((Counter(counts_of(record)) for record in records), Counter())

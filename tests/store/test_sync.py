@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from unspool.store.backends.postgres import PostgresStore
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.store.base import Store
-from unspool.store.postgres import PostgresStore
-from unspool.store.sqlite import SqliteStore
 
 from ..builders import ClaudeLog
 from . import server

@@ -11,8 +11,8 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from unspool.index.sync import Sync
-from unspool.store.sqlite import SqliteStore
+from unspool.ingest.sync import Syncer
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
@@ -50,7 +50,7 @@ def store_path(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with all of them."""
     path = tmp_path_factory.mktemp("store") / "sessions.db"
     store = SqliteStore(path, machine=("tests", "tests"))
-    report = Sync(store, home).run()
+    report = Syncer(store, home).run()
     assert not report.failures
     store.close()
     return path

@@ -16,14 +16,14 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from unspool import model as m
-from unspool.index.sync import Sync
-from unspool.record import Session
+from unspool.core import model as m
+from unspool.core.session import Session
+from unspool.ingest.sync import Syncer
 from unspool.store import Store
-from unspool.store.postgres import PostgresStore
+from unspool.store.backends.postgres import PostgresStore
 from unspool.store.rows import SessionRow
-from unspool.web.api.asking import find_endpoint
 from unspool.web.api.openapi import openapi
+from unspool.web.api.params import find_endpoint
 from unspool.web.api.routes import ENDPOINTS
 from unspool.web.settings import Settings
 
@@ -349,8 +349,8 @@ def test_patterns_are_found(client: Client) -> None:
 @pytest.mark.parametrize("pattern", ["(.|[a-z ])+$x", r"(\w*\s*)*~", r"\w*\w*\w*\w*\w*\w*\w*\w*\w*\w*\w*\w*~"])
 def test_a_pattern_that_never_ends_is_ended(client: Client, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     """It is said, and others are answered meanwhile."""
-    monkeypatch.setattr("unspool.web.api.searching.SECONDS", 1.0)
-    monkeypatch.setattr("unspool.web.api.searching._MORE_SECONDS", 0.0)
+    monkeypatch.setattr("unspool.web.api.search.SECONDS", 1.0)
+    monkeypatch.setattr("unspool.web.api.search._MORE_SECONDS", 0.0)
     with ThreadPoolExecutor(1) as threads:
         asked = threads.submit(client.get, "/api/search", params={"regex": pattern})
         while not asked.done():
@@ -368,8 +368,8 @@ def test_the_time_of_a_pattern_begins_when_it_is_tried(
     """A machine that takes long to start a program does not make a pattern one that never ends."""
     tmp_path.joinpath("sitecustomize.py").write_text("import time\ntime.sleep(4)\n")  # longer than the limit
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr("unspool.web.api.searching.SECONDS", 3.0)
-    monkeypatch.setattr("unspool.web.api.searching._MORE_SECONDS", 0.0)
+    monkeypatch.setattr("unspool.web.api.search.SECONDS", 3.0)
+    monkeypatch.setattr("unspool.web.api.search._MORE_SECONDS", 0.0)
     assert len(get(client, "/api/search", regex="hello", limit=1)["found"]) == 1
 
 
@@ -518,7 +518,7 @@ def test_postgresql_gives_the_same_answers(client: Client, home: Path) -> None:
 
     with server.running() as address:
         store = PostgresStore(address, machine=("tests", "tests"))
-        assert not Sync(store, home).run().failures
+        assert not Syncer(store, home).run().failures
         names = [row.name for row in store.sessions("session.kind = 'main'")[:20]]
         store.close()
         app = create_app(Settings(token=TOKEN, store=address, port=PORT, follows=False))

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from unspool.web.api.shapes import ItemKind
+from unspool.web.api.schemas import ItemKind
 
 from ..builders import ClaudeLog, call
 from .browser import (

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
-from unspool.web.api.shapes import ItemKind
+from unspool.web.api.schemas import ItemKind
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..waiting import wait_until

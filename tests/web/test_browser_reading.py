@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from unspool.web.api.shapes import ItemKind
+from unspool.web.api.schemas import ItemKind
 
 from ..builders import ClaudeLog, call
 from .browser import (

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from unspool.web.fragments import HERE
+from unspool.web.templating import HERE
 
 STATIC = HERE / "static"
 SHEETS = sorted(STATIC.glob("*.css"))

@@ -31,13 +31,13 @@ from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
-from unspool.web.api.acts import ACTS, RunEventKind
 from unspool.web.api.errors import CODES
 from unspool.web.api.openapi import openapi, openapi_text
 from unspool.web.api.routes import ENDPOINTS
+from unspool.web.api.run_schemas import ACTS, RunEventKind
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
-from unspool.web.wire import EventKind
+from unspool.web.views import EventKind
 
 from ..regen import OPENAPI
 from .conftest import PORT, TOKEN
@@ -172,7 +172,7 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         token=TOKEN, store=str(store_path), port=PORT, follows=False, data=str(tmp_path_factory.mktemp("idle"))
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unspool.supervise.kinds.KINDS", {})
+        patch.setattr("unspool.runs.registry.KINDS", {})
         with TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}") as client:
             client.headers.update({"authorization": f"Bearer {TOKEN}"})
             yield client

@@ -14,15 +14,15 @@ import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 
-from unspool import model as m
-from unspool.render.plain import harmless
-from unspool.store.sqlite import SqliteStore
-from unspool.web.fragments import address
-from unspool.web.listing import url_name
+from unspool.core import model as m
+from unspool.render.sanitize import harmless
+from unspool.store.backends.sqlite import SqliteStore
 from unspool.web.overviews import LEDGERS
-from unspool.web.reading import SessionReader
+from unspool.web.session_list import url_name
+from unspool.web.session_query import SessionQuery
+from unspool.web.templating import address
 
-from .test_fragments import Fragment, assert_inert
+from .test_templating import Fragment, assert_inert
 
 Client = TestClient[Litestar]
 PAGES = ["/", "/search", "/search?q=hello", "/stats", *(f"/events/{kind}" for kind in LEDGERS)]
@@ -35,11 +35,11 @@ def page(client: Client, url: str) -> Fragment:
     return assert_inert(answer.text)
 
 
-def readers(store: SqliteStore) -> Iterator[SessionReader]:
-    return (SessionReader(store, row) for row in store.sessions())
+def readers(store: SqliteStore) -> Iterator[SessionQuery]:
+    return (SessionQuery(store, row) for row in store.sessions())
 
 
-def reader_with(store: SqliteStore, what: str) -> SessionReader:
+def reader_with(store: SqliteStore, what: str) -> SessionQuery:
     return next(reader for reader in readers(store) if reader.row.counts.get(what))
 
 

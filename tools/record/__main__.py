@@ -16,8 +16,8 @@ import msgspec
 from tests.recordings import CORPUS
 
 from unspool.agents import AGENTS
-from unspool.errors import UnspoolError
-from unspool.supervise.kinds import KINDS
+from unspool.core.errors import UnspoolError
+from unspool.runs.registry import KINDS
 
 from .reading import Check, checked, known_shapes, shapes_in
 from .scenes import SCENES, Scene, truth_of

@@ -13,8 +13,8 @@ import msgspec
 from tests.conformance import wrong_counts
 from tests.recordings import CORPUS
 
+from unspool.io.files import read_everything
 from unspool.library import Library
-from unspool.logs import read_everything
 
 from .shapes import Json, Shape
 

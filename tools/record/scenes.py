@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from unspool.supervise.driving import Decision
+from unspool.runs.protocol import Decision
 
 from .stages import Stage
 

@@ -12,14 +12,24 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.supervise.harness import Listener
-from tests.supervise.models.claude import ClaudeModel
-from tests.supervise.models.codex import CodexModel
-from tests.supervise.models.gemini import GeminiModel
+from tests.runs.harness import Listener
+from tests.runs.models.claude import ClaudeModel
+from tests.runs.models.codex import CodexModel
+from tests.runs.models.gemini import GeminiModel
 
 from unspool.agents import AGENTS
-from unspool.supervise.driving import Asked, Began, Decision, Driver, Exited, Kind, Spec, TurnEnded, Words
-from unspool.supervise.kinds import KINDS
+from unspool.runs.protocol import (
+    AgentExited,
+    Decision,
+    Driver,
+    Kind,
+    PermissionRequest,
+    RunSpec,
+    Started,
+    TextDelta,
+    TurnEnded,
+)
+from unspool.runs.registry import KINDS
 
 ALLOW = Decision(verdict="allow")
 LOCAL_GEMINI = Path(".agents/gemini/node_modules/.bin/gemini")
@@ -67,8 +77,8 @@ class Stage:
     async def start(self, **spec: Any) -> None:
         """Start the program, a new one each time."""
         self._driver, self._told = self.kind.make(), Listener()
-        await self._driver.start(Spec(folder=str(self.project), home=str(self.home), **spec), self._told)
-        began = await self._told.next(Began)
+        await self._driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), self._told)
+        began = await self._told.next(Started)
         self.version = began.version or self.version
         self._pid = began.pid
         self.session = began.session or self.session
@@ -83,7 +93,7 @@ class Stage:
         """A message and its whole turn, in which everything that is asked is decided alike."""
         await self.send(text)
         while True:
-            told = await self._told.next(Asked | TurnEnded)  # type: ignore[arg-type]
+            told = await self._told.next(PermissionRequest | TurnEnded)  # type: ignore[arg-type]
             if isinstance(told, TurnEnded):
                 return told
             assert self._driver is not None
@@ -92,7 +102,7 @@ class Stage:
     async def interrupt_words(self, text: str) -> None:
         """Stop a turn while the model speaks."""
         await self.send(text)
-        await self._told.next(Words)
+        await self._told.next(TextDelta)
         assert self._driver is not None
         await self._driver.interrupt()
         await self._told.next(TurnEnded)
@@ -100,12 +110,12 @@ class Stage:
     async def kill_at_question(self, text: str) -> None:
         """End the program without a word while it waits for an answer; by then it has written down what it asks."""
         await self.send(text)
-        await self._told.next(Asked)
+        await self._told.next(PermissionRequest)
         await asyncio.sleep(3)
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-        await self._told.next(Exited)
+        await self._told.next(AgentExited)
 
     async def stop(self) -> None:
         """End the program."""

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from ._base import Agent, AgentInfo, Home, MakeDraft, Peek, SessionRef, Steps, finish
-from ._mending import unanswered
+from ._repair import unanswered
+from .base import Agent, AgentInfo, BuilderFactory, Peek, SessionRef, SessionSource, Steps, finish
 from .claude import Claude
 from .codex import Codex
 from .gemini import Gemini
 
 AGENTS: dict[str, Agent] = {agent.info.name: agent for agent in (Claude(), Codex(), Gemini())}
 
-__all__ = ["AGENTS", "Agent", "AgentInfo", "Home", "MakeDraft", "Peek", "SessionRef", "Steps", "finish", "unanswered"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "AgentInfo",
+    "BuilderFactory",
+    "Peek",
+    "SessionRef",
+    "SessionSource",
+    "Steps",
+    "finish",
+    "unanswered",
+]

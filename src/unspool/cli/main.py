@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if name not in COMMANDS:
         return _without_command(arguments)
     _accept_any_text()
-    module = import_module(f".{name}", __package__)
+    module = import_module(f".commands.{name}", __package__)
     parser = _command_parser(name, module)
     arguments.remove(name)
     # Intermixed: `export a --format stream b` names two sessions.
@@ -99,7 +99,7 @@ def _command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
 
 
 def _run(module: ModuleType, args: argparse.Namespace) -> int:
-    from ..errors import AmbiguousError, UnspoolError, UsageError
+    from ..core.errors import AmbiguousError, UnspoolError, UsageError
 
     try:
         code: int = module.run(args)
@@ -127,7 +127,7 @@ def _forget_output() -> None:
 
 
 def _fail(args: argparse.Namespace, what: str, code: int) -> int:
-    from .output import complain
+    from ._shared.output import complain
 
     if args.debug:
         raise

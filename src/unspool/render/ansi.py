@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from .plain import harmless
+from .sanitize import harmless
 
 _MOST_CHANGES = 20_000
 """After so many changes the rest is plain: a hostile text must not become a page fifty times its size."""

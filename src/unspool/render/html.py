@@ -21,11 +21,11 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from .. import model as m
-from ..record import Session
-from ..views import Branches
-from .outcome import MARKS, SAVED, outcome_of, outcome_text
-from .plain import harmless, local, one_line, pretty
+from ..core import model as m
+from ..core.session import Session
+from ..core.views import Branches
+from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .sanitize import harmless, local, one_line, pretty
 from .transcript import Describe, Transcript, folded
 
 _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..record import Session
-from ..views import Branches
-from .contained import contained
-from .outcome import MARKS, SAVED, outcome_of, outcome_text
-from .plain import fence, harmless, local, one_line, pretty
+from ..core.session import Session
+from ..core.views import Branches
+from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .safe_markup import contained
+from .sanitize import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
 

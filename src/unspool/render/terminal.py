@@ -12,10 +12,10 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
-from ..record import Session
-from ..views import Branches
-from .outcome import MARKS, SAVED, outcome_of, outcome_text
-from .plain import harmless, local, one_line
+from ..core.session import Session
+from ..core.views import Branches
+from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .sanitize import harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript, folded
 
 _COLOURS = {

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from .. import model as m
-from ..record import Session
-from ..views import Branches
+from ..core import model as m
+from ..core.session import Session
+from ..core.views import Branches
 
 E = TypeVar("E")
 

@@ -20,9 +20,9 @@ from typing import Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
-from ..errors import UsageError
-from ..moments import parse_time
-from .words import lexeme, words_in
+from ..core.errors import UsageError
+from ..core.timestamps import parse_time
+from .tokenizer import lexeme, words_in
 
 T = TypeVar("T")
 

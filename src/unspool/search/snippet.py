@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from .query import Node, Words, sought
-from .words import WORD, divide, fold_ascii
+from .tokenizer import WORD, divide, fold_ascii
 
 NARROWEST = 20
 _PIECE = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .place import open_store
+from .locate import open_store
 
 if TYPE_CHECKING:
     from .base import Store

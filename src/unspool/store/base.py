@@ -18,18 +18,18 @@ from typing import Any
 
 import msgspec
 
-from .. import model as m
-from ..errors import NotFoundError
-from ..record import Session
+from ..core import model as m
+from ..core.errors import NotFoundError
+from ..core.session import Session
 from ..search.query import Filters, Node, Query, matches
 from ..search.snippet import snippet
-from ..search.words import words_in
-from .acts import Acts
-from .facts import Facts, Span
-from .packing import pack, unpack
-from .parts import AUTHOR_NUMBER, AUTHORS, FIELD_NUMBER, FIELDS, Part, TextRow, parts_of
+from ..search.tokenizer import words_in
+from .compression import pack, unpack
+from .message_patches import Facts, Span
 from .rows import NOTHING, EventRow, FileRow, JournalEntry, SessionRow, StoredSession
 from .search import CANDIDATES, Conditions, Found, Hit, Match, literal_in, rank
+from .text_index import AUTHOR_NUMBER, AUTHORS, FIELD_NUMBER, FIELDS, Part, TextRow, parts_of
+from .usage_rows import Acts
 
 Row = Sequence[Any]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..decisions import Decided
-from .place import data_folder
+from ..core.decisions import Decided
+from .locate import data_folder
 
 BOOK = "supervisor.db"
 _SETTLED_SECONDS = 10.0

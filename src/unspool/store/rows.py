@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from .. import model as m
+from ..core import model as m
 
 NOTHING = -1
 """Stands for nothing in columns of many rows: SQLite's driver takes ten times as long over None."""

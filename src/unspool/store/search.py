@@ -18,8 +18,8 @@ import msgspec
 
 from ..search.query import Filters, Name, Values
 from ..search.snippet import Snippet
-from .parts import AUTHORS, FIELDS, Field
 from .rows import SessionRow
+from .text_index import AUTHORS, FIELDS, Field
 
 CANDIDATES = 600
 """Of more matches than these, only the newest are weighed."""

@@ -20,38 +20,38 @@ from litestar.params import FromQuery, HeaderParameter
 from litestar.response import Stream
 from litestar.static_files import create_static_files_router
 
-from ..errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
+from ..core.errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
+from ..runs.log import RunLog
+from ..runs.supervisor import Supervisor, book_path, limits_from
 from ..store import open_store
-from ..supervise.book import Book
-from ..supervise.supervisor import Supervisor, book_path, limits_from
 from . import api, pages, run_pages, runs
-from .desk import Desk
-from .feeder import Feeder
-from .fragments import HERE, live_entries
-from .guard import Guard, hosts_of
-from .hub import Hub
-from .listing import url_name
-from .reading import SessionReader
-from .runfeed import RunFeed
+from .auth import AuthMiddleware, hosts_of
+from .ingest_process import IngestProcess
+from .run_sse import RunEvents
+from .session_list import url_name
+from .session_query import SessionQuery
 from .settings import Settings
-from .wire import LiveEntry
+from .sse import LiveEvents
+from .store_pool import StorePool
+from .templating import HERE, live_entries
+from .views import LiveEntry
 
 EVENTS = "/api/events"
 _log = logging.getLogger("unspool.web")
 
 
-class Room:
+class AppState:
     """Everything that lives as long as a server does."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.desk = Desk(partial(open_store, settings.store, read_only=True))
-        self.hub = Hub(self.desk, _draw)
+        self.desk = StorePool(partial(open_store, settings.store, read_only=True))
+        self.hub = LiveEvents(self.desk, _draw)
         self.progress: dict[str, Any] | None = None
         """How far the first reading of everything is."""
-        self._feeder = Feeder(_arguments(settings), self._hear)
+        self._feeder = IngestProcess(_arguments(settings), self._hear)
         self._supervisor: Supervisor | None = None
-        self._runs: RunFeed | None = None
+        self._runs: RunEvents | None = None
 
     @property
     def supervisor(self) -> Supervisor:
@@ -61,7 +61,7 @@ class Room:
         return self._supervisor
 
     @property
-    def runs(self) -> RunFeed:
+    def runs(self) -> RunEvents:
         """What happens to them."""
         if self._runs is None:
             raise UsageError("no agents are run by this server")
@@ -102,10 +102,10 @@ class Room:
             await asyncio.to_thread(self.desk.close)
 
     async def _supervise(self, folder: Path) -> Supervisor:
-        from ..supervise.kinds import KINDS
+        from ..runs.registry import KINDS
 
-        supervisor = Supervisor(Book(book_path(folder)), KINDS, limits=limits_from(os.environ))
-        self._supervisor, self._runs = supervisor, RunFeed(supervisor)
+        supervisor = Supervisor(RunLog(book_path(folder)), KINDS, limits=limits_from(os.environ))
+        self._supervisor, self._runs = supervisor, RunEvents(supervisor)
         left = await supervisor.recover()
         if left:
             _log.warning("%d agents were left by a server that was killed; they were ended", left)
@@ -125,7 +125,7 @@ class Room:
 
 def create_app(settings: Settings) -> Litestar:
     """An application that is ready to be served."""
-    room = Room(settings)
+    room = AppState(settings)
     static = create_static_files_router("/static", [HERE / "static"], include_in_schema=False)
     app = Litestar(
         route_handlers=[live_events, static, *runs.routes, *api.routes, *run_pages.routes, *pages.routes],
@@ -149,14 +149,14 @@ def create_app(settings: Settings) -> Litestar:
     )
     # In front of everything, also of addresses that do not exist.
     hosts = hosts_of(settings.host, settings.port, settings.names)
-    app.asgi_handler = Guard(app.asgi_handler, settings.token, hosts, settings.cookie)
+    app.asgi_handler = AuthMiddleware(app.asgi_handler, settings.token, hosts, settings.cookie)
     return app
 
 
 @get(EVENTS, include_in_schema=False)
 async def live_events(
     request: Request[Any, Any, Any],
-    hub: NamedDependency[Hub],
+    hub: NamedDependency[LiveEvents],
     since: FromQuery[int | None] = None,
     session: FromQuery[list[str] | None] = None,
     last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
@@ -173,7 +173,7 @@ async def live_events(
     return Stream(frames, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
-def _draw(reader: SessionReader, first: int, last: int) -> list[LiveEntry]:
+def _draw(reader: SessionQuery, first: int, last: int) -> list[LiveEntry]:
     return live_entries(reader.news(first, last), url_name(reader.row))
 
 

@@ -9,24 +9,24 @@ from urllib.parse import urlencode
 import msgspec
 from markupsafe import Markup
 
-from .. import model as m
-from ..errors import UnspoolError, UsageError
-from ..moments import parse_time, zone_seconds
-from ..render.plain import harmless
-from ..render.told import EVENTS, Event, place_of, told
+from ..core import model as m
+from ..core.errors import UnspoolError, UsageError
+from ..core.timestamps import parse_time, zone_seconds
+from ..render.event_text import EVENTS, Event, describe_event, place_of
+from ..render.sanitize import harmless
 from ..search.query import parse
 from ..search.snippet import Snippet
 from ..store import Store
-from ..store.ledger import ledger
+from ..store.events import ledger
+from ..store.filters import joined, of_events, of_sessions, of_span
 from ..store.rows import EventRow, SessionRow
 from ..store.search import Found
 from ..store.stats import Stats, stats
-from ..store.where import joined, of_events, of_sessions, of_span
-from . import plots
-from .api.searching import search_exactly
-from .fragments import AGENTS, BADGES, address, render
-from .listing import is_live, list_sessions, name_of_project, url_name
-from .wire import Filter, Listed
+from . import charts
+from .api.search import search_exactly
+from .session_list import is_live, list_sessions, name_of_project, url_name
+from .templating import AGENTS, BADGES, address, render
+from .views import Filter, Listed
 
 _SESSIONS = 200
 _EVENTS = 100
@@ -203,7 +203,7 @@ def _ledger_row(row: EventRow) -> LedgerRow:
     index = row.message_index if row.message_index is not None else place_of(event)
     base = address(url_name(row.session))
     found = LedgerRow(
-        session=row.session, text=told(event), index=index, timestamp=row.timestamp,
+        session=row.session, text=describe_event(event), index=index, timestamp=row.timestamp,
         href=f"{base}?at={index}#m{index}" if index is not None else base,
     )  # fmt: skip
     match event:
@@ -329,24 +329,24 @@ def _plots(found: Stats) -> list[dict[str, object]]:
     days, tokens, tools = found.days, found.tokens, found.tools
     return [
         {
-            "name": "Activity", "drawing": plots.activity_plot(days),
+            "name": "Activity", "drawing": charts.activity_plot(days),
             "columns": ("Day", "Sessions", "Turns", "Calls"),
             "rows": [(day.day, day.sessions, day.turns, day.calls) for day in days],
         },
         {
-            "name": "Tokens", "drawing": plots.token_plot(tokens),
+            "name": "Tokens", "drawing": charts.token_plot(tokens),
             "columns": ("Day", "Model", "Replies", "Input", "Output", "Cache read", "Cache write", "Reasoning"),
             "rows": [
                 (t.day, t.model, t.replies, t.input, t.output, t.cache_read, t.cache_write, t.reasoning) for t in tokens
             ],
         },
         {
-            "name": "Refusals and interruptions", "drawing": plots.stop_plot(days),
+            "name": "Refusals and interruptions", "drawing": charts.stop_plot(days),
             "columns": ("Day", "Refused", "Interrupted"),
             "rows": [(day.day, day.rejections, day.interruptions) for day in days],
         },
         {
-            "name": "Tools", "drawing": plots.tool_plot(tools),
+            "name": "Tools", "drawing": charts.tool_plot(tools),
             "columns": ("Tool", "Calls", "Failed", "Refused", "Interrupted"),
             "rows": [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in tools],
         },

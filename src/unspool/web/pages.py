@@ -9,15 +9,15 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
-from ..errors import UsageError
-from ..views import OrphanMode
+from ..core.errors import UsageError
+from ..core.views import OrphanMode
 from . import overviews, session_pages
-from .desk import Desk
-from .fragments import HERE, render
 from .overviews import Frame
-from .wire import Filter
+from .store_pool import StorePool
+from .templating import HERE, render
+from .views import Filter
 
-TheDesk: TypeAlias = NamedDependency[Desk]
+TheDesk: TypeAlias = NamedDependency[StorePool]
 TheRoom: TypeAlias = NamedDependency[Any]
 
 _TITLES = {

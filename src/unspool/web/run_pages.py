@@ -17,26 +17,26 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
-from .. import model as m
 from ..agents import AGENTS
-from ..errors import NotFoundError
-from ..render.plain import pretty
+from ..core import model as m
+from ..core.errors import NotFoundError
+from ..render.sanitize import pretty
+from ..runs.log import RunLog
+from ..runs.protocol import Capabilities
+from ..runs.run import OpenQuestion, RunMessage, RunView
+from ..runs.supervisor import Supervisor
 from ..store import Store
 from ..store.rows import SessionRow
-from ..supervise.book import Book
-from ..supervise.driving import Capabilities
-from ..supervise.run import OpenQuestion, RunMessage, RunView
-from ..supervise.supervisor import Supervisor
-from .api.acts import AgentKind
-from .desk import Desk
-from .fragments import link, render
-from .listing import list_projects
+from .api.run_schemas import AgentKind
 from .overviews import Frame, frame_of
-from .reading import SessionReader
 from .runs import kinds_here
+from .session_list import list_projects
 from .session_pages import reader_of
+from .session_query import SessionQuery
+from .store_pool import StorePool
+from .templating import link, render
 
-TheDesk: TypeAlias = NamedDependency[Desk]
+TheDesk: TypeAlias = NamedDependency[StorePool]
 TheRoom: TypeAlias = NamedDependency[Any]
 TheSupervisor: TypeAlias = NamedDependency[Supervisor]
 _REMEMBERED = 2000
@@ -198,7 +198,7 @@ def _title(agent: str) -> str:
     return AGENTS[agent].info.title if agent in AGENTS else agent
 
 
-async def _board(desk: Desk, supervisor: Supervisor) -> Board:
+async def _board(desk: StorePool, supervisor: Supervisor) -> Board:
     # First the number: what happens from here on comes as an event.
     seq = supervisor.book.last()
     views = supervisor.runs()
@@ -243,7 +243,7 @@ def _end_of(row: SessionRow) -> str:
     return f"{link(row)}?at={row.messages - 1}"
 
 
-def _past(book: Book) -> list[PastRun]:
+def _past(book: RunLog) -> list[PastRun]:
     """Agents of which the book tells, the last that ended first."""
     began: dict[str, dict[str, Any]] = {}
     ended: dict[str, PastRun] = {}
@@ -280,7 +280,7 @@ def _asked(supervisor: Supervisor, id: str, request: str) -> tuple[RunView, Open
     raise NotFoundError("this is not asked any more")
 
 
-async def _of_run(desk: Desk, supervisor: Supervisor, id: str) -> Composer:
+async def _of_run(desk: StorePool, supervisor: Supervisor, id: str) -> Composer:
     seq = supervisor.book.last()
     view = supervisor.run(id).view()
     row = await desk.ask(_row, view.agent, view.session)
@@ -322,7 +322,7 @@ def _of_session(
     return composer
 
 
-def _refusal(reader: SessionReader, composer: Composer) -> str | None:
+def _refusal(reader: SessionQuery, composer: Composer) -> str | None:
     if reader.row.kind != "main":
         return "This is the session of a sub-agent; what is said goes to the session that started it."
     if not composer.capabilities.resume:
@@ -335,7 +335,7 @@ def _refusal(reader: SessionReader, composer: Composer) -> str | None:
 
 
 def _fork_point(
-    reader: SessionReader, branch: int, at: int | None, capabilities: Capabilities, title: str
+    reader: SessionQuery, branch: int, at: int | None, capabilities: Capabilities, title: str
 ) -> ForkPoint:  # fmt: skip
     trail = reader.trail(branch)
     tip = trail.index_at(len(trail) - 1) if len(trail) else 0
@@ -359,14 +359,14 @@ def _fork_point(
     return ForkPoint(at=chosen, words=f"{title} {why}, so nothing can go on from here.", is_possible=False)
 
 
-def _end_of_turn(reader: SessionReader, branch: int, index: int) -> int:
+def _end_of_turn(reader: SessionQuery, branch: int, index: int) -> int:
     trail = reader.trail(branch)
     prompts = [mark.index for mark in reader.marks(branch) if mark.kind == "turn" and mark.index > index]
     last = trail.position_of(min(prompts)) - 1 if prompts else len(trail) - 1
     return trail.index_at(max(last, trail.position_of(index)))
 
 
-def _last_texts(reader: SessionReader) -> list[str]:
+def _last_texts(reader: SessionQuery) -> list[str]:
     """What the model said last, as far as the log has it."""
     trail = reader.trail()
     texts = []

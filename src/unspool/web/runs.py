@@ -15,31 +15,22 @@ from litestar.response import Stream
 from msgspec.structs import replace
 
 from ..agents import AGENTS, SessionRef
-from ..errors import NotFoundError, UnspoolError, UsageError
+from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..library import Library
+from ..runs.log import RunLog
+from ..runs.protocol import Decision, RunSpec
+from ..runs.run import ConflictError, Run, RunMessage
+from ..runs.supervisor import Supervisor
 from ..store import Store
 from ..store.rows import SessionRow
-from ..supervise.book import Book
-from ..supervise.driving import Decision, Spec
-from ..supervise.run import ConflictError, Run, RunMessage
-from ..supervise.supervisor import Supervisor
 from .api import error_response
-from .api.acts import (
-    AgentKind,
-    AnswerBody,
-    ChangeBody,
-    RunList,
-    SendBody,
-    StartBody,
-    Started,
-    WhoBody,
-)
-from .desk import Desk
-from .listing import find
-from .reading import SessionReader
-from .runfeed import RunFeed
+from .api.run_schemas import AgentKind, AnswerBody, ChangeBody, RunList, SendBody, StartBody, Started, WhoBody
+from .run_sse import RunEvents
+from .session_list import find
+from .session_query import SessionQuery
+from .store_pool import StorePool
 
-TheDesk: TypeAlias = NamedDependency[Desk]
+TheDesk: TypeAlias = NamedDependency[StorePool]
 TheSupervisor: TypeAlias = NamedDependency[Supervisor]
 _LONGEST_BODY = 4 << 20
 
@@ -97,7 +88,7 @@ async def run(supervisor: TheSupervisor, id: FromPath[str]) -> Response[bytes]:
 
 @get("/api/runs/events", include_in_schema=False)
 async def run_events(
-    feed: NamedDependency[RunFeed],
+    feed: NamedDependency[RunEvents],
     since: FromQuery[int | None] = None,
     last_event_id: Annotated[str | None, HeaderParameter(name="Last-Event-ID")] = None,
 ) -> Stream:
@@ -195,15 +186,15 @@ class Planned(msgspec.Struct, kw_only=True):
     """What was asked for, in the agent's own terms."""
 
     agent: str
-    spec: Spec
+    spec: RunSpec
     ref: SessionRef | None = None
     remark: str | None = None
 
 
-def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: Book) -> Planned:
+def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: RunLog) -> Planned:
     """Find the session that is meant, and the point in it."""
     home = homes[0] if homes else None
-    spec = Spec(folder=body.folder or "", mode=body.mode, model=body.model, home=home)
+    spec = RunSpec(folder=body.folder or "", mode=body.mode, model=body.model, home=home)
     if body.session is None:
         if body.agent is None or body.folder is None:
             raise UsageError("a new session needs an agent and a folder; a past one needs its key as session")
@@ -211,7 +202,7 @@ def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: Book) -> P
     forks = body.fork or body.at is not None
     spec = replace(spec, session=body.session, fork=forks)
     try:
-        reader = SessionReader(store, find(store, body.session))
+        reader = SessionQuery(store, find(store, body.session))
     except NotFoundError:
         place = book.last_place(body.session)
         if place is None or body.at is not None:
@@ -231,7 +222,7 @@ def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: Book) -> P
     return Planned(agent=row.agent, spec=spec, ref=_ref(store, row.id), remark=remark)
 
 
-def _folder(row: SessionRow, book: Book) -> str:
+def _folder(row: SessionRow, book: RunLog) -> str:
     """Where a session worked: its log says so, or the book, where the log does not say it yet."""
     if row.project is not None and Path(row.project).is_absolute():
         return row.project
@@ -254,7 +245,7 @@ def _ref(store: Store, session: int) -> SessionRef:
     raise NotFoundError("the files of this session are gone; `unspool restore` writes them back from the archive")
 
 
-def _fork_point(reader: SessionReader, index: int) -> tuple[str | None, str | None]:
+def _fork_point(reader: SessionQuery, index: int) -> tuple[str | None, str | None]:
     """The agent's own name of a message, or of the nearest one before it that has a name."""
     trail = reader.trail(reader.branch_of(index))
     for position in range(trail.position_of(index), -1, -1):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 import uvicorn
 
-from ..errors import UnspoolError
+from ..core.errors import UnspoolError
 from .app import create_app
 from .settings import Settings
 

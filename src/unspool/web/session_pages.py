@@ -7,24 +7,24 @@ from typing import NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from .. import model as m
 from ..agents import AGENTS
-from ..errors import NotFoundError, UsageError
-from ..record import Session
+from ..core import model as m
+from ..core.errors import NotFoundError, UsageError
+from ..core.session import Session
+from ..core.views import OrphanMode, View
 from ..render.html import picture_bytes, render_html
 from ..render.markdown import render_markdown
-from ..render.plain import pretty
+from ..render.sanitize import pretty
 from ..render.transcript import Entry, folded, pictures_of
 from ..store import Store
 from ..store.rows import SessionRow
-from ..views import OrphanMode, View
-from . import drawing
-from .fragments import SLASH, address, render, render_entries
-from .listing import find, is_live, url_name
+from . import svg
+from .branch_path import BranchPath, Run
 from .overviews import Frame, frame_of, listing
-from .reading import PAGE, SessionReader
-from .trail import Run, Trail
-from .wire import Filter, Mark
+from .session_list import find, is_live, url_name
+from .session_query import PAGE, SessionQuery
+from .templating import SLASH, address, render, render_entries
+from .views import Filter, Mark
 
 _AT_ONCE = 2
 """Pages that are rendered with the session's own page."""
@@ -66,14 +66,14 @@ class Download(NamedTuple):
     name: str
 
 
-def reader_of(store: Store, key: str) -> SessionReader:
+def reader_of(store: Store, key: str) -> SessionQuery:
     """The session that an address names."""
     try:
-        return SessionReader(store, find(store, key))
+        return SessionQuery(store, find(store, key))
     except NotFoundError:
         if SLASH not in key:
             raise
-        return SessionReader(store, find(store, key.replace(SLASH, "/")))
+        return SessionQuery(store, find(store, key.replace(SLASH, "/")))
 
 
 def session_page(
@@ -97,7 +97,7 @@ def session_page(
     )  # fmt: skip
 
 
-def _view(reader: SessionReader, branch: int, number: int, last: int, orphans: OrphanMode = "mark") -> SessionView:
+def _view(reader: SessionQuery, branch: int, number: int, last: int, orphans: OrphanMode = "mark") -> SessionView:
     head, row, trail = reader.head, reader.row, reader.trail(branch)
     started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
     return SessionView(
@@ -111,13 +111,13 @@ def _view(reader: SessionReader, branch: int, number: int, last: int, orphans: O
     )  # fmt: skip
 
 
-def page_section(reader: SessionReader, number: int, branch: int) -> str:
+def page_section(reader: SessionQuery, number: int, branch: int) -> str:
     """One page of the transcript."""
     page = reader.page(number, branch)
     return render("page.html", page=page, entries=_drawn(reader, page.entries))
 
 
-def _drawn(reader: SessionReader, entries: list[Entry], prefix: str = "") -> Markup:
+def _drawn(reader: SessionQuery, entries: list[Entry], prefix: str = "") -> Markup:
     return render_entries(_folded(entries), url_name(reader.row), prefix)
 
 
@@ -136,7 +136,7 @@ class RailView(msgspec.Struct, kw_only=True):
     branch: int
 
 
-def _rail(reader: SessionReader, branch: int) -> RailView:
+def _rail(reader: SessionQuery, branch: int) -> RailView:
     return RailView(
         marks=reader.marks(branch), count=len(reader.trail(branch)), turns=reader.turns(branch),
         base=address(url_name(reader.row)), branch=branch,
@@ -184,7 +184,7 @@ def context_piece(store: Store, key: str, index: int) -> str:
     reader = reader_of(store, key)
     context = reader.context(index)
     base = address(url_name(reader.row))
-    return render("inspector.html", context=context, base=base, gauge=drawing.gauge(context.stretches))
+    return render("inspector.html", context=context, base=base, gauge=svg.gauge(context.stretches))
 
 
 def tree_piece(store: Store, key: str) -> str:
@@ -192,7 +192,7 @@ def tree_piece(store: Store, key: str) -> str:
     reader = reader_of(store, key)
     base = address(url_name(reader.row))
     branches = reader.head.branches
-    return render("tree.html", drawing=drawing.tree(branches, reader.row.messages, base), branches=branches, base=base)
+    return render("tree.html", drawing=svg.tree(branches, reader.row.messages, base), branches=branches, base=base)
 
 
 def replaced_piece(store: Store, key: str, index: int) -> str:
@@ -256,7 +256,7 @@ def _whole(message: m.Message, block: m.Block) -> tuple[str, str]:
             return "words", ""
 
 
-def _whole_call(reader: SessionReader, call: m.ToolCall) -> str:
+def _whole_call(reader: SessionQuery, call: m.ToolCall) -> str:
     refused = [one.action for one in reader.head.rejections if one.tool_use_id == call.id and one.action is not None]
     action = refused[0] if refused else AGENTS[reader.row.agent].describe(call.name, call.raw_input)
     kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
@@ -279,7 +279,7 @@ def compare_page(store: Store, key: str, a: int, b: int, base: Frame) -> str:
     return render("compare.html", frame=frame_of(store, "session", base), view=view)
 
 
-def _shared(one: Trail, other: Trail) -> int:
+def _shared(one: BranchPath, other: BranchPath) -> int:
     """How many messages two lines have in common from the beginning."""
     low, high = 0, min(len(one), len(other))
     while low < high:
@@ -291,7 +291,7 @@ def _shared(one: Trail, other: Trail) -> int:
     return low
 
 
-def _side(reader: SessionReader, branch: int, trail: Trail, shared: int) -> dict[str, object]:
+def _side(reader: SessionQuery, branch: int, trail: BranchPath, shared: int) -> dict[str, object]:
     runs = trail.part(shared, shared + _BESIDE)
     entries = [entry for first, last in runs for entry in reader.entries(first, last + 1)]
     count = len(trail) - shared

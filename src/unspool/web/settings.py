@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..errors import UnspoolError
+from ..core.errors import UnspoolError
 
 PORT = 8377
 

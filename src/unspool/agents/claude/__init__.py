@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from ... import model as m
-from ...decode import decode_any
-from ...logs import read_whole
-from .._base import AgentInfo
-from .mending import ClaudeMender
-from .reader import ClaudeHome
-from .saved import FOLDER as SAVED
+from ...core import model as m
+from ...io.decode import decode_any
+from ...io.files import read_whole
+from ..base import AgentInfo
+from .reader import ClaudeSource
+from .repair import ClaudeRepair
+from .saved_outputs import FOLDER as SAVED
 from .tools import action_of, paths_in
 
 
@@ -29,13 +29,13 @@ class Claude:
         resume=("claude", "--resume", "{id}"),
     )
 
-    mender = ClaudeMender()
+    repair_strategy = ClaudeRepair()
 
-    def open(self, root: Path) -> ClaudeHome:
+    def open(self, root: Path) -> ClaudeSource:
         """Sessions in a `.claude` folder."""
-        return ClaudeHome(root)
+        return ClaudeSource(root)
 
-    def owns(self, path: Path, head: bytes) -> bool:
+    def recognises(self, path: Path, head: bytes) -> bool:
         """Its lines carry a session id, and a parent or a type of its own."""
         return path.suffix == ".jsonl" and b'"sessionId"' in head and b'"projectHash"' not in head
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import msgspec
 
-from ... import model as m
-from ...decode import clean_raw, decode_any
-from .wire import Block, Rendered, Usage
+from ...core import model as m
+from ...io.decode import clean_raw, decode_any
+from .schema import Block, Rendered, Usage
 
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)

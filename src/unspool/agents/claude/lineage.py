@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from ... import model as m
-from ...draft import Draft
-from ...logs import read_blocks, read_start, while_unchanged
-from .calls import Spawn
-from .folder import AgentFile, Folder, Head, Surroundings
-from .thread import Thread
-from .wire import LINES
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...io.files import read_blocks, read_start, while_unchanged
+from .discovery import AgentFile, ClaudeFolder, Head, Surroundings
+from .parser import ClaudeParser
+from .schema import LINES
+from .tool_calls import Spawn
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
 _METADATA_LINE = re.compile(
@@ -28,7 +28,7 @@ _HEAD_SIZE = 1 << 16
 # --- forks -----------------------------------------------------------------------------------------------------------
 
 
-def find_origin(session: str, folder: Folder, around: Surroundings) -> m.Origin:
+def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
     """How a session began."""
     files = folder.sessions.get(session)
     if files is None:
@@ -47,7 +47,7 @@ def find_origin(session: str, folder: Folder, around: Surroundings) -> m.Origin:
     return _copy_origin(session, head, folder, around) or m.Origin(kind="new")
 
 
-def _copy_origin(session: str, head: Head, folder: Folder, around: Surroundings) -> m.Origin | None:
+def _copy_origin(session: str, head: Head, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
     """Versions before 2.1.3xx name nothing: a fork is known by its lines, which stand in the original too."""
     twins = [id for id in folder.by_first_uuid.get(head.first_uuid or "", ()) if id != session]
     if not twins:
@@ -120,13 +120,13 @@ def _is_contiguous(path: Path) -> bool:
     return False
 
 
-def original_of(folder: Folder, origin: m.Origin) -> tuple[Path, ...]:
+def original_of(folder: ClaudeFolder, origin: m.Origin) -> tuple[Path, ...]:
     """The files of the session that another was copied from."""
     files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
     return (files.head.path, *files.more) if files is not None else ()
 
 
-def copied_ids(folder: Folder, origin: m.Origin) -> frozenset[str]:
+def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
     """Ids of the messages that stand in the original too. A fork of a lost session shares nothing any more."""
     found: set[str] = set()
     for path in original_of(folder, origin):
@@ -148,7 +148,7 @@ class Clear(NamedTuple):
     confidence: float
 
 
-def find_clears(folder: Folder, around: Surroundings) -> list[Clear]:
+def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
     """All clears of a project: those that were typed, and those a new session began with."""
     starts = sorted((files.head.clear_at, id) for id, files in folder.sessions.items() if files.head.clear_at)
     found = []
@@ -170,14 +170,14 @@ def find_clears(folder: Folder, around: Surroundings) -> list[Clear]:
     return found
 
 
-def _clear_origin(session: str, folder: Folder, around: Surroundings) -> m.Origin:
+def _clear_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
     for clear in find_clears(folder, around):
         if clear.next_session == session:
             return m.Origin(kind="clear", session=clear.session, evidence=clear.evidence, confidence=clear.confidence)
     return m.Origin(kind="clear", evidence="session")
 
 
-def add_clears(draft: Draft, clears: Iterable[Clear]) -> None:
+def add_clears(draft: SessionBuilder, clears: Iterable[Clear]) -> None:
     """Put the clears of a session where they belong among its messages."""
     for clear in clears:
         draft.clears.append(
@@ -194,7 +194,7 @@ def add_clears(draft: Draft, clears: Iterable[Clear]) -> None:
 # --- sub-agents ------------------------------------------------------------------------------------------------------
 
 
-def link_agents(thread: Thread, files: list[AgentFile], session: str) -> None:
+def link_agents(thread: ClaudeParser, files: list[AgentFile], session: str) -> None:
     """Tie sub-agent files to the calls that started them, by the best evidence there is."""
     free = {file.id: file for file in files}
     by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
@@ -232,7 +232,9 @@ def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
     return min(fits, key=lambda file: (file.head.started_at is None, file.head.started_at), default=None)
 
 
-def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: str | None, session: str) -> m.Subagent:
+def _subagent(
+    thread: ClaudeParser, call_id: str | None, file: AgentFile | None, how: str | None, session: str
+) -> m.Subagent:
     spawn = thread.calls.spawns.get(call_id or "")
     result = thread.calls.agents.get(call_id or "")
     agent_id = file.id if file is not None else result.agent_id if result is not None else None
@@ -248,7 +250,7 @@ def _subagent(thread: Thread, call_id: str | None, file: AgentFile | None, how: 
     )
 
 
-def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
+def _status(thread: ClaudeParser, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
     result = thread.calls.agents.get(call_id or "")
     told = thread.notified.get(agent_id or "") or (result.status if result is not None else None)
     if told == "completed":
@@ -264,7 +266,7 @@ def _status(thread: Thread, call_id: str | None, agent_id: str | None, file: Age
     return "unknown"
 
 
-def link_inline(main: Thread, inline: list[Thread]) -> None:
+def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
     """Sub-agents that stand in the session's own file (1.0.x) are known by their task alone."""
     free = dict(main.calls.spawns)
     for thread in inline:
@@ -291,7 +293,7 @@ def link_inline(main: Thread, inline: list[Thread]) -> None:
 # --- one Esc, told in several places ---------------------------------------------------------------------------------
 
 
-def drop_echo_in_child(child: Draft, links: list[m.Subagent], told_above: list[m.Interruption]) -> None:
+def drop_echo_in_child(child: SessionBuilder, links: list[m.Subagent], told_above: list[m.Interruption]) -> None:
     """An Esc that stopped a sub-agent is told by the session that started it; what its own file says is an echo."""
     calls = {link.tool_use_id for link in links if link.session == child.id}
     told = any(calls & set(event.tool_use_ids) for event in told_above)
@@ -300,7 +302,7 @@ def drop_echo_in_child(child: Draft, links: list[m.Subagent], told_above: list[m
         child.interruptions.pop()
 
 
-def drop_echo_in_parent(parent: Draft, refused: Collection[str | None]) -> None:
+def drop_echo_in_parent(parent: SessionBuilder, refused: Collection[str | None]) -> None:
     """Refusing a sub-agent's call without a reason (2.0.x) also stops the call that started it: one refusal."""
     calls = {link.tool_use_id for link in parent.subagents if link.session in refused}
     parent.interruptions = [

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ... import model as m
-from .wire import Line, ToolUseResult
+from ...core import model as m
+from .schema import Line, ToolUseResult
 
 MARKER = "[Request interrupted by user]"
 TOOL_MARKER = "[Request interrupted by user for tool use]"
@@ -32,7 +32,7 @@ _NOBODY_TO_ASK = re.compile(r"requires approval|needs approval|requested permiss
 _HOOK = re.compile(r"PreToolUse:.* hook (?:error|blocking)|hook (?:error|returned blocking)")
 
 
-class Verdict(NamedTuple):
+class ClaudeVerdict(NamedTuple):
     """How a call ended, and if it was refused, by whom and why."""
 
     outcome: m.Outcome
@@ -46,13 +46,13 @@ class Verdict(NamedTuple):
     """Not asked about: it fell together with a parallel call."""
 
 
-OK = Verdict("ok")
+OK = ClaudeVerdict("ok")
 
 
-def judge(text: str, is_error: bool, line: Line) -> Verdict:
+def judge(text: str, is_error: bool, line: Line) -> ClaudeVerdict:
     """Classify a tool result. Every error text falls in exactly one class."""
     if not is_error:
-        return Verdict("interrupted", "interrupted flag") if _was_interrupted(line) else OK
+        return ClaudeVerdict("interrupted", "interrupted flag") if _was_interrupted(line) else OK
     return _refused_by_person(text, line) or _stopped(text) or _refused_by_other(text, line) or _failed(text)
 
 
@@ -60,7 +60,7 @@ def _was_interrupted(line: Line) -> bool:
     return isinstance(line.tool_use_result, ToolUseResult) and line.tool_use_result.interrupted is True
 
 
-def _refused_by_person(text: str, line: Line) -> Verdict | None:
+def _refused_by_person(text: str, line: Line) -> ClaudeVerdict | None:
     if text.startswith((_REFUSED, _REFUSED_IN_SUBAGENT)):
         said = _REASON.search(text)
         reason = line.user_feedback or (said[1].strip() if said else None)
@@ -68,53 +68,55 @@ def _refused_by_person(text: str, line: Line) -> Verdict | None:
             reason = None
         if line.agent_id is not None and line.tool_denial_kind and text.startswith(_REFUSED) and not said:
             # Since sub-agents have a refusal text of their own, this one tells that they were stopped (2.1.200).
-            return Verdict("interrupted", "result text")
+            return ClaudeVerdict("interrupted", "result text")
         nobody_asked = line.permission_decision is not None and line.permission_decision.source == "config"
         if nobody_asked:
-            return Verdict("rejected", "permission decision", "mode", reason)
+            return ClaudeVerdict("rejected", "permission decision", "mode", reason)
         final = bool(said) or text.startswith(_REFUSED_IN_SUBAGENT)
-        return Verdict("rejected", "result text", "user", reason, is_open=not final)
+        return ClaudeVerdict("rejected", "result text", "user", reason, is_open=not final)
     if text.startswith(_FELL_WITH_SIBLING):
-        return Verdict("rejected", "result text", "user", is_open=True, fell=True)
+        return ClaudeVerdict("rejected", "result text", "user", is_open=True, fell=True)
     return None
 
 
-def _stopped(text: str) -> Verdict | None:
+def _stopped(text: str) -> ClaudeVerdict | None:
     if text.startswith((_LOST, m.MADE_UP_RESULT)):
-        return Verdict("unknown", "result written on resume")
+        return ClaudeVerdict("unknown", "result written on resume")
     code = _EXIT.match(text)
     if text.startswith(_STOPPED):
-        return Verdict("interrupted", "result text")
+        return ClaudeVerdict("interrupted", "result text")
     if code and int(code[1]) in _SIGNAL_EXITS:
         # The marker inside the text went missing in 2.1.150: then the line that follows decides.
         told = TOOL_MARKER in text
-        return Verdict("interrupted" if told else "error", "exit code", exit_code=int(code[1]), is_open=not told)
+        return ClaudeVerdict("interrupted" if told else "error", "exit code", exit_code=int(code[1]), is_open=not told)
     return None
 
 
-def _refused_by_other(text: str, line: Line) -> Verdict | None:
+def _refused_by_other(text: str, line: Line) -> ClaudeVerdict | None:
     decision = line.permission_decision
     source = decision.source if decision is not None and decision.decision == "reject" else None
     kind = line.tool_denial_kind
     if _HOOK.search(text) or source == "hook":
-        return Verdict("rejected", "result text", "hook", _first_line(text))
+        return ClaudeVerdict("rejected", "result text", "hook", _first_line(text))
     if "don't ask mode" in text:
-        return Verdict("rejected", "result text", "mode")
+        return ClaudeVerdict("rejected", "result text", "mode")
     if _DENIED_BY_RULE.search(text):
-        return Verdict("rejected", "result text", "rule")
+        return ClaudeVerdict("rejected", "result text", "rule")
     if kind == "permission-rule":
         # A rule has words of its own, so that others are those of the program that drives the agent.
-        return Verdict("rejected", "permission decision" if source == "user_reject" else "denial kind", "host", text)
+        return ClaudeVerdict(
+            "rejected", "permission decision" if source == "user_reject" else "denial kind", "host", text
+        )
     if (kind == "user-rejected" and source == "config") or _NOBODY_TO_ASK.search(text):
-        return Verdict("rejected", "result text", "mode")
+        return ClaudeVerdict("rejected", "result text", "mode")
     return None
 
 
-def _failed(text: str) -> Verdict:
+def _failed(text: str) -> ClaudeVerdict:
     if text.startswith(("<tool_use_error>", "InputValidationError")):
-        return Verdict("tool_use_error", "result text")
+        return ClaudeVerdict("tool_use_error", "result text")
     code = _EXIT.match(text)
-    return Verdict("error", "result text", exit_code=int(code[1]) if code else None)
+    return ClaudeVerdict("error", "result text", exit_code=int(code[1]) if code else None)
 
 
 def _first_line(text: str) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Generator, Iterator
 from operator import attrgetter
 from pathlib import Path
 
-from ... import model as m
-from ...decode import Batch
-from ...draft import Draft
-from ...logs import log_of, name_of, read_batches, read_whole, size_of
-from .._base import MakeDraft, Peek, SessionRef, Steps, finish
-from .._facts import digest, project_of, title_of, version_of
-from .ending import end
-from .folder import AGENT_FILE, Folder, Surroundings, holds_sidechain, read_tail, read_title, session_of
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...io.decode import Batch
+from ...io.files import log_of, name_of, read_batches, read_whole, size_of
+from .._metadata import digest, project_of, title_of, version_of
+from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
+from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_tail, read_title, session_of
+from .finalize import end
 from .lineage import (
     Clear,
     add_clears,
@@ -27,10 +27,10 @@ from .lineage import (
     link_inline,
     original_of,
 )  # fmt: skip
-from .saved import FOLDER as SAVED
-from .saved import SavedOutputs
-from .thread import Thread
-from .wire import LINES, Line
+from .parser import ClaudeParser
+from .saved_outputs import FOLDER as SAVED
+from .saved_outputs import SavedOutputs
+from .schema import LINES, Line
 
 _CHAIN = frozenset(("user", "assistant", "system", "attachment"))
 _TITLES = frozenset(("summary", "custom-title", "ai-title"))
@@ -45,7 +45,7 @@ _MEMORY = Path("session-memory", "summary.md")
 _kind_of = attrgetter("type")
 
 
-class ClaudeHome:
+class ClaudeSource:
     """Sessions under one `.claude` folder."""
 
     def __init__(self, root: Path) -> None:
@@ -72,13 +72,13 @@ class ClaudeHome:
                 if session not in folder.sessions:
                     yield from self._agent_refs(folder, session)
 
-    def _session_ref(self, folder: Folder, session: str) -> SessionRef:
+    def _session_ref(self, folder: ClaudeFolder, session: str) -> SessionRef:
         files = folder.sessions[session]
         return SessionRef(
             agent="claude", id=session, kind="main", root=self.root, path=files.head.path, more=files.more
         )
 
-    def _agent_refs(self, folder: Folder, session: str) -> Iterator[SessionRef]:
+    def _agent_refs(self, folder: ClaudeFolder, session: str) -> Iterator[SessionRef]:
         for agent in folder.agents.get(session, ()):
             yield SessionRef(
                 agent="claude", id=f"{session}/{agent.id}", kind="subagent", root=self.root, path=agent.path,
@@ -124,7 +124,7 @@ class ClaudeHome:
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
 
-    def holds_agents(self, ref: SessionRef) -> bool:
+    def has_inline_subagents(self, ref: SessionRef) -> bool:
         """1.0.x wrote what sub-agents said into the session's file."""
         return ref.kind == "main" and any(map(holds_sidechain, (ref.path, *ref.more)))
 
@@ -148,19 +148,19 @@ class ClaudeHome:
         )
         return digest((*facts, *map(size_of, original)))
 
-    def _origin(self, ref: SessionRef, folder: Folder) -> m.Origin:
+    def _origin(self, ref: SessionRef, folder: ClaudeFolder) -> m.Origin:
         if ref.id not in self._origins:
             self._origins[ref.id] = find_origin(ref.id, folder, self._around)
         return self._origins[ref.id]
 
-    def _clears_in(self, folder: Folder) -> list[Clear]:
+    def _clears_in(self, folder: ClaudeFolder) -> list[Clear]:
         if folder.path not in self._clears:
             self._clears[folder.path] = find_clears(folder, self._around)
         return self._clears[folder.path]
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
+    def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
         """Read a session, and the sub-agents older versions put into the same file."""
         folder = self._around.folder_of(ref.path)
         threads = yield from self._read_threads(ref, make, folder)
@@ -172,15 +172,17 @@ class ClaudeHome:
             end(thread)
         return [thread.draft for thread in threads]
 
-    def _read_threads(self, ref: SessionRef, make: MakeDraft, folder: Folder) -> Generator[None, None, list[Thread]]:
+    def _read_threads(
+        self, ref: SessionRef, make: BuilderFactory, folder: ClaudeFolder
+    ) -> Generator[None, None, list[ClaudeParser]]:
         """All conversations of a session's files, its own first."""
-        draft = make(ref.id, ref.kind) or Draft("claude", ref.id, ref.kind, keep=False)
+        draft = make(ref.id, ref.kind) or SessionBuilder("claude", ref.id, ref.kind, keep=False)
         draft.parent = ref.parent
         if ref.kind == "subagent":
             draft.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
             draft.origin = self._origin(ref, folder)
-        main = Thread(draft)
+        main = ClaudeParser(draft)
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
         reading = _Reading(ref, main, make, copied_ids(folder, draft.origin))
         for place, path in enumerate((ref.path, *ref.more)):
@@ -197,7 +199,9 @@ class ClaudeHome:
         reading.finish(folder)
         return reading.threads
 
-    def _complete_main(self, ref: SessionRef, folder: Folder, main: Thread, inline: list[Thread]) -> None:
+    def _complete_main(
+        self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]
+    ) -> None:
         draft = main.draft
         add_clears(draft, [clear for clear in self._clears_in(folder) if clear.session == ref.id])
         link_inline(main, inline)
@@ -213,13 +217,13 @@ class ClaudeHome:
             self._add_memory(folder.subfolders[ref.id] / _MEMORY, draft)
         draft.live_status = self._around.live.get(ref.id)
 
-    def _refused_children(self, main: Thread, folder: Folder, ref: SessionRef) -> set[str]:
+    def _refused_children(self, main: ClaudeParser, folder: ClaudeFolder, ref: SessionRef) -> set[str]:
         """Sub-agents whose last word is a refusal that also stopped the call that started them."""
         files = {f"{ref.id}/{file.id}": file.path for file in folder.agents.get(ref.id, ())}
         stopped = [link.session for link in main.draft.subagents if link.tool_use_id in main.calls.stopped_agents]
         return {id for id in stopped if id in files and self._lean(files[id], folder).ended_by_refusal}
 
-    def _complete_subagent(self, ref: SessionRef, folder: Folder, thread: Thread) -> None:
+    def _complete_subagent(self, ref: SessionRef, folder: ClaudeFolder, thread: ClaudeParser) -> None:
         agent_id = ref.id.rsplit("/", 1)[-1]
         family = folder.agents.get(ref.parent or "", [])
         link_agents(thread, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
@@ -231,14 +235,14 @@ class ClaudeHome:
                 self._parent = ref.parent, parent.draft.subagents, parent.draft.interruptions
             drop_echo_in_child(thread.draft, self._parent[1], self._parent[2])
 
-    def _lean(self, path: Path, folder: Folder) -> Thread:
+    def _lean(self, path: Path, folder: ClaudeFolder) -> ClaudeParser:
         """Another file of the family, read for its events alone."""
         ref = self.ref(path)
         assert ref is not None
-        draft = Draft("claude", ref.id, ref.kind, keep=False)
+        draft = SessionBuilder("claude", ref.id, ref.kind, keep=False)
         return finish(self._read_threads(ref, lambda id, _: draft if id == ref.id else None, folder))[0]
 
-    def _add_memory(self, path: Path, draft: Draft) -> None:
+    def _add_memory(self, path: Path, draft: SessionBuilder) -> None:
         """Some versions keep a running summary beside the session; it is what a compaction used."""
         data = read_whole(path)
         if data is None:
@@ -253,13 +257,13 @@ class ClaudeHome:
 class _Reading:
     """The lines of a session's files, each to the conversation it belongs to."""
 
-    def __init__(self, ref: SessionRef, main: Thread, make: MakeDraft, copied: frozenset[str]) -> None:
+    def __init__(self, ref: SessionRef, main: ClaudeParser, make: BuilderFactory, copied: frozenset[str]) -> None:
         self.threads = [main]
         self._ref = ref
         self._main = main
         self._make = make
         self._copied = copied
-        self._sides: dict[str, Thread] = {}
+        self._sides: dict[str, ClaudeParser] = {}
         self._titles: dict[str, str] = {}
 
     def take(self, batch: Batch[Line], place: int) -> None:
@@ -296,18 +300,18 @@ class _Reading:
             detail = f"a record of type {kind!r}" if kind else "a record without a type"
             self._main.draft.unknown_record(detail, source)
 
-    def _side(self, line: Line) -> Thread:
+    def _side(self, line: Line) -> ClaudeParser:
         """The sub-agent a sidechain line of an old file belongs to."""
         parent = line.parent_uuid if isinstance(line.parent_uuid, str) else ""
         thread = self._sides.get(parent)
         if thread is None:
             id = f"{self._ref.id}/{line.uuid}"
-            draft = self._make(id, "subagent") or Draft("claude", id, "subagent", keep=False)
+            draft = self._make(id, "subagent") or SessionBuilder("claude", id, "subagent", keep=False)
             draft.parent = self._ref.id
             draft.origin = m.Origin(kind="subagent", session=self._ref.id)
             draft.files = self._main.draft.files
             draft.bytes_at = self._main.draft.bytes_at
-            thread = Thread(draft)
+            thread = ClaudeParser(draft)
             thread.calls.saved = self._main.calls.saved
             self.threads.append(thread)
         if line.uuid is not None:
@@ -322,7 +326,7 @@ class _Reading:
         elif line.summary and line.leaf_uuid and self._main.draft.find(line.leaf_uuid) is not None:
             self._titles["summary"] = line.summary
 
-    def finish(self, folder: Folder) -> None:
+    def finish(self, folder: ClaudeFolder) -> None:
         """Complete what only the last line, or the first, tells."""
         head = folder.head(self._ref.path)
         for thread in self.threads:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ... import model as m
-from ...actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
+from ...core import model as m
+from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))

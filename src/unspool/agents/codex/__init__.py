@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from ... import model as m
-from .._base import AgentInfo
-from .folder import rollout_file
-from .mending import CodexMender
-from .reader import CodexHome
+from ...core import model as m
+from ..base import AgentInfo
+from .discovery import rollout_file
+from .reader import CodexSource
+from .repair import CodexRepair
 from .tools import action_of, paths_in
 
 
@@ -27,13 +27,13 @@ class Codex:
         resume=("codex", "resume", "{id}"),
     )
 
-    mender = CodexMender()
+    repair_strategy = CodexRepair()
 
-    def open(self, root: Path) -> CodexHome:
+    def open(self, root: Path) -> CodexSource:
         """Threads in a `.codex` folder."""
-        return CodexHome(root)
+        return CodexSource(root)
 
-    def owns(self, path: Path, head: bytes) -> bool:
+    def recognises(self, path: Path, head: bytes) -> bool:
         """Known by its name, or by its first line."""
         return rollout_file(path) is not None or b'"session_meta"' in head
 

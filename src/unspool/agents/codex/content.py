@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from ... import model as m
-from ...decode import clean_raw, decode_any
-from .wire import Content, Payload
+from ...core import model as m
+from ...io.decode import clean_raw, decode_any
+from .schema import Content, Payload
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
 

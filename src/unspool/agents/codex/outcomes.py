@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ... import model as m
+from ...core import model as m
 
 _HEAD = 600
 """Characters in which the agent's own words stand; what follows is what the tool said."""
@@ -36,7 +36,7 @@ _FAILED = re.compile(
 )
 
 
-class Verdict(NamedTuple):
+class CodexVerdict(NamedTuple):
     """How a call ended."""
 
     kind: Kind
@@ -52,34 +52,34 @@ class _Wrapped(msgspec.Struct):
 _wrapped = msgspec.json.Decoder(_Wrapped)
 
 
-def judge(text: str) -> Verdict:
+def judge(text: str) -> CodexVerdict:
     """Classify the output of a call."""
     inner, code = _unwrap(text)
     head = inner[:_HEAD]
     if head == m.MADE_UP_RESULT:
-        return Verdict("unknown")
+        return CodexVerdict("unknown")
     ended = _EXIT.search(head)
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
         # What has run may print any of these words.
         told = head[: ended.start()] if ended else head
         if _BY_USER.search(told):
-            return Verdict("rejected", "user")
+            return CodexVerdict("rejected", "user")
         if _BY_RULE.search(told):
-            return Verdict("rejected", "rule")
+            return CodexVerdict("rejected", "rule")
         if _BY_REVIEWER.search(told):
-            return Verdict("rejected", "mode")
+            return CodexVerdict("rejected", "mode")
     if _ABORTED.match(head):
-        return Verdict("aborted")
+        return CodexVerdict("aborted")
     if code is None and ended:
         code = int(ended[1])
     if code:
-        return Verdict("error", exit_code=code)
+        return CodexVerdict("error", exit_code=code)
     if code is None:
         if _BAD_CALL.match(head):
-            return Verdict("tool_use_error")
+            return CodexVerdict("tool_use_error")
         if _FAILED.search(head):
-            return Verdict("error")
-    return Verdict("ok", exit_code=code)
+            return CodexVerdict("error")
+    return CodexVerdict("ok", exit_code=code)
 
 
 def _unwrap(text: str) -> tuple[str, int | None]:

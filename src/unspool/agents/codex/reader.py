@@ -9,17 +9,17 @@ from datetime import timedelta
 from operator import attrgetter
 from pathlib import Path
 
-from ... import model as m
-from ...decode import Batch, Damage
-from ...documents import take_apart
-from ...draft import Draft
-from ...logs import log_of, name_of, read_batches, read_whole, size_of
-from ...tree import NONE
-from .._base import MakeDraft, Peek, SessionRef, Steps
-from .._facts import digest, project_of, title_of, version_of
-from .folder import Folder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
-from .thread import SILENT_EVENTS, SILENT_KINDS, Thread
-from .wire import BARE_LINES, ITEMS, LINES, Line
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...core.tree import NONE
+from ...io.decode import Batch, Damage
+from ...io.documents import take_apart
+from ...io.files import log_of, name_of, read_batches, read_whole, size_of
+from .._metadata import digest, project_of, title_of, version_of
+from ..base import BuilderFactory, Peek, SessionRef, Steps
+from .discovery import CodexFolder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
+from .parser import SILENT_EVENTS, SILENT_KINDS, CodexParser
+from .schema import BARE_LINES, ITEMS, LINES, Line
 
 _ENVELOPES = frozenset(("response_item", "event_msg"))
 _AT_ONCE = timedelta(seconds=5)
@@ -31,12 +31,12 @@ _kind_of = attrgetter("type")
 _body_of = attrgetter("payload.type")
 
 
-class CodexHome:
+class CodexSource:
     """Threads under one `.codex` folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._folder = Folder(root)
+        self._folder = CodexFolder(root)
 
     @property
     def live(self) -> dict[str, m.Status]:
@@ -101,7 +101,7 @@ class CodexHome:
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
 
-    def holds_agents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
+    def has_inline_subagents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
         """Never: each has a rollout of its own."""
         return False
 
@@ -123,11 +123,11 @@ class CodexHome:
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
+    def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
         """Read a thread."""
-        draft = make(ref.id, ref.kind) or Draft("codex", ref.id, ref.kind, keep=False)
+        draft = make(ref.id, ref.kind) or SessionBuilder("codex", ref.id, ref.kind, keep=False)
         head = self._folder.head(ref.path)
-        thread = Thread(draft, version_of(head.version) or ((0, 29) if head.bare else ()))
+        thread = CodexParser(draft, version_of(head.version) or ((0, 29) if head.bare else ()))
         draft.parent = ref.parent
         draft.archived = ref.archived
         draft.project = project_of(head.cwd)
@@ -148,7 +148,7 @@ class CodexHome:
         _close_local_shells(draft)
         return [draft]
 
-    def _add_clears(self, ref: SessionRef, draft: Draft) -> None:
+    def _add_clears(self, ref: SessionRef, draft: SessionBuilder) -> None:
         for at in self._folder.clears.get(ref.id, ()):
             # The prompt history counts in whole seconds.
             after = draft.last_before(at + timedelta(seconds=1))
@@ -156,7 +156,7 @@ class CodexHome:
                 m.ContextClear(after_message_index=after, timestamp=at, evidence="history", confidence=0.8)
             )
 
-    def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
+    def _add_subagents(self, ref: SessionRef, thread: CodexParser) -> None:
         draft = thread.draft
         for spawned in thread.spawned.values():
             files = self._folder.threads.get(spawned.thread_id)
@@ -213,7 +213,7 @@ class _Rollout:
 class _Reading:
     """The files of a thread, in order, and those it goes on from."""
 
-    def __init__(self, thread: Thread, folder: Folder, keeps_places: bool) -> None:
+    def __init__(self, thread: CodexParser, folder: CodexFolder, keeps_places: bool) -> None:
         self._thread = thread
         self._folder = folder
         self._keeps_places = keeps_places
@@ -389,7 +389,7 @@ def _origin(head: Head, ref: SessionRef) -> m.Origin:
     return m.Origin(kind="new")
 
 
-def _close_local_shells(draft: Draft) -> None:
+def _close_local_shells(draft: SessionBuilder) -> None:
     """From 0.118 on such a call is not run, and no result is written: nothing was left behind."""
     for call_id in [id for id, call in draft.open_calls.items() if call.name == "local_shell"]:
         draft.close_call(call_id)

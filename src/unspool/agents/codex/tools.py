@@ -7,9 +7,9 @@ import shlex
 
 import msgspec
 
-from ... import model as m
-from ...actions import PathsIn
-from ...decode import decode_any
+from ...core import model as m
+from ...core.proposed_actions import PathsIn
+from ...io.decode import decode_any
 
 SPAWN_TOOLS = frozenset(("spawn_agent",))
 _SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from ... import model as m
-from ...decode import decode_any
-from ...logs import read_whole
-from .._base import AgentInfo
-from .mending import GeminiMender
-from .reader import GeminiHome
+from ...core import model as m
+from ...io.decode import decode_any
+from ...io.files import read_whole
+from ..base import AgentInfo
+from .reader import GeminiSource
+from .repair import GeminiRepair
 from .tools import action_of, paths_in
 
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
@@ -33,13 +33,13 @@ class Gemini:
         resume=("gemini", "--resume", "{id}"),
     )
 
-    mender = GeminiMender()
+    repair_strategy = GeminiRepair()
 
-    def open(self, root: Path) -> GeminiHome:
+    def open(self, root: Path) -> GeminiSource:
         """Sessions in a `.gemini` folder."""
-        return GeminiHome(root)
+        return GeminiSource(root)
 
-    def owns(self, path: Path, head: bytes) -> bool:
+    def recognises(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project."""
         return path.suffix in (".json", ".jsonl") and b'"projectHash"' in head and b'"sessionId"' in head
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from ... import model as m
-from ...decode import decode_any
-from .wire import FunctionResponse, Message, Part, ToolCall
+from ...core import model as m
+from ...io.decode import decode_any
+from .schema import FunctionResponse, Message, Part, ToolCall
 
 
 def parts_of(content: str | list[Part] | Part | None) -> list[Part]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ... import model as m
+from ...core import model as m
 from .tools import AGENT_TOOLS
 
 _DENIED = re.compile(r"User denied execution|was cancell?ed by the user")
@@ -19,7 +19,7 @@ _BAD_CALL = re.compile(
 _EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
 
 
-class Verdict(NamedTuple):
+class GeminiVerdict(NamedTuple):
     """How a call ended."""
 
     outcome: m.Outcome
@@ -31,39 +31,41 @@ class Verdict(NamedTuple):
     """Not asked about: it fell together with another call."""
 
 
-def judge(status: str | None, text: str, name: str) -> Verdict:
+def judge(status: str | None, text: str, name: str) -> GeminiVerdict:
     """Classify a call."""
     if text == m.MADE_UP_RESULT:
-        return Verdict("unknown")
+        return GeminiVerdict("unknown")
     if status == "cancelled":
         return _cancelled(text, name)
     if status == "error":
         return _failed(text)
     if _DENIED.search(text[:300]) and status is None:
-        return Verdict("rejected", "user")
+        return GeminiVerdict("rejected", "user")
     if text.startswith("Command was cancelled by user") or "\nCommand was cancelled by user" in text[:400]:
-        return Verdict("interrupted")
+        return GeminiVerdict("interrupted")
     code = _EXIT.search(text) if name == "run_shell_command" else None
     if code and int(code[1]):
-        return Verdict("error", exit_code=int(code[1]))
-    return Verdict("ok", exit_code=int(code[1]) if code else None)
+        return GeminiVerdict("error", exit_code=int(code[1]))
+    return GeminiVerdict("ok", exit_code=int(code[1]) if code else None)
 
 
-def _cancelled(text: str, name: str) -> Verdict:
+def _cancelled(text: str, name: str) -> GeminiVerdict:
     if _DENIED.search(text):
-        return Verdict("rejected", "user")
+        return GeminiVerdict("rejected", "user")
     if _FELL.search(text):
-        return Verdict("rejected", "user", fell=True)
+        return GeminiVerdict("rejected", "user", fell=True)
     if _EITHER.search(text):
         # Agents run without being asked about, so that a cancelled one was interrupted.
-        return Verdict("interrupted") if name in AGENT_TOOLS else Verdict("rejected", "user", is_doubtful=True)
-    return Verdict("interrupted")
+        return (
+            GeminiVerdict("interrupted") if name in AGENT_TOOLS else GeminiVerdict("rejected", "user", is_doubtful=True)
+        )
+    return GeminiVerdict("interrupted")
 
 
-def _failed(text: str) -> Verdict:
+def _failed(text: str) -> GeminiVerdict:
     if _BY_POLICY.search(text):
-        return Verdict("rejected", "rule")
+        return GeminiVerdict("rejected", "rule")
     if _BAD_CALL.search(text):
-        return Verdict("tool_use_error")
+        return GeminiVerdict("tool_use_error")
     code = _EXIT.search(text)
-    return Verdict("error", exit_code=int(code[1]) if code else None)
+    return GeminiVerdict("error", exit_code=int(code[1]) if code else None)

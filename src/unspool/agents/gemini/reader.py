@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from ... import model as m
-from ...decode import Damage
-from ...documents import take_apart
-from ...draft import Draft
-from ...logs import log_of, name_of, read_batches, read_whole, size_of
-from .._base import MakeDraft, Peek, SessionRef, Steps
-from .._facts import digest, title_of
-from .folder import Folder, Head, SessionFiles, read_head, read_tail
-from .thread import Thread
-from .wire import LINES, MESSAGES, Line
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...io.decode import Damage
+from ...io.documents import take_apart
+from ...io.files import log_of, name_of, read_batches, read_whole, size_of
+from .._metadata import digest, title_of
+from ..base import BuilderFactory, Peek, SessionRef, Steps
+from .discovery import GeminiFolder, Head, SessionFiles, read_head, read_tail
+from .parser import GeminiParser
+from .schema import LINES, MESSAGES, Line
 
 _AFTERWARDS = timedelta(minutes=1)
 
 
-class GeminiHome:
+class GeminiSource:
     """Sessions under one `.gemini` folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._folder = Folder(root)
+        self._folder = GeminiFolder(root)
 
     @property
     def live(self) -> dict[str, m.Status]:
@@ -85,7 +85,7 @@ class GeminiHome:
             return files.heads
         return [head for path in (ref.path, *ref.more) if (head := read_head(path)) is not None]
 
-    def holds_agents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
+    def has_inline_subagents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
         """Never: each has a chat of its own."""
         return False
 
@@ -99,11 +99,11 @@ class GeminiHome:
 
     # --- reading ---
 
-    def read(self, ref: SessionRef, make: MakeDraft) -> Steps:
+    def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
         """Read a session."""
-        draft = make(ref.id, ref.kind) or Draft("gemini", ref.id, ref.kind, keep=False)
+        draft = make(ref.id, ref.kind) or SessionBuilder("gemini", ref.id, ref.kind, keep=False)
         heads = self._heads(ref)
-        thread = Thread(draft, self._folder.typed_in(ref.id) if ref.kind == "main" else None)
+        thread = GeminiParser(draft, self._folder.typed_in(ref.id) if ref.kind == "main" else None)
         reading = _Reading(thread)
         for path in (ref.path, *ref.more):
             yield from reading.add(path)
@@ -126,7 +126,7 @@ class GeminiHome:
                 return m.Origin(kind="clear", session=session, evidence="logs", confidence=0.8)
         return m.Origin(kind="new")
 
-    def _add_clears(self, ref: SessionRef, draft: Draft) -> None:
+    def _add_clears(self, ref: SessionRef, draft: SessionBuilder) -> None:
         for at, follower in self._folder.clears.get(ref.id, ()):
             draft.clears.append(
                 m.ContextClear(
@@ -138,7 +138,7 @@ class GeminiHome:
                 )
             )
 
-    def _add_subagents(self, ref: SessionRef, thread: Thread) -> None:
+    def _add_subagents(self, ref: SessionRef, thread: GeminiParser) -> None:
         children = [id for id, files in self._folder.sessions.items() if files.first.parent == ref.id]
         named = {agent.agent_id for agent in thread.calls.agents}
         unnamed = [id for id in children if id not in named]
@@ -161,7 +161,7 @@ class GeminiHome:
 class _Reading:
     """The files of a session, in order."""
 
-    def __init__(self, thread: Thread) -> None:
+    def __init__(self, thread: GeminiParser) -> None:
         self._thread = thread
         self._headers = 0
         self.title: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from importlib.resources import files
 
-from ...errors import UnspoolError
+from ...core.errors import UnspoolError
 
 
 class Migrations:

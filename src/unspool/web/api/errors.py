@@ -8,7 +8,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from ...errors import AmbiguousError, NotFoundError, UsageError
+from ...core.errors import AmbiguousError, NotFoundError, UsageError
 
 CODES = {
     400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 409: "conflict",

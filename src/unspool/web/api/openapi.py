@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from ... import __version__
-from ...render.told import EVENTS
+from ...render.event_text import EVENTS
 from ..settings import PORT
-from ..wire import LiveEvent
-from .acts import ACTS, Act, RunEvent
-from .asking import PREFIX, Endpoint, parameter_schemas
+from ..views import LiveEvent
 from .errors import FaultAnswer
-from .shapes import SCHEMAS
+from .params import PREFIX, Endpoint, parameter_schemas
+from .run_schemas import ACTS, Act, RunEvent
+from .schemas import SCHEMAS
 
 _ABOUT = """What coding agents did on this computer, as the store of unspool holds it, and what they do: agents are
 started, told, answered and ended under /api/runs. All else answers GET alone and changes nothing."""

@@ -11,19 +11,19 @@ from litestar.di import NamedDependency
 from litestar.exceptions import HTTPException
 
 from ... import __version__
-from ...errors import UnspoolError
+from ...core.errors import UnspoolError
 from ...store import Store
-from ..desk import Desk
-from ..listing import find
-from ..reading import SessionReader
-from . import everything, session
-from .asking import About, Asked, Endpoint, find_endpoint, understood
+from ..session_list import find
+from ..session_query import SessionQuery
+from ..store_pool import StorePool
+from . import collections, session
 from .errors import on_error
 from .openapi import openapi_text
-from .shapes import SessionAsked
+from .params import About, Asked, Endpoint, find_endpoint, understood
+from .schemas import SessionAsked
 
 # Those with more parts first: the others would take the rest of an address for a name.
-ENDPOINTS = sorted([*everything.ENDPOINTS, *session.ENDPOINTS], key=lambda endpoint: -endpoint.path.count("/"))
+ENDPOINTS = sorted([*collections.ENDPOINTS, *session.ENDPOINTS], key=lambda endpoint: -endpoint.path.count("/"))
 # Names of sessions and projects may hold slashes; whoever unescapes an address first must not cut them apart.
 _PATHS = [
     "/api/projects", "/api/projects/{rest:path}", "/api/sessions", "/api/sessions/{rest:path}",
@@ -39,7 +39,7 @@ class Reply(NamedTuple):
 
 
 @get(_PATHS, include_in_schema=False)
-async def ask(request: Request[Any, Any, Any], desk: NamedDependency[Desk]) -> Response[bytes]:
+async def ask(request: Request[Any, Any, Any], desk: NamedDependency[StorePool]) -> Response[bytes]:
     """Answer a question."""
     endpoint, in_path = find_endpoint(ENDPOINTS, request.scope["raw_path"])
     asked = understood(endpoint, in_path, request.scope["query_string"])
@@ -69,7 +69,7 @@ def reply_to(store: Store, endpoint: Endpoint, asked: Asked, known: str) -> Repl
         return Reply(etag, None if _is_known(etag, known) else body)
     assert isinstance(asked, SessionAsked)
     seq = store.last_entry()
-    reader = SessionReader(store, find(store, asked.key))
+    reader = SessionQuery(store, find(store, asked.key))
     etag = _etag(reader.version())
     return Reply(etag, None if _is_known(etag, known) else _encoded(endpoint.answer(About(reader, seq), asked)))
 

@@ -8,17 +8,17 @@ from typing import get_args
 import msgspec
 from msgspec import UNSET
 
-from ... import model as m
-from ...render.told import happened, place_of, told
+from ...core import model as m
+from ...core.views import OrphanMode
+from ...render.event_text import describe_event, iter_events, place_of
 from ...render.transcript import CallView, Entry
-from ...views import OrphanMode
-from ..listing import url_name
-from ..reading import SessionReader
-from ..trail import Lines, Trail
-from ..wire import ContextView
-from .asking import About, Endpoint
+from ..branch_path import BranchPath, Lines
+from ..session_list import url_name
+from ..session_query import SessionQuery
+from ..views import ContextView
 from .errors import RefusedError
-from .shapes import (
+from .params import About, Endpoint
+from .schemas import (
     MOST_MESSAGES,
     EventItem,
     Head,
@@ -77,7 +77,9 @@ def history(about: About, asked: HistoryAsked) -> History:
     )  # fmt: skip
 
 
-def _items(reader: SessionReader, trail: Trail, entries: Iterator[Entry], orphans: OrphanMode) -> Iterator[HistoryItem]:
+def _items(
+    reader: SessionQuery, trail: BranchPath, entries: Iterator[Entry], orphans: OrphanMode
+) -> Iterator[HistoryItem]:
     for entry in entries:
         if entry.kind not in _SHOWN or entry.index is None or (orphans == "hide" and _never_finished(entry.call)):
             continue
@@ -95,7 +97,7 @@ def _never_finished(call: CallView | None) -> bool:
     return call is not None and call.orphan is not None and call.orphan.reason != "running"
 
 
-def _of_line(call: CallView | None, trail: Trail) -> CallView | None:
+def _of_line(call: CallView | None, trail: BranchPath) -> CallView | None:
     """A call without a result that another line got, and without pictures: those have items of their own."""
     if call is None or call.result is None:
         return call
@@ -107,7 +109,7 @@ def _of_line(call: CallView | None, trail: Trail) -> CallView | None:
     return msgspec.structs.replace(call, result=msgspec.structs.replace(call.result, parts=parts))
 
 
-def _picture(reader: SessionReader, entry: Entry) -> Picture | None:
+def _picture(reader: SessionQuery, entry: Entry) -> Picture | None:
     image = entry.image
     if image is None:
         return None
@@ -146,10 +148,10 @@ def session_events(about: About, asked: SessionEventsAsked) -> SessionEvents:
     """Everything that happened in a session."""
     found = [
         EventItem(
-            kind=kind, message_index=place_of(event), timestamp=getattr(event, "timestamp", None), text=told(event),  # type: ignore[arg-type]
-            event=event,
+            kind=kind, message_index=place_of(event), timestamp=getattr(event, "timestamp", None),  # type: ignore[arg-type]
+            text=describe_event(event), event=event,
         )
-        for kind, event in happened(about.reader.head)
+        for kind, event in iter_events(about.reader.head)
         if asked.kind in (UNSET, kind)
     ]  # fmt: skip
     nowhere = about.reader.row.messages

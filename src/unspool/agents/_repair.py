@@ -1,0 +1,126 @@
+"""Repairing logs: what all agents share. Every agent's `mending.py` knows the rest.
+
+A repair has two steps. The first makes a log readable: each line of the copy is an intact record. The second looks at
+what the readers make of that copy, and adds what the conversation lacks: results that were never recorded, parents
+that are gone. Neither ever changes what an intact record says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from ..core.session import Session
+from ..io.decode import Damage, Place, RecordDecoder, decode_any, mend
+from ..io.lines import block_of
+
+T = TypeVar("T")
+
+LEFT_OUT = "lines left out"
+"""Lines, or elements of a document, of which nothing is intact."""
+SPLIT = "lines split"
+"""Damaged lines that gave back records, each of which got a line of its own."""
+MENDED = "lines mended"
+"""Lines without the bytes that were no text."""
+RESULT = "results added"
+"""Results made up for calls that have none."""
+STITCHED = "parents stitched"
+"""Messages whose parent is gone, hung on the message before."""
+ENDED = "documents closed"
+"""Documents that ended in the middle, or went on after their end."""
+HEAD = "headers added"
+"""First lines that were lost, written anew from what the others tell."""
+
+
+class Clean(NamedTuple):
+    """A log of which every line is an intact record."""
+
+    place: PurePosixPath
+    """Where it belongs in the agent's folder."""
+    data: bytes
+    changes: Counter[str]
+
+
+class RepairStrategy(Protocol):
+    """Repairs the logs of one agent."""
+
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+        """Make a log readable: its name, the folders it lies in, its bytes. None when nothing of it is intact."""
+        ...
+
+    def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
+        """Add what the conversations in some clean logs lack; the logs are the files of the session, in order."""
+        ...
+
+
+class Piece(NamedTuple, Generic[T]):
+    """An intact record and its bytes."""
+
+    record: T
+    data: bytes
+
+
+def intact(data: bytes, decoder: RecordDecoder[T]) -> tuple[list[Piece[T]], Counter[str]]:
+    """All records of a log, those of damaged lines too, and what had to be done to get them."""
+    pieces: list[Piece[T]] = []
+    changes: Counter[str] = Counter()
+    for line in block_of(data).lines() if data else ():
+        if line.strip():
+            pieces += records_in(line, decoder, changes)
+    return pieces, changes
+
+
+def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) -> list[Piece[T]]:
+    """The records of one line; `changes` counts what was wrong with it."""
+    whole = line
+    if b"\0" in line and isinstance(decode_any(without := line.replace(b"\0", b"")), dict):
+        # A run of zeros that a crash put between two bytes took nothing away.
+        whole = without
+    found: list[Piece[T]] = []
+    reasons = set()
+    for item in decoder.line(whole, Place(1, 0, len(whole))):
+        if isinstance(item, Damage):
+            reasons.add(item.reason)
+        else:
+            record, place = item
+            found.append(Piece(record, _plain(whole[place.offset : place.offset + place.length])))
+    if not found:
+        changes[LEFT_OUT] += 1
+    elif "salvaged" in reasons:
+        changes[SPLIT] += 1
+    elif found[0].data != line.strip():
+        changes[MENDED] += 1
+    return found
+
+
+def _plain(line: bytes) -> bytes:
+    """A record as every reader of JSON takes it: no halves of signs, and no numbers that are none."""
+    line = mend(line)[0]
+    if decode_any(line) is None:
+        line = encode(json.loads(line, parse_constant=lambda _: None))
+    return line
+
+
+def encode(record: Any) -> bytes:
+    """A record as a line."""
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def joined(lines: Sequence[bytes]) -> bytes:
+    """Lines as a log."""
+    return b"".join(line + b"\n" for line in lines)
+
+
+def below(folders: Sequence[str], *names: str) -> tuple[str, ...] | None:
+    """The end of a path, from the last folder with one of some names on; None when there is none."""
+    found = [place for place, folder in enumerate(folders) if folder in names]
+    return tuple(folders[found[-1] :]) if found else None
+
+
+def unanswered(session: Session) -> dict[str, int]:
+    """Calls that have no result at all, with the message of each. Some agents write one of their own on resume."""
+    answered = {block.call_id for message in session.messages for block in message.blocks if hasattr(block, "call_id")}
+    return {o.tool_use_id: o.message_index for o in session.orphans if o.tool_use_id not in answered}

@@ -1,0 +1,438 @@
+"""What lies in Claude Code's folder, found out by listing it and looking at the first lines of its files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ...core import model as m
+from ...core.timestamps import parse_moment
+from ...io.decode import decode_any
+from ...io.files import (
+    is_closed,
+    log_of,
+    read_batches,
+    read_blocks,
+    read_end,
+    read_start,
+    read_whole,
+    size_of,
+    while_unchanged,
+)  # fmt: skip
+from ...io.lines import Block, block_of
+from .schema import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
+
+_CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
+_CLEAR_LINE = "<command-name>/clear</command-name>"
+_FIRST_LOOK = 1 << 14
+_HEAD_SIZE = 1 << 16
+_TAIL_SIZE = 1 << 15
+_USER = b'"type":"user"'
+_ASSISTANT = b'"type":"assistant"'
+_SIDECHAIN = b'"isSidechain":true'
+AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
+
+
+class Head(NamedTuple):
+    """What the first lines of a session file tell."""
+
+    path: Path
+    session: str | None = None
+    """Session that its first message names."""
+    first_uuid: str | None = None
+    started_at: datetime | None = None
+    version: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    prompt: str | None = None
+    """First words of a person, or the task of a sub-agent."""
+    prompt_at: datetime | None = None
+    clear_at: datetime | None = None
+    """It began with /clear."""
+    forked_from: str | None = None
+    """Named by its copied lines (2.1.3xx, /branch)."""
+    process_session: str | None = None
+    """Session the process began with, where it is not this one (2.1.3xx)."""
+    lists: bool = False
+    """Its first prompt is a list of blocks: 2.0.x copies strings so."""
+
+    @property
+    def is_warm_up(self) -> bool:
+        """2.0.x starts two agents at every start that only warm a cache."""
+        return self.prompt == "Warmup"
+
+
+class SessionFiles(NamedTuple):
+    """The files of one session. 1.0.x put what follows a resume into a new file, under the old session's id."""
+
+    head: Head
+    more: tuple[Path, ...] = ()
+
+
+class AgentFile(NamedTuple):
+    """A sub-agent's file and what is known of it."""
+
+    path: Path
+    id: str
+    head: Head
+    meta: AgentMeta
+
+    @property
+    def is_top(self) -> bool:
+        """Started by the session itself, not by another sub-agent."""
+        return self.meta.parent_agent_id is None and (self.meta.spawn_depth or 1) <= 1
+
+
+class Typed(NamedTuple):
+    """An entry of the prompt history."""
+
+    at: datetime
+    text: str
+    project: str | None
+    session: str | None
+
+
+class ClaudeFolder:
+    """One project's folder of session files."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._heads: dict[Path, Head | None] = {}
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """All logs that lie directly in it."""
+        return sorted(_listed(self.path, ".jsonl"))
+
+    def head(self, path: Path) -> Head | None:
+        """The beginning of a file; None when no conversation is in it."""
+        if path not in self._heads:
+            self._heads[path] = read_head(path)
+        return self._heads[path]
+
+    @cached_property
+    def sessions(self) -> dict[str, SessionFiles]:
+        """All sessions by id, with their files."""
+        own: dict[str, Head] = {}
+        continued: dict[str, list[Head]] = {}
+        for path in self.files:
+            if AGENT_FILE.match(path.name) or (head := self.head(path)) is None:
+                continue
+            session = session_of(head)
+            if session == path.stem:
+                own[session] = head
+            else:
+                continued.setdefault(session, []).append(head)
+        for session, heads in continued.items():
+            heads.sort(key=_start)
+            if session not in own:
+                own[session] = heads.pop(0)
+        return {
+            session: SessionFiles(head, tuple(more.path for more in continued.get(session, ())))
+            for session, head in own.items()
+        }
+
+    @cached_property
+    def subfolders(self) -> dict[str, Path]:
+        """Folders in it, by their names: some sessions have one."""
+        return {folder.name: folder for folder in _subfolders(self.path)}
+
+    @cached_property
+    def agents(self) -> dict[str, list[AgentFile]]:
+        """Sub-agents by the session that started them; warm-ups left out."""
+        found: dict[str, list[AgentFile]] = {}
+        for path in self.files:
+            self._add_agent(found, path, None)
+        for name, folder in self.subfolders.items():
+            for path in _agent_paths(folder / "subagents"):
+                self._add_agent(found, path, name)
+        return found
+
+    def _add_agent(self, found: dict[str, list[AgentFile]], path: Path, session: str | None) -> None:
+        name = AGENT_FILE.match(path.name)
+        head = self.head(path) if name else None
+        if name and head and not head.is_warm_up and (session := session or head.session):
+            found.setdefault(session, []).append(AgentFile(path, name["id"], head, _meta(path)))
+
+    @cached_property
+    def by_first_uuid(self) -> dict[str, list[str]]:
+        """Sessions that begin with the same message: one of them is a copy of the other."""
+        found: dict[str, list[str]] = {}
+        for id, files in self.sessions.items():
+            if files.head.first_uuid is not None:
+                found.setdefault(files.head.first_uuid, []).append(id)
+        return found
+
+    @cached_property
+    def summaries(self) -> dict[str, str]:
+        """Titles that older versions put into files of their own, by the message they sum up."""
+        found = {}
+        for path in self.files:
+            if self.head(path) is None and (block := read_start(path, _HEAD_SIZE)) is not None:
+                for line in LINES.batch(block).records:
+                    if line.type == "summary" and line.leaf_uuid and line.summary:
+                        found[line.leaf_uuid] = line.summary
+        return found
+
+    @cached_property
+    def ends(self) -> dict[str, datetime]:
+        """When each session was last written to, by its last lines."""
+        found = {}
+        for id, files in self.sessions.items():
+            times = [time for path in (files.head.path, *files.more) if (time := read_tail(path).ended_at)]
+            if times:
+                found[id] = max(times)
+        return found
+
+    def last_before(self, at: datetime, other_than: str) -> str | None:
+        """The session that was active last before a time."""
+        earlier = [(end, id) for id, end in self.ends.items() if end <= at and id != other_than]
+        return max(earlier)[1] if earlier else None
+
+
+class Surroundings:
+    """All of the agent's folder that lies around its sessions. Everything is looked up once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._folders: dict[Path, ClaudeFolder] = {}
+
+    def folder(self, path: Path) -> ClaudeFolder:
+        """A project's folder."""
+        if path not in self._folders:
+            self._folders[path] = ClaudeFolder(path)
+        return self._folders[path]
+
+    def folders(self) -> Iterator[ClaudeFolder]:
+        """All project folders."""
+        for path in _subfolders(self.root / "projects"):
+            yield self.folder(path)
+
+    def folder_of(self, path: Path) -> ClaudeFolder:
+        """The project folder a session or sub-agent file belongs to."""
+        if "subagents" in path.parts:
+            for parent in path.parents:
+                if parent.name == "subagents":
+                    return self.folder(parent.parent.parent)
+        return self.folder(path.parent)
+
+    @cached_property
+    def history(self) -> list[Typed]:
+        """Everything that was typed in a terminal, in all sessions."""
+        path = self.root / "history.jsonl"
+        found: list[Typed] = []
+        if path.exists():
+            for batch in read_batches(path, HISTORY, log_of(path)):
+                found += [
+                    Typed(at, entry.display, entry.project, entry.session_id)
+                    for entry in batch.records
+                    if (at := parse_moment(entry.timestamp)) is not None
+                ]
+        return found
+
+    @cached_property
+    def clears(self) -> list[Typed]:
+        """Every /clear that was typed. 1.0.x wrote each up to three times within a few milliseconds."""
+        found: list[Typed] = []
+        for entry in self.history:
+            if _CLEAR.match(entry.text):
+                last = found[-1] if found else None
+                if last is None or last[2:] != entry[2:] or (entry.at - last.at).total_seconds() > 0.5:
+                    found.append(entry)
+        return found
+
+    @cached_property
+    def live(self) -> dict[str, m.Status]:
+        """Sessions that a running agent has open, by its own register."""
+        found: dict[str, m.Status] = {}
+        for path in _listed(self.root / "sessions", ".json"):
+            entry = _json(path)
+            session = entry.get("sessionId")
+            if isinstance(session, str) and _is_agent(path.stem):
+                found[session] = "running" if entry.get("status") == "busy" else "waiting"
+        return found
+
+    @cached_property
+    def fork_parents(self) -> dict[str, str]:
+        """Background sessions and the session each was forked from (2.1.3xx, /fork)."""
+        found = {}
+        for folder in _subfolders(self.root / "jobs"):
+            state = _json(folder / "state.json")
+            parent = state.get("forkParentSessionId")
+            if isinstance(parent, str):
+                found[str(state.get("sessionId"))] = parent
+        return found
+
+
+# --- the first and the last lines ------------------------------------------------------------------------------------
+
+
+@while_unchanged
+def read_head(path: Path) -> Head | None:
+    """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
+    block = read_start(path, _FIRST_LOOK)
+    if block is None:
+        # What we may not read may be a session, and reading it says so.
+        return Head(path, session=path.stem, first_uuid="?") if is_closed(path) else None
+    head, is_complete = _head_of(path, _spoken(block))
+    if not is_complete and (more := read_start(path, _HEAD_SIZE)) is not None:
+        block = more
+        head, _ = _head_of(path, _spoken(block))
+    if head.first_uuid is None:
+        head, _ = _head_of(path, HEAD_LINES.batch(block).records)
+    if head.first_uuid is None and size_of(path) > len(block.data):
+        for batch in read_batches(path, HEAD_LINES, log_of(path)):
+            head, _ = _head_of(path, batch.records)
+            if head.first_uuid is not None:
+                break
+    return head if head.first_uuid is not None else None
+
+
+@while_unchanged
+def read_title(path: Path) -> str | None:
+    """The last title among the first lines; one that a person gave comes first.
+
+    It is written again with every turn: the last lines may have a newer one.
+    """
+    block = read_start(path, _HEAD_SIZE)
+    data = block.data if block is not None else b""
+    for kind in (b'"type":"custom-title"', b'"type":"ai-title"'):
+        found = data.rfind(kind)
+        if found >= 0:
+            end = data.find(b"\n", found)
+            line = data[data.rfind(b"\n", 0, found) + 1 : end if end >= 0 else len(data)]
+            for record in LINES.batch(block_of(line)).records:
+                return record.custom_title or record.ai_title
+    return None
+
+
+def _spoken(block: Block) -> Iterator[HeadLine]:
+    """The messages of a block; what is large and says nothing is not even decoded."""
+    for line in block.lines():
+        if _USER in line or _ASSISTANT in line:
+            yield from HEAD_LINES.batch(block_of(line)).records
+
+
+def _head_of(path: Path, lines: Iterable[HeadLine]) -> tuple[Head, bool]:
+    """What some lines tell, and whether more of them could tell more."""
+    head = Head(path)
+    for line in lines:
+        if line.type not in ("user", "assistant") or line.message is None:
+            continue
+        if head.first_uuid is None:
+            head = head._replace(
+                first_uuid=line.uuid or "?",
+                session=line.session_id,
+                started_at=line.timestamp,
+                version=line.version,
+                cwd=line.cwd,
+                git_branch=line.git_branch,
+                forked_from=line.forked_from.session_id if line.forked_from is not None else None,
+            )
+        if line.process_session not in (None, line.session_id):
+            head = head._replace(process_session=line.process_session)
+        head = _note_words(head, line)
+        if line.type == "assistant":
+            return head, True
+    return head, False
+
+
+def _note_words(head: Head, line: HeadLine) -> Head:
+    if line.type != "user" or line.is_meta or head.prompt is not None or line.message is None:
+        return head
+    content = line.message.content
+    text = content if isinstance(content, str) else next((b.text for b in content or () if b.text), "")
+    if text.startswith(_CLEAR_LINE):
+        return head._replace(clear_at=line.timestamp)
+    if not text or text.startswith("<"):
+        return head
+    return head._replace(prompt=text, prompt_at=line.timestamp, lists=not isinstance(content, str))
+
+
+def session_of(head: Head) -> str:
+    """The session a file belongs to: the one its lines name, if none of them names the file's own."""
+    own = head.path.stem
+    if head.session in (None, own):
+        return own
+    name = f'"sessionId":"{own}"'.encode()
+    return own if any(name in block for block in read_blocks(head.path)) else str(head.session)
+
+
+@while_unchanged
+def holds_sidechain(path: Path) -> bool:
+    """Whether a file has lines of a sub-agent."""
+    return any(_SIDECHAIN in block for block in read_blocks(path))
+
+
+class Tail(NamedTuple):
+    """What the last lines of a session file tell."""
+
+    title: str | None = None
+    ended_at: datetime | None = None
+
+
+def read_tail(path: Path) -> Tail:
+    """Read the end of a file."""
+    title = ended = None
+    block = read_end(path, _TAIL_SIZE)
+    for line in LINES.batch(block).records if block is not None else ():
+        title = line.custom_title or line.ai_title or title
+        ended = line.timestamp or ended
+    return Tail(title, ended)
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def _listed(folder: Path, suffix: str) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in entries if entry.name.endswith(suffix) and entry.is_file()]
+    except OSError:
+        return []
+
+
+def _subfolders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir())
+    except OSError:
+        return []
+
+
+def _agent_paths(folder: Path) -> list[Path]:
+    """Sub-agent files, also of workflows, which lie two levels deeper."""
+    found = _listed(folder, ".jsonl")
+    for run in _subfolders(folder / "workflows"):
+        found += _listed(run, ".jsonl")
+    return sorted(found)
+
+
+def _meta(path: Path) -> AgentMeta:
+    data = read_whole(path.with_suffix(".meta.json"))
+    try:
+        return msgspec.json.decode(data, type=AgentMeta) if data else AgentMeta()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return AgentMeta()
+
+
+def _json(path: Path) -> dict[str, object]:
+    value = decode_any(read_whole(path) or b"")
+    return value if isinstance(value, dict) else {}
+
+
+def _is_agent(pid: str) -> bool:
+    """Whether the process of a register entry still runs, and is the agent: numbers are used again."""
+    data = read_whole(Path("/proc") / pid / "cmdline") if pid.isdigit() else None
+    return data is not None and b"claude" in data
+
+
+def _start(head: Head) -> float:
+    return head.started_at.timestamp() if head.started_at else 0.0

@@ -1,0 +1,34 @@
+"""Outputs that were too large for the conversation: Claude Code keeps them beside the session."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ...core import model as m
+from ...io.files import read_first
+
+FOLDER = "tool-results"
+MARK = "<persisted-output>"
+_SAVED_TO = re.compile(r"saved to: (?P<path>.*[/\\](?P<session>[^/\\\n]+)[/\\]tool-results[/\\](?P<name>[^/\\\n]+))\n")
+_MOST = 1 << 20
+
+
+class SavedOutputs:
+    """The saved outputs of one session. Only its own folders are looked into, whatever a line says."""
+
+    def __init__(self, project: Path, session: str) -> None:
+        self._project = project
+        self._session = session
+
+    def find(self, content: str) -> m.SavedOutput | None:
+        """What a result that was cut points to. A fork has the lines of its original, whose folder keeps the file."""
+        found = _SAVED_TO.search(content, 0, 4096)
+        if found is None or found["name"] in (".", "..") or found["session"] in (".", ".."):
+            return None
+        for session in (self._session, found["session"]):
+            read = read_first(self._project / session / FOLDER / found["name"], _MOST)
+            if read is not None:
+                data, size = read
+                return m.SavedOutput(found["path"], size, data.decode("utf-8", "replace"))
+        return m.SavedOutput(found["path"])

@@ -1,0 +1,199 @@
+"""The lines of Claude Code's session files, as they stand there (seen in 1.0.x to 2.1.325)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from ...core.timestamps import Moment
+from ...io.decode import RecordDecoder
+
+ABSENT = Raw(b"")
+
+
+class Usage(msgspec.Struct, gc=False):
+    """Tokens of one request."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class Block(msgspec.Struct, gc=False):
+    """A content block, of any type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = ABSENT
+    tool_use_id: str | None = None
+    content: str | list[Any] | dict[str, Any] | None = None
+    is_error: bool | None = None
+    source: Raw = ABSENT
+    data: Raw = ABSENT
+
+
+class ApiMessage(msgspec.Struct, gc=False):
+    """The message as the API knows it."""
+
+    id: str | None = None
+    role: str | None = None
+    model: str | None = None
+    content: str | list[Block] | None = None
+    usage: Usage | None = None
+    stop_reason: str | None = None
+
+
+class PermissionDecision(msgspec.Struct, rename="camel", gc=False):
+    """How a call was decided (2.1.310 and later)."""
+
+    decision: str | None = None
+    source: str | None = None
+    reason_type: str | None = None
+
+
+class Named(msgspec.Struct, gc=False):
+    """An object of which only the kind matters."""
+
+    kind: str | None = None
+
+
+class ForkedFrom(msgspec.Struct, rename="camel", gc=False):
+    """Where a copied line came from."""
+
+    session_id: str | None = None
+    message_uuid: str | None = None
+
+
+class Preserved(msgspec.Struct, rename="camel", gc=False):
+    """Lines before a compaction that stay in context."""
+
+    uuids: list[str] = []
+    all_uuids: list[str] = []
+
+
+class CompactMetadata(msgspec.Struct, rename="camel", gc=False):
+    """What a compaction boundary says of itself."""
+
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+    preserved_messages: Preserved | None = None
+
+
+class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
+    """The attachment of an `attachment` line."""
+
+    type: str = "attachment"
+    prompt: Any = None
+    text: Any = None
+    filename: str | None = None
+    origin: Named | None = None
+
+
+class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
+    """What a result says of itself; of a sub-agent's call, which sub-agent it was."""
+
+    agent_id: str | None = None
+    status: str | None = None
+    interrupted: bool | None = None
+
+
+class Rendered(msgspec.Struct, gc=False):
+    """An attachment as it was sent to the model."""
+
+    content: str | list[Any] | dict[str, Any] | None = None
+
+
+class Line(msgspec.Struct, rename="camel", gc=False):
+    """One line, of any type."""
+
+    type: str = ""
+    subtype: str | None = None
+    uuid: str | None = None
+    parent_uuid: str | UnsetType | None = UNSET
+    logical_parent_uuid: str | None = None
+    timestamp: Moment | None = None
+    version: str | None = None
+    agent_id: str | None = None
+    entrypoint: str | None = None
+    is_sidechain: bool = False
+    is_meta: bool | None = None
+    message: ApiMessage | None = None
+    # user lines
+    origin: Named | None = None
+    prompt_source: str | None = None
+    tool_use_result: ToolUseResult | str | list[Raw] | None = None
+    tool_denial_kind: str | None = None
+    user_feedback: str | None = None
+    permission_decision: PermissionDecision | None = None
+    interrupted_message_id: str | None = None
+    is_compact_summary: bool | None = None
+    # assistant lines
+    is_api_error_message: bool | None = None
+    api_error_status: int | None = None
+    error: Raw = ABSENT
+    # system, attachment and metadata lines
+    content: Any = None
+    compact_metadata: CompactMetadata | None = None
+    attachment: AttachmentBody | None = None
+    rendered: list[Rendered] | None = None
+    leaf_uuid: str | None = None
+    summary: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    operation: str | None = None
+
+
+class HeadLine(Line, rename="camel", gc=False):
+    """A line with what every line repeats; read at the beginning of a file only."""
+
+    session_id: str | None = None
+    process_session: str | None = msgspec.field(default=None, name="session_id")
+    cwd: str | None = None
+    git_branch: str | None = None
+    forked_from: ForkedFrom | None = None
+
+
+class HistoryLine(msgspec.Struct, rename="camel", gc=False):
+    """A line of `history.jsonl`: what was typed, in any session."""
+
+    display: str = ""
+    timestamp: float | None = None
+    project: str | None = None
+    session_id: str | None = None
+
+
+class AgentMeta(msgspec.Struct, rename="camel", gc=False):
+    """A sub-agent's `meta.json`."""
+
+    agent_type: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    spawn_depth: int | None = None
+    parent_agent_id: str | None = None
+    request_shape: str | None = None
+    finished: bool | None = None
+    stopped_by_user: bool | None = None
+
+
+_MARKS = frozenset(("uuid", "sessionId", "leafUuid", "messageId", "hash", "shapeHash", "display"))
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    """Tell a line from the smaller objects inside one."""
+    return ("type" in value or "parentUuid" in value) and not _MARKS.isdisjoint(value)
+
+
+def _is_history(value: dict[str, Any]) -> bool:
+    return "display" in value
+
+
+LINES = RecordDecoder(Line, _is_record)
+HEAD_LINES = RecordDecoder(HeadLine, _is_record)
+HISTORY = RecordDecoder(HistoryLine, _is_history)

@@ -1,0 +1,147 @@
+"""Repairing a rollout of Codex CLI: a first line that says whose it is, and a result for every call.
+
+Codex goes on from a file with gaps in its ordinals, and with two lines of the same; what it needs is the first line,
+and an ordinal in the last. So no line gets another ordinal: forks refer to them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ...core import model as m
+from ...core.errors import UnspoolError
+from ...core.session import Session
+from .._repair import HEAD, RESULT, Clean, Piece, below, encode, intact, joined, unanswered
+from .discovery import rollout_file
+from .schema import BARE_LINES, LINES, Line
+
+_OUTPUT_OF = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+
+
+class CodexRepair:
+    """Repairs rollouts of Codex CLI."""
+
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+        """Keep every intact line."""
+        name = name.removesuffix(".zst")
+        if not name.endswith(".jsonl"):
+            raise UnspoolError(f"{name}: no version of Codex goes on with the documents that 0.1 wrote")
+        pieces, changes = intact(data, LINES)
+        if not pieces or not any(piece.record.payload.type for piece in pieces):
+            return self._clean_bare(name, folders, data)
+        lines = [piece.data for piece in pieces]
+        if pieces[0].record.type != "session_meta":
+            meta = _meta(name, pieces)
+            if meta is None:
+                return None
+            lines.insert(0, meta)
+            changes[HEAD] += 1
+        return Clean(_place(name, folders), joined(lines), changes)
+
+    def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+        pieces, changes = intact(data, BARE_LINES)
+        if not any(piece.record.type for piece in pieces):
+            return None
+        return Clean(_place(name, folders), joined([piece.data for piece in pieces]), changes)
+
+    def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
+        """Give every call a result, right after the call."""
+        lines = [log.split(b"\n")[:-1] for log in logs]
+        changes: Counter[str] = Counter()
+        places = [
+            (source.file, source.line, call)
+            for session in sessions
+            for call, index in unanswered(session).items()
+            for source in [session.messages[index].source]
+        ]
+        for file, number, call in sorted(places, reverse=True):
+            result = _result(call, lines[file], number - 1)
+            if result is not None:
+                lines[file].insert(number, encode(result))
+                changes[RESULT] += 1
+        return _with_offsets([joined(each) for each in lines]), changes
+
+
+def _place(name: str, folders: Sequence[str]) -> PurePosixPath:
+    inside = below(folders, "sessions", "archived_sessions")
+    if inside:
+        return PurePosixPath(*inside, name)
+    file = rollout_file(Path(name))
+    day = file.time[:10].split("-") if file is not None else ["0000", "00", "00"]
+    return PurePosixPath("sessions", *day, name)
+
+
+def _meta(name: str, pieces: list[Piece[Line]]) -> bytes | None:
+    """A first line, from the name of the file and from what the lines say of the thread."""
+    file = rollout_file(Path(name))
+    first = json.loads(pieces[0].data)
+    context = next((json.loads(piece.data) for piece in pieces if piece.record.type == "turn_context"), None)
+    folder = context["payload"].get("cwd") if context is not None else None
+    if file is None or not isinstance(folder, str):
+        return None
+    payload = {"id": file.thread, "timestamp": first.get("timestamp"), "cwd": folder, "originator": "unspool"}
+    payload |= {"cli_version": "0.0.0", "source": "cli"}
+    record: dict[str, Any] = {"timestamp": first.get("timestamp")}
+    if "ordinal" in first:
+        payload |= {"session_id": file.thread, "history_mode": "paginated"}
+        record["ordinal"] = 0
+    return encode(record | {"type": "session_meta", "payload": payload})
+
+
+def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
+    """The line of a made-up result for the call at a place."""
+    record = json.loads(lines[place])
+    payload = record.get("payload", record)
+    kind = _OUTPUT_OF.get(payload.get("type"))
+    if kind is None:
+        return None
+    body: dict[str, Any] = {"type": kind, "call_id": call, "output": m.MADE_UP_RESULT}
+    if kind == "tool_search_output":
+        body = {"type": kind, "call_id": call, "status": "completed", "execution": "client", "tools": []}
+    if payload is record:
+        return body
+    head = {name: record[name] for name in ("timestamp", "ordinal") if name in record}
+    if isinstance(head.get("ordinal"), int):
+        later = json.loads(lines[place + 1]).get("ordinal") if place + 1 < len(lines) else None
+        is_free = later is None or (isinstance(later, int) and later > head["ordinal"] + 1)
+        head["ordinal"] += is_free
+    return head | {"type": "response_item", "payload": body}
+
+
+def _with_offsets(logs: list[bytes]) -> list[bytes]:
+    """A fork names the byte at which its own lines begin in the other file: that may have moved."""
+    heads = [json.loads(log[: log.find(b"\n")]) for log in logs]
+    bodies = [head["payload"] if isinstance(head.get("payload"), dict) else {} for head in heads]
+    # Of several files of one thread the first has its id; the others have ids of their own in their names.
+    ids = {body.get("id"): file for file, body in reversed(list(enumerate(bodies)))}
+    for file, head in enumerate(heads):
+        base = bodies[file].get("history_base")
+        if not isinstance(base, dict) or not isinstance(base.get("end_byte_offset"), int):
+            continue
+        at = ids.get(base.get("thread_id"))
+        if at is None or at == file:
+            continue
+        offset = _offset(logs[at], base.get("end_ordinal_exclusive"))
+        if offset != base["end_byte_offset"]:
+            base["end_byte_offset"] = offset
+            logs[file] = encode(head) + logs[file][logs[file].find(b"\n") :]
+    return logs
+
+
+def _offset(log: bytes, ordinal: Any) -> int:
+    """Where the first line with an ordinal begins."""
+    position = 0
+    for line in log.split(b"\n")[:-1]:
+        found = json.loads(line).get("ordinal")
+        if isinstance(found, int) and isinstance(ordinal, int) and found >= ordinal:
+            break
+        position += len(line) + 1
+    return position

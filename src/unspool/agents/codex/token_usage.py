@@ -1,0 +1,76 @@
+"""Tokens in a Codex thread: counts are sent again and again, and tell which response they belong to by their place."""
+
+from __future__ import annotations
+
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...core.tree import INHERITED
+from .schema import Payload, TokenUsage
+
+
+class TokenMeter:
+    """Takes the counts of one thread, each request once."""
+
+    def __init__(self, draft: SessionBuilder) -> None:
+        self._draft = draft
+        self.in_context: int | None = None
+        """Size of the context after the last request."""
+        self._total: tuple[int, int] | None = None
+        self._has_records = False
+        self._request = 0
+        self._requests_since_prompt = 0
+        self._compacted: m.Boundary | None = None
+
+    def read(self, payload: Payload) -> TokenUsage | None:
+        """A count; what it gives back is new. Only a new total is a new request."""
+        info = payload.info
+        if info is None or info.total_token_usage is None or info.last_token_usage is None:
+            return None
+        last, total = info.last_token_usage, info.total_token_usage
+        if self._compacted is not None and not last.input_tokens and not last.output_tokens:
+            self._compacted.post_tokens = last.total_tokens
+            self._compacted = None
+        key = (total.input_tokens, total.output_tokens)
+        if key == self._total or not (last.input_tokens or last.output_tokens):
+            return None
+        self._total = key
+        return None if self._has_records else last
+
+    def read_record(self, payload: Payload) -> TokenUsage | None:
+        """A record of its own (0.148 and later); then the counts say nothing new."""
+        self._has_records = True
+        return payload.usage
+
+    def count(self, usage: TokenUsage, last_model: int) -> bool:
+        """Add a request to the thread, and tell whether the context had shrunk before it."""
+        cached = usage.cached_input_tokens or 0
+        tokens = m.Usage(
+            usage.input_tokens - cached,
+            usage.output_tokens,
+            usage.cached_input_tokens,
+            usage.cache_write_input_tokens,
+            usage.reasoning_output_tokens,
+        )
+        before, self._request = self._request, usage.input_tokens
+        shrunk = self._requests_since_prompt == 0 and 0 < usage.input_tokens < before
+        self._requests_since_prompt += 1
+        self.in_context = usage.total_tokens or self.in_context
+        draft = self._draft
+        if last_model >= 0 and last_model not in draft.usages:
+            draft.set_usage(last_model, tokens)
+        elif last_model < 0 or not draft.flags[last_model] & INHERITED:
+            draft.add_usage(tokens)
+        return shrunk
+
+    def note_prompt(self) -> None:
+        """A new turn begins."""
+        self._requests_since_prompt = 0
+
+    def forget_size(self) -> None:
+        """The context was made smaller on purpose."""
+        self._request = 0
+
+    def note_compaction(self, boundary: m.Boundary) -> None:
+        """The next empty count tells what a compaction left."""
+        self.forget_size()
+        self._compacted = boundary

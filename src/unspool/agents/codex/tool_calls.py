@@ -1,0 +1,161 @@
+"""How the calls of a Codex thread end: results, failures, refusals, and turns that were stopped while they ran."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from ...core import model as m
+from ...core.builder import Call, SessionBuilder
+from .outcomes import CodexVerdict
+from .tools import action_of, command_of, is_escalated, patch_of, waits_for_agent
+
+
+class Result(NamedTuple):
+    """A tool result since the model last spoke."""
+
+    message: int
+    call_id: str
+    verdict: CodexVerdict
+    call: Call | None
+    timestamp: datetime | None
+
+
+class Abort(NamedTuple):
+    """A turn that was stopped, to be judged when the whole log is known."""
+
+    message: int
+    interrupted: int | None
+    timestamp: datetime | None
+    reason: str
+    results: list[Result]
+    could_ask: bool
+    """Whether a person could be asked at all, by the rules of that turn."""
+
+
+class CodexToolCalls:
+    """The calls of one thread, and what is still undecided about them."""
+
+    def __init__(self, draft: SessionBuilder) -> None:
+        self._draft = draft
+        self.policy: str | None = None
+        """Under which conditions a person is asked."""
+        self.aborts: list[Abort] = []
+        self._results: list[Result] = []
+        self._ran: set[str] = set()
+        self._ran_commands: set[str] = set()
+
+    @property
+    def last(self) -> Result | None:
+        """The latest result of the turn."""
+        return self._results[-1] if self._results else None
+
+    def next_turn(self) -> None:
+        """A prompt: what came before it is settled."""
+        self._results = []
+
+    def close(self, entry: Result, text: str, last_model: int, inherited: bool) -> None:
+        """A result arrived; `inherited` ones are told by the thread they come from."""
+        if self._results and self._results[-1].message < last_model:
+            self._results = []
+        self._results.append(entry)
+        verdict = entry.verdict
+        if inherited:
+            return
+        if verdict.kind == "rejected":
+            self._reject(entry, verdict.by or "user", "result text", 1.0)
+        elif verdict.kind in ("error", "tool_use_error"):
+            self._draft.failures.append(
+                m.Failure(
+                    kind="tool_use_error" if verdict.kind == "tool_use_error" else "tool_error",
+                    message_index=entry.message,
+                    text=text,
+                    tool_use_id=entry.call_id,
+                    exit_code=verdict.exit_code,
+                    timestamp=entry.timestamp,
+                )
+            )
+
+    def note_run(self, call_id: str | None, command: object = None) -> None:
+        """A command or patch was run, so that nobody refused it."""
+        self._ran.add(call_id or "")
+        if isinstance(command, list) and command:
+            self._ran_commands.add(str(command[-1]))
+
+    def since(self, index: int) -> list[Result]:
+        """The results after a message."""
+        return [entry for entry in self._results if entry.message > index]
+
+    def finish(self) -> None:
+        """Judge the aborts, now that it is known which calls ran."""
+        for abort in self.aborts:
+            self._judge(abort)
+
+    def _judge(self, abort: Abort) -> None:
+        """One abort is one event: a refusal, if a call was refused, else an interruption."""
+        if any(entry.verdict.kind == "rejected" for entry in abort.results):
+            return
+        stopped = [entry for entry in abort.results if entry.verdict.kind == "aborted"]
+        refused = next((entry for entry in stopped if abort.could_ask and self._waited_for_approval(entry)), None)
+        if refused is not None:
+            siblings = [entry.call_id for entry in stopped if entry is not refused]
+            for entry in stopped:
+                self._draft.set_outcome(entry.message, entry.call_id, "rejected")
+            self._reject(refused, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
+            return
+        self._draft.interruptions.append(
+            m.Interruption(
+                message_index=abort.message,
+                interrupted_message_index=abort.interrupted,
+                type="user" if abort.reason == "interrupted" else "system",
+                during=during(abort.results),
+                timestamp=abort.timestamp,
+                tool_use_ids=[entry.call_id for entry in stopped],
+                evidence=f"turn_aborted: {abort.reason}",
+            )
+        )
+
+    def _waited_for_approval(self, entry: Result) -> bool:
+        """Whether a stopped call was waiting for a person: it had to ask, and there is no sign that it ran.
+
+        A patch is applied in no time, so that one which was stopped was waiting.
+        """
+        call = entry.call
+        if call is None or entry.call_id in self._ran:
+            return False
+        raw = bytes(call.raw_input)
+        if is_escalated(raw):
+            return command_of(call.name, raw) not in self._ran_commands
+        return patch_of(raw) is not None
+
+    def _reject(
+        self, entry: Result, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
+    ) -> None:
+        kind: m.RejectionType = "other"
+        action = None
+        if entry.call is not None:
+            kind, action = action_of(entry.call.name, entry.call.raw_input)
+        self._draft.rejections.append(
+            m.Rejection(
+                message_index=entry.message,
+                tool_use_id=entry.call_id,
+                tool_name=entry.call.name if entry.call else None,
+                timestamp=entry.timestamp,
+                rejection_type=kind,
+                by=by,
+                evidence=evidence,
+                confidence=confidence,
+                action=action,
+                sibling_tool_use_ids=siblings or [],
+            )
+        )
+
+
+def during(results: list[Result]) -> m.During:
+    """What was going on when a turn was stopped, by the results that came of it."""
+    stopped = [entry for entry in results if entry.verdict.kind == "aborted"]
+    if any(
+        entry.call is not None and waits_for_agent(entry.call.name, bytes(entry.call.raw_input)) for entry in stopped
+    ):
+        return "subagent"
+    return "tool" if stopped else "response"

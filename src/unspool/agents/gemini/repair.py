@@ -1,0 +1,101 @@
+"""Repairing a log of Gemini CLI: a document that ends, a header that comes first, and a result for every call."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from ...core import model as m
+from ...core.session import Session
+from ...io.decode import decode_any
+from ...io.documents import take_apart
+from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, below, encode, intact, joined, records_in
+from .schema import LINES, MESSAGES, Line
+
+Json = dict[str, Any]
+
+
+class GeminiRepair:
+    """Repairs logs of Gemini CLI."""
+
+    def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
+        """Keep every intact record."""
+        cleaned = _document(data) if name.endswith(".json") else _lines(data)
+        if cleaned is None:
+            return None
+        inside = below(folders, "tmp")
+        place = PurePosixPath(*inside, name) if inside else PurePosixPath("tmp", "repaired", "chats", name)
+        return Clean(place, *cleaned)
+
+    def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:  # noqa: ARG002
+        """Nothing is left to do: a call stands in one record with its result."""
+        return logs, Counter()
+
+
+def _lines(data: bytes) -> tuple[bytes, Counter[str]] | None:
+    """An append log."""
+    pieces, changes = intact(data, LINES)
+    header = next((piece for piece in pieces if _is_header(piece.record)), None)
+    if header is None:
+        return None
+    lines = [_answered(piece, changes) for piece in pieces]
+    if header is not pieces[0]:
+        # The agent looks for it in the first line only; one that comes again says the same.
+        lines.insert(0, header.data)
+        changes[HEAD] += 1
+    return joined(lines), changes
+
+
+def _is_header(record: Line) -> bool:
+    return record.session_id is not None and record.project_hash is not None
+
+
+def _answered(piece: Piece[Line], changes: Counter[str]) -> bytes:
+    """A line whose calls all have a result."""
+    if b'"toolCalls"' not in piece.data:
+        return piece.data
+    record = json.loads(piece.data)
+    return encode(record) if _answer(record, changes) else piece.data
+
+
+def _answer(record: Json, changes: Counter[str]) -> bool:
+    """Make up the results that a message lacks, or the messages of a change; True when there were any."""
+    found = False
+    for call in _calls_in(record):
+        if not call.get("result"):
+            response = {"id": call.get("id"), "name": call.get("name"), "response": {"error": m.MADE_UP_RESULT}}
+            call |= {"result": [{"functionResponse": response}], "status": "error"}
+            changes[RESULT] += 1
+            found = True
+    return found
+
+
+def _calls_in(record: Json) -> Iterator[Json]:
+    patch = record.get("$set")
+    listed = patch.get("messages") if isinstance(patch, dict) else None
+    for message in [record, *(listed if isinstance(listed, list) else ())]:
+        calls = message.get("toolCalls") if isinstance(message, dict) else None
+        yield from (call for call in calls if isinstance(call, dict)) if isinstance(calls, list) else ()
+
+
+def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
+    """A whole document: where it is torn, what is intact makes a new one."""
+    changes: Counter[str] = Counter()
+    is_whole = isinstance(decode_any(data), dict)
+    parts = take_apart(data.rstrip(b"\0 \n\r\t"), "messages")
+    if not isinstance(parts.head.get("sessionId"), str) or not parts.elements:
+        return None
+    pieces = [piece for element in parts.elements for piece in records_in(element.data, MESSAGES, changes)]
+    messages = [json.loads(piece.data) for piece in pieces]
+    answered = [_answer(message, changes) for message in messages]
+    if is_whole and not changes and not any(answered):
+        return data, changes
+    if not is_whole:
+        changes[ENDED] += 1
+    changes[LEFT_OUT] += sum(damage.reason == "torn" and damage.lost for damage in parts.damages)
+    head = {name: value for name, value in parts.head.items() if name != "messages"}
+    text = json.dumps(head | {"messages": messages}, ensure_ascii=False, indent=2)
+    return text.encode("utf-8", "replace"), changes

@@ -1,0 +1,143 @@
+"""The records of Gemini CLI's session files, as they stand there (seen in 0.22 to 0.61)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from ...core.timestamps import Moment
+from ...io.decode import RecordDecoder
+
+ABSENT = Raw(b"")
+
+
+class FunctionCall(msgspec.Struct, gc=False):
+    """A call, as the API knows it."""
+
+    id: str | None = None
+    name: str | None = None
+    args: Raw = ABSENT
+
+
+class FunctionResponse(msgspec.Struct, gc=False):
+    """A result, as the API knows it."""
+
+    id: str | None = None
+    name: str | None = None
+    response: Raw = ABSENT
+
+
+class InlineData(msgspec.Struct, rename="camel", gc=False):
+    """A picture or other data."""
+
+    mime_type: str | None = None
+    data: str | None = None
+
+
+class FileData(msgspec.Struct, rename="camel", gc=False):
+    """A file that stands elsewhere."""
+
+    mime_type: str | None = None
+    file_uri: str | None = None
+
+
+class Part(msgspec.Struct, rename="camel", gc=False):
+    """A part of a message."""
+
+    text: str | None = None
+    thought: bool | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    inline_data: InlineData | None = None
+    file_data: FileData | None = None
+
+
+class Thought(msgspec.Struct, gc=False):
+    """A summary of what the model thought."""
+
+    subject: str | None = None
+    description: str | None = None
+
+
+class Tokens(msgspec.Struct, gc=False):
+    """Tokens of one request; cached input is part of the input, thoughts are not part of the output."""
+
+    input: int | None = None
+    output: int | None = None
+    cached: int | None = None
+    thoughts: int | None = None
+    tool: int | None = None
+
+
+class ToolCall(msgspec.Struct, rename="camel", gc=False):
+    """A finished call: unfinished ones are never written."""
+
+    id: str = ""
+    name: str = ""
+    args: Raw = ABSENT
+    result: list[Part] | Part | str | None = None
+    status: str | None = None
+    timestamp: Moment | None = None
+    result_display: Raw = ABSENT
+    agent_id: str | None = None
+    error: str | None = None
+
+
+class Message(msgspec.Struct, rename="camel", gc=False):
+    """A message, or a note of the interface."""
+
+    id: str = ""
+    type: str = ""
+    timestamp: Moment | None = None
+    content: str | list[Part] | Part | None = None
+    display_content: str | list[Part] | Part | None = None
+    model: str | UnsetType | None = UNSET
+    tokens: Tokens | None = None
+    thoughts: list[Thought] | None = None
+    tool_calls: list[ToolCall] | None = None
+
+
+class Patch(msgspec.Struct, rename="camel", gc=False):
+    """A change of the header, or of the whole conversation."""
+
+    messages: list[Message] | None = None
+    summary: str | None = None
+    session_id: str | None = None
+
+
+class Line(Message, rename="camel", gc=False):
+    """One line of an append log: a message, a header, or a change."""
+
+    set: Patch | None = msgspec.field(default=None, name="$set")
+    rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
+    session_id: str | None = None
+    project_hash: str | None = None
+    start_time: Moment | None = None
+    kind: str | None = None
+    summary: str | None = None
+
+
+class Stamp(msgspec.Struct, rename="camel", gc=False):
+    """The change that follows every message, and says when; the last one may sum up the session."""
+
+    last_updated: Moment | None = None
+    summary: str | None = None
+
+
+class TailLine(msgspec.Struct, gc=False):
+    """A line of which only the time and the title matter."""
+
+    timestamp: Moment | None = None
+    set: Stamp | None = msgspec.field(default=None, name="$set")
+
+
+def _is_record(value: dict[str, Any]) -> bool:
+    """Tell a line from the smaller objects inside one."""
+    return "$set" in value or "$rewindTo" in value or "sessionId" in value or ("id" in value and "type" in value)
+
+
+LINES = RecordDecoder(Line, _is_record)
+TAIL_LINES = RecordDecoder(TailLine, _is_record)
+MESSAGES = RecordDecoder(Message, _is_record)

@@ -1,0 +1,1 @@
+"""What several commands share: options, output, the store, talking to a server."""

@@ -1,0 +1,110 @@
+"""Talking to the server that runs on this computer: which one it is, and what to ask of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from ...core.errors import NotFoundError, UnspoolError
+from ...store.locate import data_folder
+
+_NAME = "server.json"
+_SECONDS = 70.0
+"""Starting an agent may take a while."""
+
+
+class Running(msgspec.Struct, kw_only=True):
+    """A server, as it wrote itself down."""
+
+    address: str
+    token: str
+    pid: int
+
+
+def note_server(address: str, token: str) -> Path:
+    """Write down that a server runs here, so that commands find it."""
+    path = data_folder() / _NAME
+    data = msgspec.json.encode(Running(address=address, token=token, pid=os.getpid()))
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    return path
+
+
+def forget_server() -> None:
+    """It ends."""
+    path = data_folder() / _NAME
+    with suppress(OSError, msgspec.DecodeError):
+        if msgspec.json.decode(path.read_bytes(), type=Running).pid == os.getpid():
+            path.unlink()
+
+
+class Server:
+    """The server of this computer."""
+
+    def __init__(self) -> None:
+        try:
+            self._running = msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=Running)
+        except (OSError, msgspec.DecodeError) as error:
+            raise NotFoundError("no server runs here; start one with `unspool serve` and leave it running") from error
+        self._place = urlsplit(self._running.address)
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Ask for something; what comes back is decoded."""
+        with self._sent(method, path, body, _SECONDS) as response:
+            data = response.read()
+        answer = json.loads(data) if data else None
+        if response.status >= 400:
+            raise UnspoolError(answer["error"]["message"] if answer else f"the server answered {response.status}")
+        return answer
+
+    def events(self, since: int) -> Iterator[dict[str, Any]]:
+        """What happens to running agents, until the server ends."""
+        with self._sent("GET", f"/api/runs/events?since={since}", None, None) as response:
+            for line in response:
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+
+    def find(self, name: str | None) -> dict[str, Any]:
+        """A running agent by the beginning of its id or session; without a name the only one that is meant."""
+        runs: list[dict[str, Any]] = self.ask("GET", "/api/runs")["runs"]
+        alive = [run for run in runs if run["state"] != "ended"]
+        if name is None:
+            waiting = [run for run in alive if run["questions"]]
+            fits = waiting if len(waiting) == 1 else alive
+        else:
+            fits = [run for run in runs if run["id"].startswith(name) or (run["session"] or "").startswith(name)]
+            fits = [run for run in fits if run["state"] != "ended"] or fits
+        if len(fits) != 1:
+            what = "no agent is meant" if not fits else f"{len(fits)} agents may be meant"
+            raise NotFoundError(f"{what}; `unspool ps` lists them")
+        return fits[0]
+
+    def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self._place.hostname or "127.0.0.1", self._place.port, timeout=seconds)
+        headers = {"authorization": f"Bearer {self._running.token}", "host": self._place.netloc}
+        data = None if body is None else msgspec.json.encode(body)
+        try:
+            connection.request(method, path, data, headers)
+            return connection.getresponse()
+        except OSError as error:
+            raise UnspoolError(
+                f"the server at {self._running.address} does not answer ({error}); start one with `unspool serve`"
+            ) from error
+
+
+def path_of(*parts: str) -> str:
+    """An address made of names."""
+    return "/api/runs/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def who() -> str:
+    """How decisions made here are signed."""
+    return f"{os.environ.get('USER') or 'someone'} at a terminal"

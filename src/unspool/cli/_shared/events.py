@@ -1,0 +1,98 @@
+"""The ledgers: what was refused, interrupted, compacted and cleared, across all sessions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ...core import model as m
+from ...core.timestamps import parse_time
+from ...render.event_text import EVENTS, describe_event
+from ...render.markdown import fenced
+from ...render.sanitize import harmless, local, one_line
+from ...store.filters import joined, of_events, of_sessions
+from ...store.rows import EventRow
+from .output import print_json, print_table, short_id
+from .store import add_store, opened
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """A line of a ledger."""
+
+    agent: str
+    session: str
+    project: str | None
+    title: str | None
+    message_index: int | None
+    timestamp: datetime | None
+    text: str
+    event: Any
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--agent", choices=("claude", "codex", "gemini"))
+    parser.add_argument("--project", metavar="TEXT", help="part of the project's path")
+    parser.add_argument("--tool", metavar="NAME")
+    parser.add_argument("--since", metavar="TIME", help="2026-11-01, 7d, 12h, today")
+    parser.add_argument("--until", metavar="TIME")
+    parser.add_argument("--format", choices=("table", "markdown", "json"), default="table")
+    parser.add_argument("--json", action="store_const", dest="format", const="json", help="one JSON object a line")
+    add_store(parser)
+
+
+def run(kind: str, args: argparse.Namespace) -> int:
+    """Print the ledger of one kind of event."""
+    with opened(args) as store:
+        where, values = _where(args)
+        entries = [_entry(row) for row in store.events([kind], where, *values)]
+    if args.format == "json":
+        for entry in entries:
+            print_json(entry)
+    elif args.format == "markdown":
+        print("\n".join(line for entry in entries for line in _markdown(entry)))
+    else:
+        rows = (
+            [local(entry.timestamp), entry.agent, _project(entry), short_id(entry.session), _place(entry), entry.text]
+            for entry in entries
+        )
+        print_table(("time", "agent", "project", "session", "at", "what"), rows, wrap=5, styles=("dim", "cyan"))
+    return 0
+
+
+def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
+    since, until = parse_time(args.since), parse_time(args.until)
+    return joined([*of_sessions(args.agent, args.project), *of_events(args.tool, since, until)])
+
+
+def _entry(row: EventRow) -> Entry:
+    event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
+    session = row.session
+    return Entry(
+        agent=session.agent, session=session.name, project=session.project, title=session.title,
+        message_index=row.message_index, timestamp=row.timestamp, text=describe_event(event), event=event,
+    )  # fmt: skip
+
+
+def _markdown(entry: Entry) -> Iterator[str]:
+    yield f"## {harmless(one_line(entry.text, 200))}"
+    yield ""
+    yield f"{local(entry.timestamp)} · {entry.agent} · `{harmless(entry.session)}` {_place(entry)}"
+    yield ""
+    action = entry.event.action if isinstance(entry.event, m.Rejection) else None
+    text = (action.diff or action.command or action.plan) if action is not None else None
+    if text:
+        yield from fenced(harmless(text), "diff" if action is not None and action.diff else "")
+        yield ""
+
+
+def _project(entry: Entry) -> str:
+    return (entry.project or "").rstrip("/").rsplit("/", 1)[-1]
+
+
+def _place(entry: Entry) -> str:
+    return "" if entry.message_index is None else f"#{entry.message_index}"

@@ -1,0 +1,43 @@
+"""One session that cannot be read must not stop the others: it is told at once and remembered for the exit code."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...agents import SessionRef
+from ...core.errors import UnspoolError, UsageError
+from .output import complain
+
+
+class Failures:
+    """The sessions that could not be read."""
+
+    def __init__(self, debug: bool = False) -> None:
+        self.count = 0
+        self._debug = debug
+
+    @property
+    def exit_code(self) -> int:
+        """1 when something failed."""
+        return 1 if self.count else 0
+
+    @contextmanager
+    def skipping(self, ref: SessionRef) -> Iterator[None]:
+        """Go on with the next session when this one fails."""
+        try:
+            yield
+        except (UsageError, BrokenPipeError):
+            raise
+        except (UnspoolError, OSError) as error:
+            self._tell(ref, str(error))
+        except Exception as error:
+            self._tell(ref, f"{type(error).__name__}: {error} (a fault in unspool; --debug shows where)")
+
+    def _tell(self, ref: SessionRef, what: str) -> None:
+        self.count += 1
+        place = "" if str(ref.path) in what else f"{ref.path}: "
+        complain(f"{place}{what}")
+        if self._debug:
+            traceback.print_exc()

@@ -1,0 +1,212 @@
+"""Options that several commands share, and the choice of sessions they make."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from ...agents import AGENTS, Peek, SessionRef
+from ...core.assemble import TipRule
+from ...core.errors import NotFoundError, UsageError
+from ...core.model import Kind
+from ...core.session import Session
+from ...core.stream import StreamLine
+from ...core.timestamps import parse_time
+from ...core.views import Branches, OrphanMode
+from ...library import Library, expanded
+
+EVENT_KINDS = (
+    "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
+    "problem",
+)  # fmt: skip
+_HAS = "has:"
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where to look for sessions."""
+    parser.add_argument(
+        "--home", action="append", default=[], metavar="DIR",
+        help="a home directory that holds .claude, .codex, .gemini (may be given several times; default: yours)",
+    )  # fmt: skip
+
+
+def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
+    """Which sessions, by name."""
+    parser.add_argument(
+        "sessions", nargs="*", metavar="SESSION", help=f"{what}: an id, its beginning, a file, a folder, or `latest`"
+    )
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Which sessions, by what they are."""
+    group = parser.add_argument_group("filters")
+    group.add_argument("--agent", choices=list(AGENTS), action="append", default=[])
+    group.add_argument("--project", metavar="TEXT", help="part of the project's path")
+    group.add_argument("--since", metavar="TIME", help="begun or gone on since: 2026-11-01, 7d, 12h, today")
+    group.add_argument("--until", metavar="TIME", help="begun before")
+    group.add_argument("--kind", choices=("main", "subagent", "all"), default=None)
+    group.add_argument(
+        "--has", metavar="EVENT", action="append", default=[], choices=EVENT_KINDS,
+        help=f"only sessions with such an event (or the word has:EVENT): {', '.join(EVENT_KINDS)}",
+    )  # fmt: skip
+
+
+def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
+    """What of a session to show."""
+    parser.add_argument("--branches", choices=("active", "all"), default=branches, help=f"default: {branches}")
+    parser.add_argument(
+        "--orphans", choices=("hide", "mark", "synthesize"), default="mark",
+        help="calls that never finished: leave them out, mark them, or make up a result (default: mark)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tip", default="agent", metavar="RULE",
+        help="the end of the active path: agent (its own rule, the default), newest, longest, or a message's id",
+    )  # fmt: skip
+
+
+class Reader(Protocol):
+    """Reads sessions: from disk, or from where they are kept."""
+
+    def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
+        """A whole session."""
+        ...
+
+    def load_all(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[Session]:
+        """A session, and those in the same file."""
+        ...
+
+    def stream(
+        self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> Iterator[StreamLine]:
+        """The same in small pieces."""
+        ...
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """What a list shows."""
+        ...
+
+    def inside(self, ref: SessionRef) -> list[SessionRef]:
+        """Sub-agents that stand in its file."""
+        ...
+
+
+class Chosen(NamedTuple):
+    """A session and what can read it."""
+
+    library: Reader
+    ref: SessionRef
+
+
+def choose(args: argparse.Namespace) -> Iterator[Chosen]:
+    """The sessions a command was asked for: those named, or all."""
+    library = Library(*args.home)
+    takes_events = "has" in args
+    names = [name for name in args.sessions if not (takes_events and name.startswith(_HAS))]
+    if not names:
+        yield from (Chosen(library, ref) for ref in library.refs())
+    # All names are looked up before anything is done: a wrong one should not stop the work in the middle.
+    for group in [_named(library, name, from_store=not args.home) for name in names]:
+        yield from group
+
+
+def _named(library: Library, name: str, from_store: bool) -> Iterable[Chosen]:
+    if name and name != "latest" and expanded(name).is_dir():
+        folder = Library(name)
+        return (Chosen(folder, ref) for ref in folder.refs())
+    try:
+        return [Chosen(library, library.find(name))]
+    except NotFoundError:
+        if from_store and (kept := _kept(name)) is not None:
+            return [kept]
+        raise
+
+
+def _kept(name: str) -> Chosen | None:
+    """A session that is gone from disk. The store is not loaded for those that are there."""
+    from .archived import find_stored
+
+    found = find_stored(name)
+    return Chosen(*found) if found is not None else None
+
+
+class Filter:
+    """What is left after the filters."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._agents = frozenset(args.agent)
+        self._project = (args.project or "").lower()
+        self._since = parse_time(args.since)
+        self._until = parse_time(args.until)
+        self._kind = args.kind or "all"
+        self.events = frozenset((*args.has, *_events_in(args.sessions)))
+
+    def takes(self, ref: SessionRef) -> bool:
+        """Whether a session passes, as far as its name tells."""
+        if self._agents and ref.agent not in self._agents:
+            return False
+        return self.takes_kind(ref.kind)
+
+    @property
+    def needs_peek(self) -> bool:
+        """Whether the first lines of a session have to be looked at."""
+        return bool(self._project or self._since or self._until)
+
+    def takes_peek(self, peek: Peek) -> bool:
+        """Whether a session passes, as far as its first lines tell."""
+        if self._project:
+            project = peek.project
+            if project is None or self._project not in (project.path or project.name).lower():
+                return False
+        last = peek.ended_at or peek.started_at
+        if self._since and (last is None or last < self._since):
+            return False
+        return not (self._until and (peek.started_at is None or peek.started_at >= self._until))
+
+    def takes_session(self, session: Session) -> bool:
+        """Whether a session passes, by what happened in it."""
+        return self.takes_kind(session.info.kind) and all(count_events(session)[kind] for kind in self.events)
+
+    def takes_kind(self, kind: Kind) -> bool:
+        """Whether sessions of a kind pass; a file of one kind may hold some of the other."""
+        return self._kind in ("all", kind)
+
+    def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
+        """The sessions that pass without being read."""
+        for item in chosen:
+            if self.takes(item.ref) and (not self.needs_peek or self.takes_peek(item.library.peek(item.ref))):
+                yield item
+
+
+def _events_in(words: Iterable[str]) -> Iterator[str]:
+    """Events asked for by words like `has:rejection`."""
+    for word in words:
+        if word.startswith(_HAS):
+            if word[len(_HAS) :] not in EVENT_KINDS:
+                raise UsageError(f"{word!r}: there is no such event; choose from {', '.join(EVENT_KINDS)}")
+            yield word[len(_HAS) :]
+
+
+def count_events(session: Session) -> dict[str, int]:
+    """How many events of each kind a session has."""
+    return {
+        "compaction": len(session.compaction.boundaries),
+        "clear": len(session.context_clears),
+        "interruption": len(session.interruptions),
+        "rejection": len(session.rejections),
+        "rollback": len(session.rollbacks),
+        "error": len(session.errors),
+        "orphan": len(session.orphans),
+        "subagent": len(session.subagents),
+        "resume": len(session.resumes),
+        "branch": len(session.branches),
+        "problem": len(session.problems),
+    }
+
+
+def is_terminal() -> bool:
+    """Whether a person is reading."""
+    return sys.stdout.isatty()

@@ -1,0 +1,78 @@
+"""The store, for commands that ask it: which one, and brought up to date first."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ...ingest.sync import Progress, Report, Syncer
+from ...store import Store, open_store
+from .output import remark
+
+_PATIENCE_SECONDS = 0.5
+
+
+def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
+    """Where the sessions are kept."""
+    parser.add_argument(
+        "--store", metavar="PLACE", help="a file, or postgresql://… (default: $UNSPOOL_STORE, or your data directory)"
+    )
+    parser.add_argument(
+        "--home",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a home directory that holds .claude, .codex, .gemini",
+    )
+    if syncs:
+        parser.add_argument("--no-sync", action="store_true", help="do not look for changes first")
+
+
+@contextmanager
+def opened(args: argparse.Namespace) -> Iterator[Store]:
+    """The store, with what is new on this computer in it."""
+    store = open_store(args.store)
+    try:
+        if not getattr(args, "no_sync", True):
+            report = sync(store, args.home)
+            for name, why in report.failures.items():
+                remark(f"unspool: {name} could not be read: {why}")
+        yield store
+    finally:
+        store.close()
+
+
+def sync(store: Store, homes: list[str]) -> Report:
+    """Bring a store up to date, and tell how far it is when it takes long."""
+    show = _Bar() if sys.stderr.isatty() else None
+    try:
+        return Syncer(store, *homes, may_share=True).run(show)
+    finally:
+        if show is not None:
+            show.end()
+
+
+class _Bar:
+    """A line on the terminal that grows."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PATIENCE_SECONDS
+        self._shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 0.1
+        self._shown = True
+        part = progress.bytes_done / progress.bytes_total if progress.bytes_total else 0.0
+        bar = "█" * round(part * 20)
+        text = f"{progress.done:,} of {progress.total:,} sessions, {progress.bytes_done / 1e6:,.0f} MB"
+        print(f"\r  {bar:░<20} {part:4.0%}  {text}   ", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leave the line free again."""
+        if self._shown:
+            print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""`unspool context`: what the model had before it, at one message or at each of its replies."""
+
+from __future__ import annotations
+
+import argparse
+
+from rich.text import Text
+
+from ...core import model as m
+from ...core.context_export import ReplyContext, each_reply, list_context
+from ...core.errors import UsageError
+from ...core.session import Context, Session
+from ...render.sanitize import harmless, one_line
+from .._shared.failures import Failures
+from .._shared.options import add_places, add_sessions, choose, is_terminal
+from .._shared.output import console, print_json, short_id
+from .._shared.progress import watched
+
+EXAMPLES = """examples:
+  unspool context latest --at 40
+  unspool context latest --each --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "the sessions; with --each, all by default")
+    add_places(parser)
+    group = parser.add_mutually_exclusive_group(required=True)
+    group.add_argument("--at", type=int, metavar="N", help="the context before message N")
+    group.add_argument("--each", action="store_true", help="the context before every reply of the model")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Tell the contexts."""
+    if args.each:
+        return _print_each(args)
+    if len(args.sessions) != 1:
+        raise UsageError("--at N needs exactly one session; `unspool ls` lists them")
+    for library, ref in choose(args):
+        _print_at(library.load(ref), args.at, args.json)
+    return 0
+
+
+def _print_each(args: argparse.Namespace) -> int:
+    failures = Failures(args.debug)
+    for library, ref in watched(choose(args), "sessions"):
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                for reply in each_reply(session):
+                    if args.json:
+                        print_json(reply)
+                    else:
+                        print(_in_a_line(reply))
+    return failures.exit_code
+
+
+def _in_a_line(reply: ReplyContext) -> str:
+    lists = reply.context
+    counts = (
+        (lists.prompts, "prompts"),
+        (lists.answers, "answers"),
+        (lists.calls, "calls"),
+        (lists.summaries, "summaries"),
+    )
+    had = ", ".join(f"{len(items)} {name}" for items, name in counts if items)
+    said = one_line(" ".join(reply.reply.texts) or ", ".join(reply.reply.calls), 60)
+    return f"{harmless(short_id(reply.session))}  #{reply.message_index:<5} {had or 'nothing'}  →  {said}"
+
+
+def _print_at(session: Session, index: int, as_json: bool) -> None:
+    if not 0 <= index < len(session.messages):
+        last = len(session.messages) - 1
+        raise UsageError(f"session {session.id} has messages 0 to {last}; there is no message {index}")
+    context = session.context_at(index)
+    if as_json:
+        print_json(
+            {
+                "session": session.id,
+                "message_index": index,
+                "message_indices": context.message_indices,
+                "recorded": context.recorded,
+                "context": list_context(session, context),
+            }
+        )
+    else:
+        _print_messages(session, index, context)
+
+
+def _print_messages(session: Session, index: int, context: Context) -> None:
+    out = console()
+    count = len(context.message_indices)
+    out.print(Text(f"{count} of {len(session.messages)} messages in context before #{index}"))
+    if not context.recorded:
+        out.print(Text("The agent had replaced its context by a summary of which the log holds nothing.", "yellow"))
+    omitted = set(context.omitted_calls)
+    for place in context.message_indices:
+        message = session.messages[place]
+        words = " | ".join(_shown(block, omitted) for block in message.blocks)
+        line = Text.assemble((f"#{place:<6}", "dim"), (f"{message.author:<9}", "cyan"), one_line(words, 150))
+        out.print(line, soft_wrap=not is_terminal())
+
+
+def _shown(block: m.Block, omitted: set[str]) -> str:
+    match block:
+        case m.Text(text=text) | m.Thinking(text=text):
+            return text
+        case m.CompactionMark(summary=summary):
+            return f"[summary] {summary}" if summary else "[compaction]"
+        case m.ToolCall(name=name, id=id):
+            return f"[{name}]{' (left out)' if id in omitted else ''}"
+        case m.ToolResult(content=content):
+            return f"[result] {content}"
+        case m.Attachment(kind=kind, text=text):
+            return f"[{kind}] {text or ''}"
+        case _:
+            return f"[{type(block).__name__.lower()}]"

@@ -1,0 +1,103 @@
+"""`unspool doctor`: the state of the files, with the place of everything that is wrong."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from ...core import model as m
+from ...core.session import Session
+from ...render.sanitize import harmless, one_line
+from .._shared.failures import Failures
+from .._shared.options import add_places, add_sessions, choose
+from .._shared.output import print_json
+from .._shared.progress import watched
+
+EXAMPLES = """examples:
+  unspool doctor
+  unspool doctor ./3fc8837a-….jsonl
+  unspool doctor --json | jq 'select(.damaged > 0)'"""
+
+
+class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What there is to say about a file."""
+
+    path: str
+    session: str
+    agent: str
+    lines: int
+    damaged: int
+    """Lines that are no intact record."""
+    problems: dict[str, int]
+    """How many of each kind: torn, salvaged, unknown-record, missing-parent, …"""
+    orphans: int
+    places: list[m.Problem]
+    records: dict[str, int]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "sessions, files or folders to look at instead of everything")
+    add_places(parser)
+    parser.add_argument("--all", action="store_true", help="also files with nothing wrong")
+    parser.add_argument("--json", action="store_true", help="one JSON object a file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Report on the files."""
+    total: Counter[str] = Counter()
+    failures = Failures(args.debug)
+    for report in watched(_reports(args, failures), "files"):
+        total["files"] += 1
+        total["lines"] += report.lines
+        total["damaged"] += report.damaged
+        total["orphans"] += report.orphans
+        total.update({f"problem {reason}": count for reason, count in report.problems.items()})
+        if args.json:
+            print_json(report)
+        elif args.all or report.problems or report.orphans:
+            _print(report)
+    if not args.json:
+        problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
+        print(
+            f"{total['files']:,} files, {total['lines']:,} lines, {total['damaged']} damaged, "
+            f"{total['orphans']} calls without a result{'; ' + problems if problems else ''}"
+        )
+    return failures.exit_code
+
+
+def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
+    for library, ref in choose(args):
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                for place, file in enumerate(session.info.files):
+                    if file.role == "log":
+                        yield _report(session, place, file)
+
+
+def _report(session: Session, place: int, file: m.LogFile) -> Report:
+    problems = [p for p in session.problems if (p.source.file if p.source is not None else 0) == place]
+    problems.sort(key=lambda problem: problem.source.offset if problem.source is not None else 0)
+    where = {message.index for message in session.messages if message.source.file == place}
+    return Report(
+        path=file.path,
+        session=session.id,
+        agent=session.agent,
+        lines=file.lines,
+        damaged=file.damaged,
+        problems=dict(Counter(problem.reason for problem in problems)),
+        orphans=sum(orphan.message_index in where for orphan in session.orphans),
+        places=problems,
+        records=file.records,
+    )
+
+
+def _print(report: Report) -> None:
+    print(harmless(report.path))
+    print(f"  {report.lines:,} lines, {report.damaged} damaged, {report.orphans} calls without a result")
+    for problem in report.places:
+        at = f"line {problem.source.line}, byte {problem.source.offset:,}" if problem.source is not None else "?"
+        print(f"  {problem.reason:<18} {at:<28} {one_line(problem.detail, 120)}")

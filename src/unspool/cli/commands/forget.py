@@ -1,0 +1,42 @@
+"""`unspool forget`: remove a session from the store for good. The agents' own files are never touched."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ...core.errors import UsageError
+from ...render.sanitize import one_line
+from .._shared.store import add_store, opened
+
+EXAMPLES = """examples:
+  unspool forget 37c23
+  unspool forget 37c23 --yes"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("session", metavar="SESSION", nargs="+", help="an id, or its beginning")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask, and remove."""
+    with opened(args) as store:
+        rows = [store.find(name) for name in args.session]
+        if not args.yes:
+            if not sys.stdin.isatty():
+                raise UsageError("forget cannot be undone; add --yes where nobody can be asked")
+            for row in rows:
+                where = "only in the store" if row.gone_at else "also on disk: the next sync would take it in again"
+                print(f"{row.name}  {one_line(row.title or '')}  ({row.messages} messages, {where})")
+            if input("Remove for good? [y/N] ").strip().lower() not in ("y", "yes"):
+                print("nothing removed")
+                return 1
+        with store.alone(), store.transaction():
+            for row in rows:
+                store.forget(row.id)
+                store.note("session.forgotten", row.id, agent=row.agent, name=row.name)
+    print(f"{len(rows)} removed")
+    return 0

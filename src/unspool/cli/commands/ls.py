@@ -1,0 +1,138 @@
+"""`unspool ls`: the sessions there are. Reads the first and last lines of each, and no more unless it has to."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from ...agents import Peek
+from ...api import samples
+from ...core import model as m
+from ...io.files import name_of
+from ...render.sanitize import local
+from .._shared.failures import Failures
+from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events, is_terminal
+from .._shared.output import print_json, print_table, remark
+from .._shared.progress import watched
+
+EXAMPLES = """examples:
+  unspool ls --project tidepool --since 7d
+  unspool ls --has rejection --json
+  unspool ls ~/old-laptop/.claude"""
+
+
+_NONE = "No sessions. `--home DIR` looks in another home, `--or-samples` lists the samples that come with unspool."
+
+
+class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A session in a list."""
+
+    agent: str
+    id: str
+    kind: m.Kind
+    title: str | None
+    project: m.Project | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    version: str | None
+    size: int
+    path: str
+    parent: str | None = None
+    archived: bool = False
+    events: dict[str, int] = {}
+    """Counted only when asked for with `--has` or `--events`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_sessions(parser, "folders or files to list instead of your home")
+    add_places(parser)
+    add_filters(parser)
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help="only the newest N")
+    parser.add_argument("--events", action="store_true", help="read each session and count what happened in it")
+    parser.add_argument("--or-samples", action="store_true", help="where there are none, list the sample sessions")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List the sessions."""
+    if args.kind is None:
+        args.kind = "main"
+    keep = Filter(args)
+    if args.or_samples and not args.sessions and next(choose(args), None) is None:
+        remark("No sessions on this computer yet; these are the samples that come with unspool.")
+        args.home = [str(samples())]
+    failures = Failures(args.debug)
+    found = sorted(watched(_rows(args, keep, failures), "sessions"), key=_newest, reverse=True)
+    rows = found[: args.limit] if args.limit is not None else found
+    if args.json:
+        for row in rows:
+            print_json(row)
+        return failures.exit_code
+    headers = ["agent", "session", "last", "project", "title"]
+    if args.events or keep.events:
+        headers.append("events")
+    if not rows:
+        remark(_NONE)
+        return failures.exit_code
+    styles = ("cyan", "", "dim", "green", "", "yellow")
+    print_table(headers, (_cells(row, len(headers)) for row in rows), wrap=4, styles=styles)
+    if is_terminal():
+        remark(f"{len(rows):,} of {len(found):,} sessions" if len(rows) < len(found) else f"{len(rows):,} sessions")
+    return failures.exit_code
+
+
+def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Row]:
+    for chosen in _each(args, keep, failures):
+        with failures.skipping(chosen.ref):
+            if not keep.takes(chosen.ref):
+                continue
+            peek = chosen.library.peek(chosen.ref)
+            if not keep.takes_peek(peek):
+                continue
+            events: dict[str, int] = {}
+            if args.events or keep.events:
+                session = chosen.library.load(chosen.ref)
+                if not keep.takes_session(session):
+                    continue
+                events = {kind: count for kind, count in count_events(session).items() if count}
+            yield _row(chosen, peek, events)
+
+
+def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
+    """Sessions, each followed by the sub-agents in its file where those are asked for."""
+    for chosen in choose(args):
+        yield chosen
+        if keep.takes_kind("subagent"):
+            with failures.skipping(chosen.ref):
+                yield from [Chosen(chosen.library, ref) for ref in chosen.library.inside(chosen.ref)]
+
+
+def _row(chosen: Chosen, peek: Peek, events: dict[str, int]) -> Row:
+    ref = chosen.ref
+    return Row(
+        agent=ref.agent, id=ref.id, kind=ref.kind, title=peek.title, project=peek.project, version=peek.version,
+        started_at=peek.started_at, ended_at=peek.ended_at, size=peek.size, path=name_of(ref.path), parent=ref.parent,
+        archived=ref.archived, events=events,
+    )  # fmt: skip
+
+
+def _newest(row: Row) -> datetime:
+    return row.ended_at or row.started_at or datetime.min.replace(tzinfo=UTC)
+
+
+def _counted(kind: str, count: int) -> str:
+    return f"{count} {kind}" if count == 1 else f"{count} {kind}es" if kind == "branch" else f"{count} {kind}s"
+
+
+def _cells(row: Row, columns: int) -> list[str]:
+    # Ids of Codex begin with a time, so that their first digits are shared by sessions of the same minute.
+    short = row.id if row.kind == "subagent" else row.id[:13]
+    cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
+    cells.append(row.title or "")
+    if columns > len(cells):
+        cells.append(", ".join(_counted(kind, count) for kind, count in row.events.items()))
+    return cells

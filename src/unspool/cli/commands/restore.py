@@ -1,0 +1,44 @@
+"""`unspool restore`: the files of a session, byte for byte, out of the store."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...core.errors import UnspoolError, UsageError
+from ...ingest.archive import restore_session
+from .._shared.output import print_json
+from .._shared.store import add_store, opened
+
+EXAMPLES = """examples:
+  unspool restore 37c23 --to ~/restored"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("session", metavar="SESSION", nargs="+", help="an id, or its beginning")
+    parser.add_argument("--to", metavar="DIR", required=True, help="a folder; it gets the agents' own layout")
+    parser.add_argument("--json", action="store_true", help="one JSON object a file")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files."""
+    target = Path(args.to).expanduser()
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is not a folder")
+    with opened(args) as store:
+        for name in args.session:
+            row = store.find(name)
+            try:
+                written = restore_session(store, row.id, target)
+            except FileExistsError as error:
+                raise UnspoolError(f"{error.filename} is there already; restore to another folder") from error
+            except OSError as error:
+                raise UnspoolError(f"{target} cannot be written: {error.strerror}") from error
+            for path, size in written:
+                if args.json:
+                    print_json({"session": row.name, "path": str(path), "size": size})
+                else:
+                    print(f"{path}  {size:,} bytes")
+    return 0

@@ -1,0 +1,50 @@
+"""`unspool schema`: the JSON Schema of what `export` writes, and a check of files against it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import msgspec
+
+from ...core.errors import NotFoundError
+from ...core.json_schema import json_schema
+from ...core.session import Session
+from ...core.stream import StreamLine
+from ...render.sanitize import harmless
+
+EXAMPLES = """examples:
+  unspool schema > unspool.core.json_schema.json
+  unspool schema --check sessions.ndjson"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--check", metavar="FILE", help="say which lines of a file are no record or stream line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema, or check a file."""
+    if args.check is None:
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n")
+        return 0
+    path = Path(args.check)
+    if not path.is_file():
+        raise NotFoundError(f"{path}: no such file")
+    record = msgspec.json.Decoder(Session)
+    line_decoder = msgspec.json.Decoder(StreamLine)
+    good = bad = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            is_record = line.startswith(b'{"type":"session"') and b'"messages":' in line
+            try:
+                (record if is_record else line_decoder).decode(line)
+                good += 1
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                bad += 1
+                print(harmless(f"{path}:{number}: {error}"))
+    print(f"{good} good, {bad} bad", file=sys.stderr)
+    return 1 if bad else 0

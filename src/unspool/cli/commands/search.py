@@ -1,0 +1,124 @@
+"""`unspool search`: find what was said, done or printed, in all sessions."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ...core.errors import UsageError
+from ...render.sanitize import harmless, local, one_line
+from ...search.query import Filters, parse
+from ...search.snippet import Snippet
+from ...store import Store
+from ...store.search import Found, Hit
+from .._shared.options import is_terminal
+from .._shared.output import console, print_json, short_id
+from .._shared.store import add_store, opened
+
+EXAMPLES = """the query:
+  disk full            both words          "disk full"       one after the other
+  read*                words that begin so
+  red OR green         either              -word             without
+  agent: project: tool: role: model: file: session: branch: before: after:
+  is:rejected interrupted error orphan compacted subagent branch
+  in:user answer thinking input output note
+
+examples:
+  unspool search 'frozen dataclass'
+  unspool search 'tool:bash is:error after:7d pytest'
+  unspool search --regex 'def parse_\\w+\\('
+  unspool show 37c23     then reads the session"""
+
+
+_AROUND = 80
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("query", nargs="*", metavar="QUERY")
+    parser.add_argument("--regex", metavar="PATTERN", help="exact code; the query may have filters then")
+    parser.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="sessions to show (default: 20)")
+    parser.add_argument("--hits", type=int, default=3, metavar="N", help="hits of each (default: 3)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a session, or with --regex a hit")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Search."""
+    with opened(args) as store:
+        if args.regex:
+            return _exact(args, store)
+        query = parse(" ".join(args.query))
+        found = store.search(query, args.limit, args.hits)
+        for entry in found:
+            if args.json:
+                print_json(entry)
+            else:
+                _print(entry)
+    if not found and not args.json:
+        print("nothing found")
+    return 0 if found else 1
+
+
+def _exact(args: argparse.Namespace, store: Store) -> int:
+    filters = parse(" ".join(args.query)).filters if args.query else Filters()
+    try:
+        re.compile(args.regex)
+    except re.error as error:
+        raise UsageError(f"{args.regex!r} is no regular expression: {error}") from error
+    names: dict[int, str] = {}
+    count = 0
+    for session, part, start, end in store.search_exactly(args.regex, filters):
+        count += 1
+        name = names.setdefault(session, store.sessions("session.id = ?", session)[0].name)
+        before, after = _line_around(part.text, start, end)
+        if args.json:
+            print_json(
+                {"session": name, "message_index": part.message, "field": part.field, "match": part.text[start:end],
+                 "before": before, "after": after}
+            )  # fmt: skip
+            continue
+        place = f"{short_id(name)}  #{part.message:<5} {part.field:<8} "
+        found = one_line(part.text[start:end], 120)
+        shown = Text.assemble((place, "dim"), harmless(before), (found, "bold yellow"), harmless(after))
+        console().print(shown, soft_wrap=True)
+    return 0 if count else 1
+
+
+def _line_around(text: str, start: int, end: int) -> tuple[str, str]:
+    """What stands before and after a place on its line, not too much of it."""
+    begin = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
+    stop = text.find("\n", end)
+    return text[begin:start], text[end : min(stop if stop >= 0 else len(text), end + _AROUND)]
+
+
+def _print(found: Found) -> None:
+    row = found.session
+    facts = (local(row.ended_at), row.project or "", "gone from disk" if row.gone_at else "")
+    head = Text.assemble(
+        (one_line(row.title or row.name, 100), "bold"), "  ",
+        (f"{row.agent} {short_id(row.name)}  {harmless('  '.join(fact for fact in facts if fact))}", "dim"),
+    )  # fmt: skip
+    out = console()
+    out.print(head, soft_wrap=not is_terminal())
+    for line in _lines(found.hits):
+        out.print(line, soft_wrap=not is_terminal())
+    if found.more:
+        out.print(Text(f"  … {found.more} more", "dim"))
+    out.print()
+
+
+def _lines(hits: list[Hit]) -> Iterator[Text]:
+    for hit in hits:
+        place = (f"  #{hit.message_index:<5} {hit.field:<8} ", "dim")
+        yield Text.assemble(place, _marked(hit.snippet))
+
+
+def _marked(snippet: Snippet) -> Text:
+    text = Text(snippet.text)
+    for start, end in snippet.marks:
+        text.stylize("bold yellow", start, end)
+    return text

@@ -1,0 +1,88 @@
+"""`unspool serve`: the web app, on the sessions of this computer or of a team."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+from ...api import samples
+from ...core.errors import MissingExtraError
+from ...library import Library
+from ...store.locate import data_folder
+from .._shared.client import forget_server, note_server
+from .._shared.output import remark
+from .._shared.store import add_store
+
+if TYPE_CHECKING:
+    from ...web.settings import Settings
+
+EXAMPLES = """examples:
+  unspool serve
+  unspool serve --port 9000 --no-browser
+  unspool serve --store postgresql://team@db/unspool
+  unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another screen"""
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_store(parser, syncs=False)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this computer only)")
+    parser.add_argument("--port", type=int, help="default: 8377, or the next free one; 0 for any")
+    parser.add_argument(
+        "--name", action="append", default=[], metavar="HOST", help="a further name under which it is reached"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the link")
+    parser.add_argument("--no-follow", action="store_true", help="only show what the store holds")
+    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    parser.add_argument("--link", action="store_true", help="print the link of the server that runs, and end")
+    parser.add_argument("--or-samples", action="store_true", help="show sample sessions where there are none")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C."""
+    settings = _settings(args)
+    if args.link:
+        print(settings.link())
+        return 0
+    try:
+        from ...web.server import serve
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the web app needs {error.name}; install it with: pip install 'unspool[web]'"
+        ) from error
+    if args.host not in _LOOPBACK:
+        remark(f"listening on {args.host}: others on the network can reach this server. The link holds the token that")
+        remark("lets them in; whoever has it can read every session. The connection is not encrypted.")
+    try:
+        serve(settings, lambda ready: _opened(ready, args.no_browser), any_port=args.port is None)
+    finally:
+        forget_server()
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> Settings:
+    from ...web.settings import PORT, Settings, kept_token
+
+    folder = data_folder()
+    homes, store = tuple(args.home), args.store
+    if args.or_samples and not homes and store is None and not any(True for _ in Library().refs()):
+        remark("there are no sessions on this computer yet: these are samples")
+        homes, store = (str(samples()),), str(folder / "samples.db")
+    return Settings(
+        token=kept_token(folder), store=store, homes=homes, host=args.host,
+        port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
+        polls=args.poll, data=str(folder),
+    )  # fmt: skip
+
+
+def _opened(settings: Settings, no_browser: bool) -> None:
+    link = settings.link()
+    note_server(settings.address, settings.token)
+    print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
+    remark("Ctrl-C ends it")
+    if not no_browser and sys.stdout.isatty():
+        webbrowser.open(link)

@@ -1,0 +1,56 @@
+"""`unspool show`: a session to read in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+
+from ...agents import AGENTS
+from ...render.terminal import render_terminal
+from .._shared.options import add_places, add_view, choose, is_terminal
+from .._shared.output import console, print_json, print_pieces
+
+EXAMPLES = """examples:
+  unspool show latest
+  unspool show 3fc883 --branches all --full
+  unspool show ./rollout-2026-11-15T18-35-32-….jsonl | less"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("sessions", nargs=1, metavar="SESSION", help="an id, its beginning, a file, or `latest`")
+    add_places(parser)
+    add_view(parser, branches="active")
+    parser.add_argument("--full", action="store_true", help="all of every output, thought and note")
+    parser.add_argument("--no-pager", action="store_true")
+    parser.add_argument("--json", action="store_true", help="the record instead of the text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the session."""
+    if args.json:
+        for library, ref in choose(args):
+            for session in library.load_all(ref, args.tip, args.branches, args.orphans):
+                print_json(session)
+    elif is_terminal() and not args.no_pager:
+        # As git does: colours pass, and what fits on the screen is just printed.
+        os.environ.setdefault("LESS", "FRX")
+        out = console()
+        with out.pager(styles=True):
+            for piece in _pieces(args):
+                out.print(piece)
+    else:
+        print_pieces(_pieces(args))
+    return 0
+
+
+def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
+    """The session, and after it the sub-agents that stand in the same file."""
+    for library, ref in choose(args):
+        # The numbers a reader sees are those of the whole record: `context --at` takes them.
+        for session in library.load_all(ref, args.tip, "all", args.orphans):
+            describe = AGENTS[session.agent].describe
+            yield from render_terminal(session, describe, args.branches, full=args.full, plain=not is_terminal())

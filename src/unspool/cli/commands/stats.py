@@ -1,0 +1,117 @@
+"""`unspool stats`: how much was done, how it ended, and what it cost."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ...core.timestamps import parse_time, zone_seconds
+from ...render.sanitize import one_line
+from ...store.filters import joined, of_sessions, of_span
+from ...store.stats import Day, Stats, Tokens, stats
+from .._shared.options import is_terminal
+from .._shared.output import console, print_json
+from .._shared.store import add_store, opened
+
+EXAMPLES = """examples:
+  unspool stats
+  unspool stats --project tidepool --since 30d
+  unspool stats --json | jq .tokens"""
+
+_BARS = "▁▂▃▄▅▆▇█"
+_ROWS = 12
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("--agent", choices=("claude", "codex", "gemini"))
+    parser.add_argument("--project", metavar="TEXT", help="part of the project's path")
+    parser.add_argument("--since", metavar="TIME", help="sessions that went on since: 2026-11-01, 7d, 12h, today")
+    parser.add_argument("--until", metavar="TIME", help="sessions begun before")
+    parser.add_argument("--json", action="store_true", help="all numbers as a JSON object")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the numbers."""
+    where, values = _where(args)
+    with opened(args) as store:
+        found = stats(store, where, values, zone_seconds())
+    if args.json:
+        print_json(found)
+        return 0
+    out = console()
+    for piece in _pieces(found):
+        out.print(piece, soft_wrap=not is_terminal())
+    return 0
+
+
+def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
+    since, until = parse_time(args.since), parse_time(args.until)
+    return joined([*of_sessions(args.agent, args.project), *of_span(since, until)])
+
+
+def _pieces(found: Stats) -> Iterator[RenderableType]:
+    agents = ", ".join(f"{count:,} {agent}" for agent, count in found.sessions.items())
+    turns = sum(day.turns for day in found.days)
+    yield Text(
+        f"{sum(found.sessions.values()):,} sessions ({agents}), {found.subagents:,} sub-agents, {turns:,} turns", "bold"
+    )
+    yield Text(f"{found.messages:,} messages; " + ", ".join(f"{n:,} {kind}" for kind, n in found.events.items()), "dim")
+    if found.days:
+        yield Text()
+        yield from _activity(found.days)
+    yield Text()
+    yield _table(
+        ("tool", "calls", "failed", "refused", "stopped"),
+        [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in found.tools[:_ROWS]],
+    )
+    yield Text()
+    yield _table(
+        ("project", "sessions", "turns", "refused", "stopped"),
+        [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects[:_ROWS]],
+    )
+    yield Text()
+    yield _table(
+        ("model", "replies", "input", "output", "cache read", "cache write", "reasoning"), list(_by_model(found.tokens))
+    )
+
+
+def _activity(days: list[Day]) -> Iterator[Text]:
+    last = days[-60:]
+    for name, values in (
+        ("turns", [day.turns for day in last]), ("calls", [day.calls for day in last]),
+        ("refused", [day.rejections for day in last]), ("stopped", [day.interruptions for day in last]),
+    ):  # fmt: skip
+        yield Text.assemble((f"{name:<9}", "dim"), (_bars(values), "cyan"), (f"  {sum(values):,}", ""))
+    yield Text(f"{'':<9}{last[0].day} to {last[-1].day}, {len(last)} days with sessions", "dim")
+
+
+def _bars(values: list[int]) -> str:
+    most = max(values, default=0)
+    return "".join(_BARS[round((value / most) * (len(_BARS) - 1))] if value else "·" for value in values)
+
+
+def _by_model(tokens: list[Tokens]) -> Iterator[tuple[str | int, ...]]:
+    sums: dict[str, list[int]] = {}
+    for entry in tokens:
+        row = sums.setdefault(entry.model, [0] * 6)
+        values = (entry.replies, entry.input, entry.output, entry.cache_read, entry.cache_write, entry.reasoning)
+        sums[entry.model] = [total + value for total, value in zip(row, values, strict=True)]
+    return ((model, *row) for model, row in sorted(sums.items(), key=lambda item: -item[1][0]))
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str | int]]) -> RenderableType:
+    if not is_terminal():
+        lines = ["\t".join(headers), *("\t".join(one_line(str(cell), 200) for cell in row) for row in rows)]
+        return Text("\n".join(lines))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for place, header in enumerate(headers):
+        table.add_column(header, justify="right" if place else "left")
+    for row in rows:
+        table.add_row(*(Text(one_line(f"{cell:,}" if isinstance(cell, int) else cell, 80)) for cell in row))
+    return table

@@ -1,0 +1,36 @@
+"""`unspool sync`: take everything new into the store."""
+
+from __future__ import annotations
+
+import argparse
+
+from ...store import open_store
+from .._shared.output import complain, print_json
+from .._shared.store import add_store, sync
+
+EXAMPLES = """examples:
+  unspool sync
+  unspool sync --store postgresql://team.example/unspool"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_store(parser, syncs=False)
+    parser.add_argument("--json", action="store_true", help="what was done as a JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read what has changed."""
+    store = open_store(args.store)
+    try:
+        report = sync(store, args.home)
+    finally:
+        store.close()
+    if args.json:
+        print_json(report)
+    else:
+        megabytes = f"{report.bytes / 1e6:,.1f} MB in {report.seconds:.2f} s"
+        print(f"{report.new:,} new, {report.changed:,} changed, {report.gone:,} gone; {megabytes}")
+        for name, why in report.failures.items():
+            complain(f"{name}: {why}")
+    return 1 if report.failures else 0

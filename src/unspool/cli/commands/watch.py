@@ -1,0 +1,69 @@
+"""`unspool watch`: keep the store up to date, and tell what happens while it does."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ...ingest.watch import Watcher
+from ...render.sanitize import local, one_line
+from ...store import Store, open_store
+from ...store.rows import JournalEntry
+from .._shared.output import print_json, remark, short_id
+from .._shared.store import add_store
+
+EXAMPLES = """examples:
+  unspool watch
+  unspool watch --json | jq .kind
+  unspool watch --poll        on a network drive"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_store(parser, syncs=False)
+    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
+    parser.add_argument("--json", action="store_true", help="one JSON object a change")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Follow until Ctrl-C."""
+    store = open_store(args.store)
+    try:
+        remark("watching; Ctrl-C ends it")
+        for entries in Watcher(store, *args.home, polling=args.poll or None).follow():
+            for entry in entries:
+                if args.json:
+                    print_json(entry)
+                else:
+                    for line in _told(store, entry):
+                        print(line, flush=True)
+    finally:
+        store.close()
+    return 0
+
+
+def _told(store: Store, entry: JournalEntry) -> Iterator[str]:
+    data = msgspec.json.decode(entry.data)
+    rows = store.sessions("session.id = ?", entry.session) if entry.session is not None else []
+    name = f"{rows[0].agent} {short_id(rows[0].name)}" if rows else f"{data.get('agent', '')} {data.get('name', '')}"
+    head = f"{local(entry.at)}  {name}"
+    if entry.kind == "messages.appended" and rows:
+        for message in store.messages(rows[0].id, data["first"], data["first"] + data["count"]):
+            texts = [text for block in message.blocks if isinstance(text := getattr(block, "text", None), str)]
+            yield f"{head}  #{message.index} {message.author}: {one_line(' '.join(texts), 100)}"
+        return
+    yield f"{head}  {entry.kind.replace('.', ' ')}{_more(data)}"
+
+
+def _more(data: dict[str, Any]) -> str:
+    """What else is told of a change, in a few words."""
+    if "events" in data:
+        return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
+    if "count" in data:
+        return f", {data['count']} messages"
+    if "first" in data:
+        return f", from #{data['first']}"
+    return f": {data['status']}" if "status" in data else ""

@@ -1,0 +1,98 @@
+"""Rebuild what a call would have done. The readers know the tools; this knows how to show a change or a question."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ..io.decode import decode_any
+from . import model as m
+
+_SLOW_AT = 4_000
+"""Lines from which a minimal diff takes too long; a plain replacement is shown instead."""
+_LONGEST_PATH = 1_000
+
+
+def input_of(raw: msgspec.Raw) -> dict[str, Any]:
+    """The input of a call by its fields; empty when it has none."""
+    given = decode_any(raw)
+    return given if isinstance(given, dict) else {}
+
+
+def text_in(given: dict[str, Any], *keys: str) -> str | None:
+    """The first of some fields that holds text."""
+    return next((value for key in keys if isinstance(value := given.get(key), str)), None)
+
+
+class PathsIn:
+    """Finds the files that a call is about in its input, without decoding all of it."""
+
+    def __init__(self, *keys: str, patches: bool = False) -> None:
+        names = "|".join(keys)
+        patch = rb"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)" if patches else b""
+        self._pattern = re.compile(rb'"(?:%b)"\s*:\s*("(?:[^"\\]|\\.)*")' % names.encode() + patch)
+
+    def __call__(self, raw: msgspec.Raw) -> list[str]:
+        """The paths, each once."""
+        found: dict[str, None] = {}
+        for match in self._pattern.finditer(bytes(raw)):
+            path = decode_any(match[1]) if match[1] else match[match.lastindex or 0].decode("utf-8", "replace")
+            if isinstance(path, str) and path.strip():
+                found[path.strip()[:_LONGEST_PATH]] = None
+        return list(found)
+
+
+def questions_in(given: dict[str, Any]) -> list[m.Question]:
+    """Questions with the options a person was to choose from."""
+    return [_question(item) for item in _items(given.get("questions")) if isinstance(item, dict)]
+
+
+def _question(item: dict[str, Any]) -> m.Question:
+    options = [
+        text_in(option, "label") or "" if isinstance(option, dict) else str(option)
+        for option in _items(item.get("options"))
+    ]
+    return m.Question(text_in(item, "question") or "", options)
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def replacement_diff(path: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """Unified diff of one or more replacements in a file of which only the replaced parts are known.
+
+    The line numbers are therefore those within each part.
+    """
+    lines = [f"--- {path}\n", f"+++ {path}\n"]
+    for old, new in pairs:
+        lines += _hunks(_lines(old), _lines(new))
+    return _joined(lines)
+
+
+def creation_diff(path: str, content: str) -> str:
+    """Unified diff of a file that would have been written; what stood there before is not in the log."""
+    new = _lines(content)
+    return _joined(["--- /dev/null\n", f"+++ {path}\n", f"@@ -0,0 +1,{len(new)} @@\n", *("+" + line for line in new)])
+
+
+def _hunks(old: list[str], new: list[str]) -> list[str]:
+    if len(old) + len(new) > _SLOW_AT:
+        head = f"@@ -1,{len(old)} +1,{len(new)} @@\n"
+        return [head, *("-" + line for line in old), *("+" + line for line in new)]
+    return list(difflib.unified_diff(old, new))[2:]
+
+
+def _lines(text: str) -> list[str]:
+    """Only LF ends a line of a file."""
+    return list(io.StringIO(text, newline="\n"))
+
+
+def _joined(lines: Iterable[str]) -> str:
+    """End every line, and say where the file had no newline at its end, as diff does."""
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)

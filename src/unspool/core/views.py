@@ -1,0 +1,117 @@
+"""A session as somebody asked for it: with or without the lines that were left, and the calls that never finished.
+
+The record itself holds everything. A view is a record too: its indices are its own, and it validates like any other.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from typing import Literal, TypeVar
+
+import msgspec
+
+from . import model as m
+from .session import Session
+
+Branches = Literal["active", "all"]
+OrphanMode = Literal["hide", "mark", "synthesize"]
+
+E = TypeVar("E", bound=msgspec.Struct)
+
+_PLACES = ("message_index", "interrupted_message_index", "after_message_index", "summary_message_index")
+_LISTS = ("replaced_message_indices", "preserved_message_indices", "dropped_message_indices", "lost_message_indices")
+
+
+class View:
+    """Turns a record into what was asked for, message by message, so that it serves streams too."""
+
+    def __init__(
+        self, session: Session, dead: Iterable[int], branches: Branches = "all", orphans: OrphanMode = "mark"
+    ) -> None:
+        """`dead` are the messages that are not on the active path."""
+        self._session = session
+        self._dead = sorted(dead) if branches == "active" else []
+        self._gone = frozenset(self._dead)
+        self._orphans = orphans
+        changed = session.orphans if orphans != "mark" else []
+        self._unfinished = frozenset(orphan.tool_use_id for orphan in changed)
+        self._unfinished_in = frozenset(orphan.message_index for orphan in changed)
+
+    def message(self, message: m.Message) -> m.Message | None:
+        """A message as the view shows it; None when it does not."""
+        if message.index in self._gone:
+            return None
+        if message.index in self._unfinished_in:
+            message = msgspec.structs.replace(message, blocks=self._calls(message.blocks))
+        if not self._dead:
+            return message
+        return msgspec.structs.replace(
+            message,
+            index=self._moved(message.index),
+            parent_index=self._place(message.parent_index),
+            reply=self._place(message.reply),
+        )
+
+    def head(self) -> Session:
+        """The record around the messages, with the places of its events brought in line."""
+        session = self._session
+        orphans = [] if self._orphans == "hide" else session.orphans
+        if not self._dead:
+            return msgspec.structs.replace(session, orphans=orphans)
+        compaction = m.Compaction(self._kept(session.compaction.boundaries), self._kept(session.compaction.inherited))
+        return msgspec.structs.replace(
+            session,
+            info=msgspec.structs.replace(session.info, tip=self._place(session.info.tip)),
+            compaction=compaction,
+            context_clears=self._kept(session.context_clears),
+            interruptions=self._kept(session.interruptions),
+            rejections=self._kept(session.rejections),
+            rollbacks=self._kept(session.rollbacks),
+            errors=self._kept(session.errors),
+            orphans=self._kept(orphans),
+            subagents=self._kept(session.subagents),
+            resumes=self._kept(session.resumes),
+            branches=[],
+        )
+
+    def whole(self) -> Session:
+        """A record as the view shows it."""
+        shown = [self.message(message) for message in self._session.messages]
+        return msgspec.structs.replace(self.head(), messages=[message for message in shown if message is not None])
+
+    # --- calls that never finished ---
+
+    def _calls(self, blocks: list[m.Block]) -> list[m.Block]:
+        changed: list[m.Block] = []
+        for block in blocks:
+            is_orphan = isinstance(block, m.ToolCall) and block.id in self._unfinished
+            if not (is_orphan and self._orphans == "hide"):
+                changed.append(block)
+            if is_orphan and self._orphans == "synthesize" and isinstance(block, m.ToolCall):
+                changed.append(m.ToolResult(block.id, m.MADE_UP_RESULT, "unknown", synthetic=True))
+        return changed
+
+    # --- places ---
+
+    def _moved(self, index: int) -> int:
+        return index - bisect_left(self._dead, index)
+
+    def _place(self, index: int | None) -> int | None:
+        return None if index is None or index in self._gone else self._moved(index)
+
+    def _kept(self, events: list[E]) -> list[E]:
+        """The events of the messages that are left."""
+        found = []
+        for event in events:
+            if getattr(event, "message_index", None) in self._gone:
+                continue
+            changes: dict[str, object] = {}
+            for name in _PLACES:
+                if hasattr(event, name):
+                    changes[name] = self._place(getattr(event, name))
+            for name in _LISTS:
+                if hasattr(event, name):
+                    changes[name] = [self._moved(index) for index in getattr(event, name) if index not in self._gone]
+            found.append(msgspec.structs.replace(event, **changes))
+        return found

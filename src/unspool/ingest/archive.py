@@ -1,0 +1,135 @@
+"""Keeping the bytes of the agents' files, and giving them back exactly as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agents import AGENTS
+from ..io.files import name_of
+from ..store.base import Store
+from ..store.compression import pack
+from ..store.rows import FileRow
+from .scan import Changed, Mark, Seen, mark_of
+
+CHUNK = 1 << 20
+"""Bytes that are compressed together."""
+
+
+class Packed(NamedTuple):
+    """All bytes of a file, made ready for the archive."""
+
+    chunks: list[tuple[int, bytes]]
+    """The length of each before it was packed, and what it became."""
+    mark: bytes
+
+    @property
+    def kept(self) -> int:
+        """How many bytes there are."""
+        return sum(length for length, _ in self.chunks)
+
+
+def packed(seen: Seen) -> Packed:
+    """Pack a file that is to be kept as a new one."""
+    chunks: list[tuple[int, bytes]] = []
+    mark = Mark()
+    for data in _pieces(seen, 0, b""):
+        mark.add(data)
+        chunks.append((len(data), pack(data)))
+    return Packed(chunks, mark.digest())
+
+
+def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
+    """Put a packed file into the archive."""
+    row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], ready.kept, ready.mark, None)
+    row = row._replace(id=store.put_file(row))
+    start = 0
+    for length, data in ready.chunks:
+        store.put_chunk(row.id, start, length, data)
+        start += length
+    return row
+
+
+def keep(store: Store, change: Changed) -> FileRow:
+    """Bring the archive of a file up to date."""
+    seen, before = change.seen, change.before
+    if before is None and seen.size <= CHUNK:
+        return keep_new(store, seen, packed(seen))
+    if before is None or (change.how == "rewritten" and seen.size < before.size):
+        if before is not None:
+            # What was cut off is in the archive alone.
+            store.replace_file(before.id)
+        row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], 0, b"", None)
+        row = row._replace(id=store.put_file(row))
+    else:
+        row = before._replace(path=name_of(seen.path))
+        if change.how == "rewritten":
+            store.drop_chunks(row.id)
+            row = row._replace(kept=0)
+    kept = _append(store, row, seen)
+    row = row._replace(
+        agent=seen.agent, device=seen.device, inode=seen.inode, size=seen.size, changed=seen.changed,
+        kept=kept, mark=mark_of(seen.path, kept), gone_at=None,
+    )  # fmt: skip
+    store.put_file(row)
+    return row
+
+
+def _append(store: Store, row: FileRow, seen: Seen) -> int:
+    """Add what is new; small pieces at the end go into one with it, so that they compress well."""
+    start = row.kept - row.kept % CHUNK
+    rest = b"".join(store.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
+    if rest and seen.size <= row.kept:
+        return row.kept
+    if rest:
+        store.drop_chunks(row.id, start)
+    for data in _pieces(seen, start, rest):
+        store.put_chunk(row.id, start, len(data), pack(data))
+        start += len(data)
+    return start
+
+
+def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
+    data = rest
+    try:
+        with open(seen.path, "rb", buffering=0) as file:
+            file.seek(start + len(rest))
+            left = seen.size - start - len(rest)
+            while left > 0 and (more := file.read(min(CHUNK - len(data), left))):
+                left -= len(more)
+                data += more
+                if len(data) == CHUNK:
+                    yield data
+                    data = b""
+    except OSError:
+        # It went away, or may not be read: what was kept of it before stays.
+        pass
+    if data:
+        yield data
+
+
+def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:
+    """Write the files of a session below a folder, as the agent lays them out; returns each with its length.
+
+    What lies in the session's own folder and is no session comes too: saved outputs, notes on sub-agents.
+    """
+    written = []
+    for file, agent, path in (*store.files_of(session), *store.files_beside(session)):
+        place = target / _layout(agent, path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        length = 0
+        with open(place, "xb") as out:
+            for data in store.chunks(file):
+                length += out.write(data)
+        written.append((place, length))
+    return written
+
+
+def _layout(agent: str, path: str) -> Path:
+    """A file's place in a home directory: from the agent's folder on, wherever that was."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
+    folder = AGENTS[agent].info.folder
+    places = {place.split("/")[0] for place in AGENTS[agent].info.places}
+    start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
+    return Path(folder, *parts[start:])

@@ -1,0 +1,237 @@
+"""Reading many sessions at once: other processes read, this one writes.
+
+Python runs one thread at a time, and reading is Python. What a worker has read it leaves in a file, so that it need not
+wait until it is written. Only sessions that the store does not have are read so: for the others it has to be asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agents import AGENTS, SessionRef, SessionSource, finish
+from ..core import model as m
+from ..core.builder import SessionBuilder
+from .archive import Packed, packed
+from .scan import Changed
+from .writer import Ending, Messages, SessionWriter
+
+WORTH_IT = 32 << 20
+"""Bytes from which on starting processes pays."""
+TOO_LARGE = 64 << 20
+"""A session of so many bytes does not wait in one piece."""
+_AT_ONCE = 1 << 20
+"""Bytes that a worker reads before it hands them on: little enough to stay near the processor."""
+_AHEAD = 48
+"""How many such groups may wait while a commit is made."""
+_OBJECTS = 200_000
+"""New objects after which a worker looks for rings among them."""
+_PR_SET_PDEATHSIG = 1
+
+
+class ReadSession(NamedTuple):
+    """A session with all that is to be written of it."""
+
+    name: str
+    pieces: list[Messages]
+    ending: Ending
+
+
+class ReadRef(NamedTuple):
+    """What was read from one place, or why it could not be."""
+
+    home: int
+    place: int
+    around: str
+    """What else shaped it, as it was before it was read."""
+    sessions: list[ReadSession]
+    files: dict[Path, Packed]
+    failure: str | None
+
+
+class Task(NamedTuple):
+    """A session to be read: one of a home's."""
+
+    home: int
+    place: int
+    ref: SessionRef
+    changes: list[Changed]
+
+    @property
+    def size(self) -> int:
+        """Bytes to be read."""
+        return sum(change.seen.size for change in self.changes)
+
+
+def can_share() -> bool:
+    """Whether other processes may help: a fork of a program with threads is not safe, unless they hold no locks."""
+    threads = [thread for thread in threading.enumerate() if not getattr(thread, "holds_nothing", False)]
+    return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
+
+
+@contextmanager
+def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterator[Iterator[ReadRef]]:
+    """Have sessions read in other processes, which begin at once; they come in the order in which they were given."""
+    global _homes
+    if not tasks:
+        yield iter(())
+        return
+    _homes = homes
+    context = multiprocessing.get_context("fork")
+    with (
+        _few_collections(),
+        _nameless_files(_AHEAD) as files,
+        ProcessPoolExecutor(os.cpu_count(), mp_context=context, initializer=_end_with, initargs=(os.getpid(),)) as pool,
+        _none_left(),
+    ):
+        groups = enumerate(_groups(tasks))
+        begun = (pool.submit(_read_group, group, files[number % _AHEAD]) for number, group in groups)
+        with _uninterrupted():
+            waiting = deque(islice(begun, _AHEAD))
+        yield _in_order(waiting, begun)
+
+
+def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:
+    """What was read, group by group; the file that a group was left in is free for another afterwards."""
+    while waiting:
+        yield from _results(waiting.popleft())
+        waiting.extend(islice(begun, 1))
+
+
+@contextmanager
+def _nameless_files(count: int) -> Iterator[list[int]]:
+    """Files that workers know by their numbers: without a name nothing is left of them, whoever is killed."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(count)]
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Do not look for rings of objects all the time: there are very many objects, and hardly a ring.
+
+    Workers do it now and then; what was there before they began is left out.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Have Ctrl+C wait while workers start: it reaches them as well, and each would complain of it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _none_left() -> Iterator[None]:
+    """When something goes wrong, nobody waits for what workers still read."""
+    others = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.kill()
+        raise
+
+
+def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
+    """Small sessions go together."""
+    group: list[Task] = []
+    size = 0
+    for task in tasks:
+        group.append(task)
+        size += task.size
+        if size > _AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _results(future: Future[int]) -> Iterator[ReadRef]:
+    number = future.result()
+    os.lseek(number, 0, os.SEEK_SET)
+    with open(number, "rb", closefd=False) as file:
+        found: list[ReadRef] = pickle.load(file)
+    os.lseek(number, 0, os.SEEK_SET)
+    os.ftruncate(number, 0)
+    yield from found
+
+
+# --- in a worker ---
+
+
+def _end_with(parent: int) -> None:
+    """Have the system end this process with its parent, however that ends: nobody else would.
+
+    Signals that are meant for the parent reach the parent.
+    """
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+    gc.set_threshold(_OBJECTS)
+    gc.enable()
+
+
+_homes: list[tuple[SessionSource, str]] = []
+"""With all that was looked up before the fork."""
+
+
+def _read_group(tasks: list[Task], number: int) -> int:
+    found = [_read(*_homes[task.home], task) for task in tasks]
+    with open(number, "wb", closefd=False) as file:
+        pickle.dump(found, file, pickle.HIGHEST_PROTOCOL)
+    return number
+
+
+def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
+    try:
+        around = home.around(task.ref)
+        files = {change.seen.path: packed(change.seen) for change in task.changes}
+        return ReadRef(task.home, task.place, around, list(_sessions(home, agent, task.ref)), files, None)
+    except OSError as error:
+        return ReadRef(task.home, task.place, "", [], {}, str(error))
+
+
+def _sessions(home: SessionSource, agent: str, ref: SessionRef) -> Iterator[ReadSession]:
+    writers: dict[str, tuple[SessionWriter, list[Messages]]] = {}
+
+    def make(id: str, kind: m.Kind) -> SessionBuilder:
+        pieces: list[Messages] = []
+        writer = SessionWriter(AGENTS[agent].touched, pieces.append)
+        writers[id] = writer, pieces
+        return writer.draft(agent, id, kind)
+
+    for draft in finish(home.read(ref, make)):
+        writer, pieces = writers[draft.id]
+        ending = writer.finish()
+        yield ReadSession(draft.id, pieces, ending)

@@ -1,0 +1,1 @@
+"""From bytes to records: files, lines, JSON. Nothing here knows what a record means."""

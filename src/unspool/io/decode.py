@@ -1,0 +1,308 @@
+"""Lines to typed records, whatever state the lines are in.
+
+The fast way decodes a whole block at once. A block with anything unusual in it goes line by line: unpaired
+surrogates are mended, records inside torn lines are salvaged, fields of an unexpected type are left out, and
+each of these is told as a problem. Every line that is not blank gives at least one record or one problem.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from ..core.timestamps import parse_moment
+from .lines import Block
+
+T = TypeVar("T")
+
+_DAMAGE = (msgspec.DecodeError, UnicodeDecodeError)
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair
+    rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # one half of a pair
+    rb"|\\."  # any other escape, so that an escaped backslash is never taken for the start of one
+)
+_NOTHING = b"\0 \t\r\n"
+_RECORD_START = re.compile(rb'\{"')
+_SALVAGE_EFFORT = 12
+"""How many times the length of a damaged line may be scanned for records, so that no line takes for ever."""
+
+_generic = msgspec.json.Decoder()
+_BROKEN = object()
+_TOO_DEEP = object()
+
+
+class Place(NamedTuple):
+    """Where a record stands in its file."""
+
+    line: int
+    offset: int
+    length: int
+
+
+class Damage(NamedTuple):
+    """Why a line, or a part of one, is not simply a record."""
+
+    reason: str
+    detail: str
+    place: Place
+    lost: bool
+    """Nothing of the line could be used."""
+
+
+class Batch(NamedTuple, Generic[T]):
+    """Records in file order, with where each of them stands."""
+
+    records: list[T]
+    places: list[Place] | None
+    """Of each record; None when the records are simply the lines of the block."""
+    block: Block
+    damages: list[Damage]
+    lines: int
+    """Lines that are not blank."""
+
+    def bytes_at(self, offset: int, length: int) -> bytes:
+        """A line, or a piece of one, as it stands in the file."""
+        start = offset - self.block.offset
+        return self.block.data[start : start + length]
+
+    def rows(self) -> Iterator[tuple[T, int, int, int]]:
+        """Each record with its line number, offset and length."""
+        if self.places is not None:
+            return ((record, *place) for record, place in zip(self.records, self.places, strict=True))
+        number, base, starts = self.block.number, self.block.offset, self.block.starts
+        offsets = [base + start for start in starts] if base else starts
+        lengths = [end - start - 1 for start, end in pairwise(starts)]
+        return zip(self.records, range(number, number + len(lengths)), offsets, lengths, strict=False)
+
+
+class RecordDecoder(Generic[T]):
+    """Decode the lines of one kind of log into Structs of type `T`."""
+
+    def __init__(self, record: type[T], is_record: Callable[[dict[str, Any]], bool]) -> None:
+        self._type = record
+        self._decoder = msgspec.json.Decoder(record)
+        self._is_record = is_record
+
+    def batch(self, block: Block) -> Batch[T]:
+        """Decode a block of lines."""
+        data, starts = block.data, block.starts
+        count = len(starts) - 1
+        try:
+            # Lines that all begin with a brace hold no blank one, so that a glued pair cannot hide behind a gap.
+            if bytes(map(data.__getitem__, starts[:-1])) == b"{" * count:
+                records = self._decoder.decode_lines(data)
+                if len(records) == count:
+                    return Batch(records, None, block, [], count)
+        except (*_DAMAGE, IndexError, RecursionError):
+            pass
+        return self._by_line(block)
+
+    def _by_line(self, block: Block) -> Batch[T]:
+        records: list[T] = []
+        places: list[Place] = []
+        damages: list[Damage] = []
+        filled = 0
+        last = len(block.starts) - 2 if not block.data.endswith(b"\n") else -1
+        for position, line in enumerate(block.lines()):
+            if not line.strip():
+                continue
+            filled += 1
+            place = Place(block.number + position, block.offset + block.starts[position], len(line))
+            for item in self.line(line, place, torn=position == last):
+                if isinstance(item, Damage):
+                    damages.append(item)
+                else:
+                    records.append(item[0])
+                    places.append(item[1])
+        return Batch(records, places, block, damages, filled)
+
+    def line(self, line: bytes, place: Place, torn: bool = False) -> Iterator[tuple[T, Place] | Damage]:
+        """Whatever can be made of one line: records, and what is wrong with it."""
+        try:
+            yield self._decoder.decode(line), place
+        except (*_DAMAGE, RecursionError) as error:
+            yield from self._unusual(line, place, str(error), torn)
+
+    def _unusual(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        if not line.strip(_NOTHING):
+            yield Damage("nul-bytes", "a line of nothing", place, lost=True)
+            return
+        mended, reason = mend(line)
+        value = _value(mended)
+        if value is _BROKEN:
+            yield from self._salvage(line, place, why, torn)
+        elif value is _TOO_DEEP:
+            yield Damage("too-deep", "nested deeper than any agent writes", place, lost=True)
+        elif not isinstance(value, dict):
+            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", place, lost=True)
+        else:
+            if reason is not None:
+                yield Damage(reason, why, place, lost=False)
+            record, dropped = self._fitted(mended, value)
+            if dropped:
+                yield Damage("unknown-shape", f"{', '.join(dropped)}: {why}", place, lost=False)
+            yield record, place
+
+    def _fitted(self, line: bytes, value: dict[str, Any]) -> tuple[T, list[str]]:
+        """An object as a record, and the names of the fields that had to be left out for that."""
+        dropped: list[str] = []
+        try:
+            return self._decoder.decode(line), dropped
+        except (*_DAMAGE, RecursionError):
+            return cast(T, _fit(value, self._type, dropped, "")), dropped or ["?"]
+
+    def _salvage(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+        pieces = list(self._intact_records(line))
+        if not pieces:
+            is_cut = torn or not line.rstrip().endswith(b"}")
+            yield Damage("torn" if is_cut else "not-json", why, place, lost=True)
+            return
+        kept = sum(end - start for start, end, _ in pieces)
+        yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", place, lost=False)
+        for start, end, record in pieces:
+            yield record, Place(place.line, place.offset + start, end - start)
+
+    def _intact_records(self, line: bytes) -> Iterator[tuple[int, int, T]]:
+        """Find the records in a line that is none."""
+        # Latin-1 keeps one character a byte; the structure of JSON is ASCII, so the extents come out right.
+        text = line.decode("latin-1")
+        scan = json.JSONDecoder(strict=True).raw_decode
+        effort = _SALVAGE_EFFORT * len(line) + 10_000
+        position = 0
+        while effort > 0 and (match := _RECORD_START.search(line, position)):
+            start = match.start()
+            try:
+                value, end = scan(text, start)
+            except (json.JSONDecodeError, RecursionError) as error:
+                effort -= max(1, getattr(error, "pos", len(line)) - start)
+                position = start + 2
+                continue
+            position = end
+            if isinstance(value, dict) and self._is_record(value):
+                piece, _ = mend(line[start:end])
+                value = _value(piece)
+                if isinstance(value, dict):
+                    yield start, end, self._fitted(piece, value)[0]
+
+
+def mend(line: bytes) -> tuple[bytes, str | None]:
+    """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record.
+
+    Gives back the line, and what was wrong with it.
+    """
+    reason = None
+    mended = line.strip(_NOTHING)
+    if len(mended) < len(line.strip()):
+        reason = "nul-bytes"
+    # Node slices strings between surrogates and then writes the half as an escape.
+    if b"\\ud" in mended or b"\\uD" in mended:
+        paired = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
+        if paired != mended:
+            mended, reason = paired, "unpaired-surrogate"
+    try:
+        mended.decode()
+    except UnicodeDecodeError:
+        mended, reason = mended.decode("utf-8", "replace").encode(), "invalid-utf8"
+    return mended, reason
+
+
+def _value(line: bytes) -> object:
+    """The plain value of a line. Python's own reader also takes numbers that are none, such as NaN."""
+    try:
+        return _generic.decode(line)
+    except (*_DAMAGE, RecursionError):
+        pass
+    try:
+        return json.loads(line)
+    except RecursionError:
+        return _TOO_DEEP
+    except ValueError:
+        return _BROKEN
+
+
+def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
+    """A copy of a piece of JSON that does not hold on to its line, is valid UTF-8 and stands in one line.
+
+    msgspec does not look into what it passes over, so that bytes which are no UTF-8 can be in there.
+    """
+    data = bytes(raw)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            data = data.decode("utf-8", "replace").encode()
+    if b"\n" in data or b"\r" in data:
+        data = msgspec.json.format(data, indent=-1)
+    return msgspec.Raw(data)
+
+
+def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
+    """A piece of a line as JSON, by the names and places that lead to it."""
+    value = _value(mend(line)[0])
+    try:
+        for step in path:
+            value = value[step]  # type: ignore[index]
+        return msgspec.Raw(msgspec.json.encode(value))
+    except (LookupError, TypeError, RecursionError):
+        return msgspec.Raw(b"null")
+
+
+def decode_any(data: bytes | str | msgspec.Raw) -> object:
+    """A piece of JSON as plain values; None when it is none, or too deep."""
+    try:
+        return _generic.decode(data) if data else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _json_kind(value: object) -> str:
+    return {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}.get(type(value), "a number")
+
+
+def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) -> Any:
+    """Build a Struct from an object some of whose fields have an unexpected type; those are left out."""
+    fields = {}
+    for field in msgspec.structs.fields(kind):
+        if field.encode_name not in value:
+            continue
+        inner = value[field.encode_name]
+        try:
+            fields[field.name] = _convert(inner, field.type)
+        except (msgspec.ValidationError, TypeError):
+            nested = _struct_in(field.type)
+            where = path + field.encode_name
+            if nested and isinstance(inner, dict):
+                fitted = _fit(inner, nested, dropped, where + ".")
+                fields[field.name] = [fitted] if _takes_list(field.type) else fitted
+            elif (moment := parse_moment(inner)) and "datetime" in str(field.type):
+                fields[field.name] = moment
+            elif nested and isinstance(inner, list) and _takes_list(field.type):
+                fields[field.name] = [_fit(x, nested, dropped, where + "[].") for x in inner if isinstance(x, dict)]
+            else:
+                dropped.append(where)
+    return kind(**fields)
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    if kind is msgspec.Raw:
+        return msgspec.Raw(msgspec.json.encode(value))
+    return msgspec.json.decode(msgspec.json.encode(value), type=kind)
+
+
+def _struct_in(kind: Any) -> type[Any] | None:
+    """The Struct in an annotation like `list[Block] | str | None`."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    for part in getattr(kind, "__args__", ()):
+        if found := _struct_in(part):
+            return found
+    return None
+
+
+def _takes_list(kind: Any) -> bool:
+    return "list[" in str(kind)

@@ -1,0 +1,247 @@
+"""Opening log files: plain or compressed, growing, vanishing, unreadable. The only code that reads their bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import wraps
+from pathlib import Path
+from typing import TypeVar
+
+import zstandard
+
+from ..core import model as m
+from .decode import Batch, Damage, Place, RecordDecoder
+from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
+
+T = TypeVar("T")
+
+_REMEMBERED = 1 << 15
+
+
+class Patience:
+    """Lets a reading wait at the end of a file that grows, instead of ending there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.caught_up = False
+        """All that was there has been read."""
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Whatever reads the file meanwhile is patient."""
+        token = _patience.set(self)
+        try:
+            yield
+        finally:
+            _patience.reset(token)
+
+    def batches(self, read: Callable[[int], bytes], decoder: RecordDecoder[T], log: m.LogFile) -> Iterator[Batch[T]]:
+        """What is there, then nothing until somebody asks again: then what has come since."""
+        splitter = LineSplitter()
+        while True:
+            while chunk := read(BLOCK_SIZE):
+                if block := splitter.feed(chunk):
+                    batch = decoder.batch(block)
+                    log.size = block.offset + len(block.data)
+                    log.lines += batch.lines
+                    yield batch
+            self.caught_up = True
+            yield Batch([], None, block_of(b""), [], 0)
+
+
+_patience: ContextVar[Patience | None] = ContextVar("patience", default=None)
+
+
+def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
+    """The account of a log that is about to be read."""
+    return m.LogFile(path=name_of(path), size=0, role=role)
+
+
+def name_of(path: Path) -> str:
+    """A path as text that every program can read: file names may hold bytes that are no text."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: int | None = None) -> Iterator[Batch[T]]:
+    """Decode a log, block by block, as far as it reached when it was opened.
+
+    What cannot be read is a damage in the last batch, never an exception; `log` is brought up to date on the way.
+    """
+    try:
+        with open(path, "rb", buffering=0) as file:
+            patience = _patience.get()
+            if patience is not None and patience.path == path:
+                yield from patience.batches(file.read, decoder, log)
+                return
+            size = os.fstat(file.fileno()).st_size
+            read = _unpacked(file.read) if path.suffix == ".zst" else _bounded(file.read, size)
+            if limit is not None:
+                read = _bounded(read, limit)
+            for block in iter_blocks(read):
+                batch = decoder.batch(block)
+                log.size = block.offset + len(block.data)
+                log.lines += batch.lines
+                yield batch
+    except (OSError, zstandard.ZstdError) as error:
+        yield _broken(log, error)
+
+
+def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
+    """The lines of a log as they are, a block at a time; ends where the file cannot be read."""
+    splitter = LineSplitter()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while chunk := file.read(size):
+                if lines := splitter.cut(chunk):
+                    yield lines
+    except OSError:
+        return
+    if last := splitter.rest():
+        yield last
+
+
+def read_start(path: Path, size: int) -> Block | None:
+    """The whole lines among the first bytes of a log; None when there are none or it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+            data = read(size)
+            while data and b"\n" not in data and len(data) < (1 << 26):
+                more = read(size)
+                if not more:
+                    return block_of(data)
+                data += more
+    except (OSError, zstandard.ZstdError):
+        return None
+    end = data.rfind(b"\n") + 1
+    return block_of(data[:end] or data) if data else None
+
+
+def read_end(path: Path, size: int) -> Block | None:
+    """The whole lines among the last bytes of a log; their numbers and offsets mean nothing."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
+            file.seek(max(0, length - size))
+            data = file.read(size)
+    except OSError:
+        return None
+    start = data.find(b"\n") + 1 if length > size else 0
+    return block_of(data[start:]) if data[start:] else None
+
+
+def read_everything(path: Path) -> bytes:
+    """A log from its beginning to its end, unpacked; of a broken compression what can be had. Raises OSError."""
+    pieces = []
+    with open(path, "rb", buffering=0) as file:
+        read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+        with suppress(zstandard.ZstdError):
+            while data := read(BLOCK_SIZE):
+                pieces.append(data)
+    return b"".join(pieces)
+
+
+def read_whole(path: Path) -> bytes | None:
+    """A small file; None when it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
+    """The first bytes of a file, and how many it has; None when it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read(size), os.fstat(file.fileno()).st_size
+    except OSError:
+        return None
+
+
+def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
+    """Read what is asked of a file again only when the file has changed; a program that follows many asks often."""
+    known: dict[Path, tuple[tuple[int, ...], T]] = {}
+
+    @wraps(read)
+    def remembering(path: Path) -> T:
+        try:
+            facts = path.stat()
+        except OSError:
+            return read(path)
+        stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        found = known.get(path)
+        if found is not None and found[0] == stamp:
+            return found[1]
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        value = read(path)
+        known[path] = stamp, value
+        return value
+
+    return remembering
+
+
+def is_closed(path: Path) -> bool:
+    """Whether there is a file that we may not read."""
+    try:
+        with open(path, "rb"):
+            return False
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def size_of(path: Path) -> int:
+    """Length of a file; 0 when it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def changed_at(path: Path) -> float:
+    """When a file was last written to; 0.0 when it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:
+    """Stop after so many bytes: what is appended meanwhile belongs to the next reading."""
+    left = limit
+
+    def read_some(size: int) -> bytes:
+        nonlocal left
+        data = read(min(size, left)) if left > 0 else b""
+        left -= len(data)
+        return data
+
+    return read_some
+
+
+def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+    pending = b""
+    decompress = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+
+    def read_some(size: int) -> bytes:
+        nonlocal pending
+        while not pending:
+            packed = read(BLOCK_SIZE)
+            if not packed:
+                return b""
+            pending = decompress.decompress(packed)
+        data, pending = pending[:size], pending[size:]
+        return data
+
+    return read_some
+
+
+def _broken(log: m.LogFile, error: Exception) -> Batch[T]:
+    reason = "unreadable" if isinstance(error, OSError) else "broken-compression"
+    detail = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return Batch([], None, block_of(b""), [Damage(reason, detail, Place(0, log.size, 0), lost=False)], 0)

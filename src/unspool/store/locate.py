@@ -1,0 +1,111 @@
+"""Where the store is: in the user's data directory, or where somebody says."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import uuid
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.errors import NotFoundError, UnspoolError
+
+if TYPE_CHECKING:
+    from .base import Store
+
+
+def data_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """The only folder unspool writes to."""
+    environ = os.environ if environ is None else environ
+    names = ("UNSPOOL_DATA", "LOCALAPPDATA", "XDG_DATA_HOME")
+    return _data_folder(*map(environ.get, names), os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=8)
+def _data_folder(named: str | None, local: str | None, shared: str | None, _: str | None) -> Path:
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(local or Path.home() / "AppData" / "Local") / "unspool"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "unspool"
+    return Path(shared or Path.home() / ".local" / "share") / "unspool"
+
+
+def machine_identity(folder: Path) -> tuple[str, str]:
+    """A key that stays the same for this machine and user, and a name for people."""
+    path = folder / "machine"
+    key = _key_in(path)
+    if not key:
+        _make_folder(folder)
+        try:
+            key = _make_key(path)
+        except OSError as error:
+            raise UnspoolError(
+                f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA"
+            ) from error
+    return key, platform.node() or "this machine"
+
+
+def _key_in(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    except OSError as error:
+        raise UnspoolError(f"{path} cannot be read: {error.strerror}; choose a place with UNSPOOL_DATA") from error
+
+
+def _make_key(path: Path) -> str:
+    """Write a key. Of programs that start at once, the first one's counts; nobody sees a file without its key."""
+    key = uuid.uuid4().hex
+    new = path.with_name(f"{path.name}-{key}")
+    new.write_text(key + "\n", encoding="utf-8")
+    try:
+        if path.exists() and not _key_in(path):
+            # Somebody was killed before the key was in it.
+            new.replace(path)
+        else:
+            _put_if_missing(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return _key_in(path) or key
+
+
+def _put_if_missing(new: Path, path: Path) -> None:
+    try:
+        path.hardlink_to(new)
+    except FileExistsError:
+        pass
+    except OSError:
+        # A drive without links: there it is at least not written over what somebody else has just made.
+        if not path.exists():
+            new.replace(path)
+
+
+def open_store(place: str | None = None, *, read_only: bool = False, environ: Mapping[str, str] | None = None) -> Store:
+    """Open the store at a path or an address, or the user's own."""
+    environ = os.environ if environ is None else environ
+    place = place or environ.get("UNSPOOL_STORE")
+    folder = data_folder(environ)
+    if place is not None and place.startswith(("postgresql://", "postgres://")):
+        from .backends.postgres import PostgresStore
+
+        return PostgresStore(place, machine=machine_identity(folder))
+    from .backends.sqlite import SqliteStore
+
+    path = Path(place).expanduser() if place else folder / "sessions.db"
+    if read_only and not path.exists():
+        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` makes one")
+    _make_folder(path.parent)
+    return SqliteStore(path, machine=machine_identity(folder), read_only=read_only)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise UnspoolError(f"{folder} cannot be made: {error.strerror}; choose a place with UNSPOOL_DATA") from error

@@ -1,0 +1,336 @@
+"""The numbers as pictures: SVG made of numbers and escaped text, coloured by the page's own classes.
+
+Nothing here needs a script: each bar names what it stands for in a `<title>`, and the page has the tables beside it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from ..render.sanitize import one_line
+from ..store.stats import Day, Tokens, Tool
+
+WIDTH = 720
+_LEFT, _RIGHT = 56, 12
+_PANEL = 84
+_TALL = 200
+_HEADING = 24
+_FOOT = 24
+_GAP = 14
+_ROW = 22
+_NAMES = 148
+_NUMBERS = 64
+_MOST_TOOLS = 15
+_MOST_DAYS = 92
+_MOST_WEEKS = 78
+_MOST_MONTHS = 60
+_MOST_YEARS = 60
+_LABELS = 8
+_NARROWEST = 1.5
+"""One refusal beside a thousand calls is still to be seen."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Bucket(NamedTuple):
+    """A stretch of time that one bar stands for."""
+
+    first: date
+    last: date
+    label: str
+    """Short, for the axis."""
+    name: str
+    """In full."""
+
+
+class Series(NamedTuple):
+    """What is drawn in one colour: a value for each bucket."""
+
+    name: str
+    colour: int
+    values: list[int]
+
+
+# --- the plots -------------------------------------------------------------------------------------------------------
+
+
+def activity_plot(days: Sequence[Day]) -> Markup:
+    """Sessions, turns and calls over time, one above the other, for their numbers are of different size."""
+    buckets = buckets_of(day.day for day in days)
+    sessions = "sessions" if _are_days(buckets) else "sessions a day, added up"
+    panels = [
+        [Series(sessions, 1, _sums(buckets, ((day.day, day.sessions) for day in days)))],
+        [Series("turns", 2, _sums(buckets, ((day.day, day.turns) for day in days)))],
+        [Series("calls", 3, _sums(buckets, ((day.day, day.calls) for day in days)))],
+    ]
+    return _over_time("activity", "Activity", buckets, panels, _PANEL)
+
+
+def token_plot(tokens: Sequence[Tokens]) -> Markup:
+    """Tokens over time, by what became of them."""
+    buckets = buckets_of(entry.day for entry in tokens)
+    kinds: tuple[tuple[str, Callable[[Tokens], int]], ...] = (
+        ("input", lambda entry: entry.input), ("output", lambda entry: entry.output),
+        ("cache read", lambda entry: entry.cache_read), ("cache write", lambda entry: entry.cache_write),
+    )  # fmt: skip
+    stacked = [
+        Series(name, colour, _sums(buckets, ((entry.day, value(entry)) for entry in tokens)))
+        for colour, (name, value) in enumerate(kinds, 1)
+    ]
+    return _over_time("tokens", "Tokens", buckets, [stacked], _TALL)
+
+
+def stop_plot(days: Sequence[Day]) -> Markup:
+    """How often somebody said no, or stopped what was going on."""
+    buckets = buckets_of(day.day for day in days)
+    stacked = [
+        Series("refusals", 1, _sums(buckets, ((day.day, day.rejections) for day in days))),
+        Series("interruptions", 2, _sums(buckets, ((day.day, day.interruptions) for day in days))),
+    ]
+    return _over_time("stops", "Refusals and interruptions", buckets, [stacked], _TALL - 60)
+
+
+def tool_plot(tools: Sequence[Tool]) -> Markup:
+    """The tools that were called most, and how their calls ended."""
+    shown, rest = tools[:_MOST_TOOLS], tools[_MOST_TOOLS:]
+    names = ("went well", "failed", "refused", "interrupted")
+    parts = [_legend(list(zip(names, range(1, 5), strict=True)))] if shown else []
+    most = max((tool.calls for tool in shown), default=0)
+    for number, tool in enumerate(shown):
+        parts += _tool_row(tool, most, _HEADING + number * _ROW)
+    height = _HEADING + len(shown) * _ROW
+    if rest:
+        calls = sum(tool.calls for tool in rest)
+        text = f"and {len(rest):,} more with {calls:,} calls"
+        parts.append(_text(text, _NAMES, height + 15, "start"))
+        height += _ROW
+    told = "; ".join(
+        f"{_short(tool.name)} {tool.calls:,}, of these {tool.failed:,} failed and {tool.rejected:,} refused"
+        for tool in shown
+    )
+    return _picture("tools", "Tools by calls", told, height + 8, parts)
+
+
+def _tool_row(tool: Tool, most: int, top: float) -> list[Markup]:
+    well = max(0, tool.calls - tool.failed - tool.rejected - tool.interrupted)
+    values = (
+        ("went well", well),
+        ("failed", tool.failed),
+        ("refused", tool.rejected),
+        ("interrupted", tool.interrupted),
+    )
+    room = WIDTH - _NAMES - _NUMBERS - _RIGHT
+    parts = [_text(_short(tool.name), _NAMES - 8, top + 14, "end")]
+    left = float(_NAMES)
+    for colour, (what, value) in enumerate(values, 1):
+        if value:
+            width = max(_NARROWEST, value / most * room)
+            title = f"{_short(tool.name)}: {value:,} {what}"
+            parts.append(_bar(colour, left, top + 3, width, _ROW - 6, title))
+            left += width
+    parts.append(_text(f"{tool.calls:,}", left + 6, top + 14, "start"))
+    return parts
+
+
+def _short(name: str) -> str:
+    return one_line(name, 22)
+
+
+# --- bars over time --------------------------------------------------------------------------------------------------
+
+
+def _over_time(key: str, title: str, buckets: list[Bucket], panels: list[list[Series]], tall: int) -> Markup:
+    """Panels one above the other, each with stacked bars, over one axis of time."""
+    parts: list[Markup] = []
+    top = 0.0
+    for stacked in panels if buckets else []:
+        parts.append(_legend([(series.name, series.colour) for series in stacked], top))
+        top += _HEADING
+        parts += _panel(buckets, stacked, top, tall)
+        top += tall + _GAP
+    if buckets:
+        parts += _time_axis(buckets, top - _GAP)
+    told = [
+        f"{sum(series.values):,} {series.name}, at most {max(series.values):,} in one {_unit(buckets)}"
+        for stacked in panels
+        for series in stacked
+        if series.values
+    ]
+    when = f", {buckets[0].name} to {buckets[-1].name}" if len(buckets) > 1 else f", {buckets[0].name}" if told else ""
+    return _picture(key, title + when, "; ".join(told), top - _GAP + _FOOT, parts)
+
+
+def _panel(buckets: list[Bucket], stacked: list[Series], top: float, tall: int) -> list[Markup]:
+    most = max(sum(values) for values in zip(*(series.values for series in stacked), strict=True))
+    ticks = ticks_up_to(most)
+    scale = tall / ticks[-1]
+    foot = top + tall
+    parts = []
+    for value in ticks:
+        y = foot - value * scale
+        name = "axis" if value == 0 else "grid"
+        parts.append(_element("line", class_=name, x1=_LEFT, y1=_n(y), x2=WIDTH - _RIGHT, y2=_n(y)))
+        parts.append(_text(compact(value), _LEFT - 6, y + 4, "end"))
+    step, width = _band(len(buckets))
+    for place, bucket in enumerate(buckets):
+        y = foot
+        for series in stacked:
+            if value := series.values[place]:
+                height = value * scale
+                y -= height
+                title = f"{bucket.name}: {value:,} {series.name}"
+                parts.append(_bar(series.colour, _LEFT + place * step + (step - width) / 2, y, width, height, title))
+    return parts
+
+
+def _time_axis(buckets: list[Bucket], foot: float) -> list[Markup]:
+    step, _ = _band(len(buckets))
+    every = -(-len(buckets) // _LABELS)
+    return [
+        _text(bucket.label, _LEFT + (place + 0.5) * step, foot + 16, "middle")
+        for place, bucket in enumerate(buckets)
+        if place % every == 0
+    ]
+
+
+def _band(count: int) -> tuple[float, float]:
+    """The room for each bar, and how wide it is drawn: a single one does not become a wall."""
+    step = (WIDTH - _LEFT - _RIGHT) / count
+    return step, min(48.0, step * 0.8)
+
+
+# --- stretches of time -----------------------------------------------------------------------------------------------
+
+
+def buckets_of(days: Iterable[str]) -> list[Bucket]:
+    """Days without a gap, or weeks, months or years, so that they can be told apart in a picture."""
+    known = sorted(date.fromisoformat(day) for day in set(days))
+    if not known:
+        return []
+    first, last = known[0], known[-1]
+    if (last - first).days < _MOST_DAYS:
+        return [_day(first + timedelta(days=number)) for number in range((last - first).days + 1)]
+    monday = first - timedelta(days=min(first.weekday(), first.toordinal() - 1))
+    weeks = (last - monday).days // 7 + 1
+    if weeks <= _MOST_WEEKS:
+        return [_week(monday + timedelta(weeks=number)) for number in range(weeks)]
+    begin, end = first.year * 12 + first.month - 1, last.year * 12 + last.month - 1
+    if end - begin < _MOST_MONTHS:
+        return [_month(number) for number in range(begin, end + 1)]
+    step = -(-(last.year - first.year + 1) // _MOST_YEARS)
+    return [_years(year, step) for year in range(first.year, last.year + 1, step)]
+
+
+def _day(day: date) -> Bucket:
+    label = f"{day.day} {_MONTHS[day.month - 1]}"
+    return Bucket(day, day, label, f"{label} {day.year}")
+
+
+def _week(monday: date) -> Bucket:
+    label = f"{monday.day} {_MONTHS[monday.month - 1]}"
+    # The last week there can be has no end.
+    last = monday + min(timedelta(days=6), date.max - monday)
+    return Bucket(monday, last, label, f"the week of {label} {monday.year}")
+
+
+def _month(number: int) -> Bucket:
+    first = date(number // 12, number % 12 + 1, 1)
+    last = date(first.year, 12, 31) if first.month == 12 else first.replace(month=first.month + 1) - timedelta(days=1)
+    label = f"{_MONTHS[first.month - 1]} {first.year}"
+    return Bucket(first, last, label, label)
+
+
+def _years(year: int, step: int) -> Bucket:
+    last = min(year + step - 1, date.max.year)
+    return Bucket(date(year, 1, 1), date(last, 12, 31), str(year), str(year) if step == 1 else f"{year}–{last}")
+
+
+def _are_days(buckets: list[Bucket]) -> bool:
+    return all(bucket.first == bucket.last for bucket in buckets)
+
+
+def _unit(buckets: list[Bucket]) -> str:
+    length = (buckets[0].last - buckets[0].first).days
+    return "day" if length == 0 else "week" if length < 7 else "month" if length < 31 else "year"
+
+
+def _sums(buckets: list[Bucket], values: Iterable[tuple[str, int]]) -> list[int]:
+    sums = [0] * len(buckets)
+    starts = [bucket.first for bucket in buckets]
+    for day, value in values:
+        sums[bisect_right(starts, date.fromisoformat(day)) - 1] += value
+    return sums
+
+
+# --- scales ----------------------------------------------------------------------------------------------------------
+
+
+def ticks_up_to(most: int) -> list[int]:
+    """Round numbers from 0 to at least the greatest value: three or four steps, and never a fraction."""
+    size = 1
+    while True:
+        for factor in (1, 2, 5):
+            step = factor * size
+            if most <= step * 4:
+                return list(range(0, max(-(-most // step), 1) * step + 1, step))
+        size *= 10
+
+
+def compact(value: int) -> str:
+    """A number for an axis: 1,500 is 1.5k."""
+    for size, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if value >= size:
+            return f"{value / size:.1f}".removesuffix(".0") + unit
+    return str(value)
+
+
+# --- SVG -------------------------------------------------------------------------------------------------------------
+
+
+def _picture(key: str, title: str, told: str, height: float, parts: list[Markup]) -> Markup:
+    tall = height if parts else 48
+    inner = [
+        _element("title", title, id=f"plot-{key}-title"),
+        _element("desc", told or "Nothing in this time.", id=f"plot-{key}-desc"),
+        *(parts or [_text("Nothing in this time.", WIDTH / 2, 28, "middle")]),
+    ]
+    return _element(
+        "svg", Markup("").join(inner), class_=f"plot plot-{key}", viewBox=f"0 0 {WIDTH} {_n(tall)}", role="img",
+        aria_labelledby=f"plot-{key}-title", aria_describedby=f"plot-{key}-desc",
+    )  # fmt: skip
+
+
+def _legend(entries: Sequence[tuple[str, int]], top: float = 0.0) -> Markup:
+    parts = []
+    left = float(_LEFT)
+    for name, colour in entries:
+        parts.append(_element("rect", class_=f"bar-{colour}", x=_n(left), y=_n(top + 4), width=10, height=10))
+        parts.append(_text(name, left + 15, top + 13, "start"))
+        left += 15 + len(name) * 7.5 + 18
+    return Markup("").join(parts)
+
+
+def _bar(colour: int, x: float, y: float, width: float, height: float, title: str) -> Markup:
+    inner = _element("title", title)
+    return _element("rect", inner, class_=f"bar-{colour}", x=_n(x), y=_n(y), width=_n(width), height=_n(height))
+
+
+def _text(text: str, x: float, y: float, anchor: str) -> Markup:
+    return _element("text", text, class_="tick", x=_n(x), y=_n(y), text_anchor=anchor)
+
+
+def _element(tag: str, inner: str | Markup = "", **attributes: object) -> Markup:
+    """An element; whatever is not markup already is escaped."""
+    given = Markup("").join(
+        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items()
+    )
+    return Markup("<{0}{1}>{2}</{0}>").format(tag, given, inner)
+
+
+def _n(value: float) -> str:
+    """A coordinate; a tenth of a pixel is fine enough."""
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,251 @@
+"""`unspool ls`: which sessions are listed, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unspool.library import Library
+
+from ...builders import ClaudeLog, CodexLog, GeminiLog, call
+from ...recordings import recordings
+from ..run import SAMPLES, Run
+
+
+def write_one_of_each(home: Path) -> None:
+    """A session of each agent."""
+    claude = ClaudeLog()
+    claude.user("from claude")
+    claude.model("hi")
+    claude.write(home)
+    codex = CodexLog()
+    codex.turn("from codex", "hi")
+    codex.write(home)
+    gemini = GeminiLog()
+    gemini.user("u1", "from gemini")
+    gemini.model("g1", "hi")
+    gemini.write(home)
+
+
+def test_sessions_are_listed_newest_first(run: Run) -> None:
+    """Main sessions of all agents, the newest on top, in columns with tabs between them."""
+    done = run("ls", "--home", SAMPLES)
+    rows = [line.split("\t") for line in done.lines]
+    assert (done.code, done.err) == (0, "")
+    assert rows[0] == ["agent", "session", "last", "project", "title"]
+    assert {len(row) for row in rows} == {5}
+    assert {row[0] for row in rows[1:]} == {"claude", "codex", "gemini"}
+    times = [row[2] for row in rows[1:]]
+    assert times == sorted(times, reverse=True)
+    assert len(rows) - 1 == sum(ref.kind == "main" for ref in Library(SAMPLES).refs())
+
+
+def test_json_tells_the_same(run: Run) -> None:
+    """Every line is an object; ids are whole there, and each names its file."""
+    rows = run("ls", "--home", SAMPLES, "--json").records
+    table = [line.split("\t") for line in run("ls", "--home", SAMPLES).lines[1:]]
+    assert [row["id"][:13] for row in rows] == [cells[1] for cells in table]
+    assert all(Path(row["path"]).is_file() for row in rows)
+    assert {row["kind"] for row in rows} == {"main"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("main", {"main"}), ("subagent", {"subagent"}), ("all", {"main", "subagent"})]
+)
+def test_kinds(run: Run, kind: str, expected: set[str]) -> None:
+    """`--kind` chooses between sessions and sub-agents."""
+    rows = run("ls", "--home", SAMPLES, "--kind", kind, "--json").records
+    assert {row["kind"] for row in rows} == expected
+
+
+def test_the_id_of_a_sub_agent_is_shown_whole(run: Run) -> None:
+    """The beginning of such an id is that of its session."""
+    shown = {line.split("\t")[1] for line in run("ls", "--home", SAMPLES, "--kind", "subagent").lines[1:]}
+    assert shown == {ref.id for ref in Library(SAMPLES).refs() if ref.kind == "subagent"}
+
+
+def test_sub_agents_in_the_file_of_their_session(run: Run) -> None:
+    """1.0.x wrote them there: they are listed like any other, and can be shown alone by their ids."""
+    (recording,) = recordings("claude", "1.0.60", "subagent")
+    home = str(recording.home)
+    rows = run("ls", "--home", home, "--kind", "subagent", "--json").records
+    records = {session.info.id: session for session in recording.sessions() if session.info.kind == "subagent"}
+    assert {row["id"] for row in rows} == records.keys() != set()
+    for row in rows:
+        shown = run("export", "--home", home, row["id"], "--format", "ndjson").records
+        assert [line["session"]["id"] for line in shown] == [row["id"]]
+        assert len(shown[0]["messages"]) == len(records[row["id"]].messages)
+        assert row["title"] == records[row["id"]].info.title
+    streamed = run("export", "--home", home, rows[0]["id"][:50], "--format", "stream").records
+    assert sum(line["type"] == "message" for line in streamed) == len(records[rows[0]["id"]].messages)
+    assert run("show", "--home", home, f"{rows[0]['parent']}/nobody").code == 1
+
+
+def test_agents(run: Run) -> None:
+    """`--agent` may be given several times; an agent nobody knows is wrong usage."""
+    rows = run("ls", "--home", SAMPLES, "--agent", "codex", "--agent", "gemini", "--json").records
+    assert {row["agent"] for row in rows} == {"codex", "gemini"}
+    assert run("ls", "--agent", "clippy").code == 2
+
+
+def test_projects(run: Run) -> None:
+    """`--project` takes a part of the path, in any case."""
+    assert len(run("ls", "--home", SAMPLES, "--project", "TidePool").lines) > 1
+    assert run("ls", "--home", SAMPLES, "--project", "other").lines == []
+
+
+def test_times(run: Run, tmp_path: Path) -> None:
+    """`--since` looks at the end of a session, `--until` at its beginning."""
+    write_one_of_each(tmp_path)
+    place = ("ls", "--home", tmp_path, "--json")
+    assert len(run(*place, "--since", "2026-03-01T00:00+00:00").records) == 3
+    assert run(*place, "--since", "2026-03-02T00:00+00:00").records == []
+    assert len(run(*place, "--until", "2026-03-02T00:00+00:00").records) == 3
+    assert run(*place, "--until", "2026-03-01T00:00+00:00").records == []
+
+
+@pytest.mark.parametrize("text", ["soon", "2026-13-01", "99999999999999d", "7 years"])
+def test_a_wrong_time_is_wrong_usage(run: Run, text: str) -> None:
+    """The message says what a time looks like."""
+    done = run("ls", "--since", text)
+    assert done.code == 2
+    assert done.err.startswith(f"unspool: {text!r} is no time; try ")
+
+
+@pytest.mark.parametrize("words", [("--has", "rejection"), ("has:rejection",)])
+def test_sessions_with_an_event(run: Run, words: tuple[str, ...]) -> None:
+    """By option or by word: only those, with a column that counts."""
+    done = run("ls", "--home", SAMPLES, *words)
+    assert done.lines[0].endswith("\tevents")
+    assert all(" rejection" in line.rsplit("\t", 1)[1] for line in done.lines[1:])
+    assert len(done.lines) - 1 == len(run("ls", "--home", SAMPLES, "--json", *words).records)
+    library = Library(SAMPLES)
+    expected = {ref.id for ref in library.refs() if ref.kind == "main" and library.load(ref).rejections}
+    assert {row["id"] for row in run("ls", "--home", SAMPLES, "--json", *words).records} == expected
+
+
+def test_all_events_asked_for_have_to_be_there(run: Run) -> None:
+    """Two words are joined by and."""
+    rows = run("ls", "--home", SAMPLES, "--json", "has:rejection", "has:interruption").records
+    assert rows
+    assert all(row["events"]["rejection"] and row["events"]["interruption"] for row in rows)
+
+
+def test_an_event_that_does_not_exist(run: Run) -> None:
+    """The message lists those that do."""
+    done = run("ls", "--home", SAMPLES, "has:fun")
+    assert done.code == 2
+    assert "choose from compaction, clear" in done.err
+
+
+def test_counting_events(run: Run) -> None:
+    """`--events` counts in every session, and leaves out what there is none of."""
+    rows = run("ls", "--home", SAMPLES, "--events", "--json").records
+    assert len(rows) == len(run("ls", "--home", SAMPLES, "--json").records)
+    assert all(count > 0 for row in rows for count in row.get("events", {}).values())
+    assert any(row["events"].get("compaction") for row in rows)
+
+
+def test_a_limit(run: Run) -> None:
+    """`-n` keeps the newest."""
+    assert run("ls", "--home", SAMPLES, "-n", "2").lines == run("ls", "--home", SAMPLES).lines[:3]
+
+
+def test_one_bad_session_does_not_hide_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are listed; the bad one is told with its path, and the exit code is 1."""
+    library = Library(SAMPLES)
+    bad = library.find("latest")
+    load = Library.load
+
+    def load_or_fail(self: Library, ref: object, *rest: object) -> object:
+        if ref == bad:
+            raise OSError(5, "Input/output error", str(bad.path))
+        return load(self, ref, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Library, "load", load_or_fail)
+    done = run("ls", "--home", SAMPLES, "--events", "--json")
+    assert done.code == 1
+    assert str(bad.path) in done.err
+    assert len(done.records) == len(run("ls", "--home", SAMPLES, "--json").records) - 1
+
+
+def test_an_empty_home(run: Run) -> None:
+    """No sessions is no failure; what can be done is said beside the output."""
+    done = run("ls")
+    assert (done.code, done.out) == (0, "")
+    assert "--or-samples" in done.err
+    assert run("ls", "--json").out == ""
+
+
+def test_a_home_that_does_not_exist(run: Run, tmp_path: Path) -> None:
+    """A place that was named has to be there."""
+    done = run("ls", "--home", tmp_path / "nowhere")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"unspool: {tmp_path / 'nowhere'}: no such file or directory\n"
+
+
+def test_samples_where_there_are_no_sessions(run: Run) -> None:
+    """`--or-samples` lists them, and says that they are samples."""
+    done = run("ls", "--or-samples")
+    assert done.out == run("ls", "--home", SAMPLES).out
+    assert "samples" in done.err
+
+
+def test_no_samples_where_there_are_sessions(run: Run, home: Path) -> None:
+    """Not even when a filter leaves none of the person's own."""
+    log = ClaudeLog()
+    log.user("mine")
+    log.write(home)
+    done = run("ls", "--or-samples")
+    assert [line.split("\t")[-1] for line in done.lines] == ["title", "mine"]
+    filtered = run("ls", "--or-samples", "--agent", "gemini")
+    assert filtered.out == ""
+    assert "samples that come" not in filtered.err.split(".")[0]
+
+
+def test_two_homes(run: Run, tmp_path: Path) -> None:
+    """`--home` given twice lists both; the same home twice is listed once."""
+    write_one_of_each(tmp_path)
+    both = run("ls", "--home", tmp_path, "--home", SAMPLES, "--json").records
+    ours = run("ls", "--home", tmp_path, "--json").records
+    samples = run("ls", "--home", SAMPLES, "--json").records
+    assert len(both) == len(ours) + len(samples)
+    twice = run("ls", "--home", tmp_path, "--home", f"{tmp_path}/../{tmp_path.name}", "--json").records
+    assert len(twice) == len(ours) == 3
+
+
+def test_folders_and_files(run: Run, tmp_path: Path) -> None:
+    """A home, an agent's folder, a project's folder and a file are all places to list."""
+    write_one_of_each(tmp_path)
+    (file,) = (tmp_path / ".claude").rglob("*.jsonl")
+    assert len(run("ls", tmp_path, "--json").records) == 3
+    for place in (tmp_path / ".claude", file.parent, file):
+        (row,) = run("ls", place, "--json").records
+        assert row["title"] == "from claude"
+
+
+def test_variables_of_the_agents(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each agent's own variable says where its sessions are."""
+    write_one_of_each(tmp_path)
+    assert run("ls", "--json").records == []
+    places = {
+        "CLAUDE_CONFIG_DIR": (".claude", "from claude"),
+        "CODEX_HOME": (".codex", "from codex"),
+        "GEMINI_CLI_HOME": ("", "from gemini"),
+    }
+    for variable, (folder, title) in places.items():
+        with monkeypatch.context() as change:
+            change.setenv(variable, str(tmp_path / folder))
+            assert [row["title"] for row in run("ls", "--json").records] == [title]
+            assert [row["title"] for row in run("ls", "--home", SAMPLES, "--json").records].count(title) == 0
+
+
+def test_a_title_stays_in_its_cell(run: Run, tmp_path: Path) -> None:
+    """Tabs, newlines and escape sequences in a prompt do not break the table."""
+    log = ClaudeLog()
+    log.user("a\tb\x1b[31mc")
+    log.model(call("c", command="ls"))
+    log.write(tmp_path)
+    rows = [line.split("\t") for line in run("ls", "--home", tmp_path).lines]
+    assert [row[-1] for row in rows] == ["title", "a bc"]

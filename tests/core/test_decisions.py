@@ -1,0 +1,81 @@
+"""What was decided under the supervisor counts more than what the agents' files seem to say."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.core import model as m
+from unspool.core.decisions import EVIDENCE, Decided, apply_decisions
+from unspool.core.session import Session
+from unspool.runs.log import RunLog
+from unspool.store.decided import BOOK, decisions_of
+
+from ..builders import ClaudeLog, call
+
+REFUSED = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
+)
+
+
+def decided(verdict: Any, **facts: Any) -> Decided:
+    """A decision about the one call."""
+    given: dict[str, Any] = {"by": "user", "request": None, **facts}
+    return Decided(
+        at=datetime(2026, 3, 1, tzinfo=UTC), agent="claude", session="s", call_ids=["a"], verdict=verdict, **given
+    )
+
+
+def asked(home: Path, result: str | None = None) -> Session:
+    """A session with a call that was asked about."""
+    log = ClaudeLog()
+    log.user("do it")
+    log.model(call("a", command="rm -r ."), reply="one")
+    if result is not None:
+        log.result("a", result, error=True, toolUseResult=f"Error: {result}")
+    return log.load(home)
+
+
+@pytest.mark.parametrize(("by", "type"), [("user", "user"), ("agent", "system")])
+@pytest.mark.parametrize("result", [None, REFUSED])
+def test_a_call_that_got_no_answer_was_interrupted(tmp_path: Path, result: str | None, by: str, type: str) -> None:
+    """Whether the file says nothing or a refusal; it is told who stopped it."""
+    found = apply_decisions(asked(tmp_path, result), [decided("interrupt", by=by)])
+    assert found.rejections == []
+    (interruption,) = found.interruptions
+    assert (interruption.type, interruption.during, interruption.tool_use_ids) == (type, "approval", ["a"])
+    assert interruption.evidence == EVIDENCE
+
+
+def test_a_refusal_has_its_reason_from_the_book(tmp_path: Path) -> None:
+    found = apply_decisions(asked(tmp_path, REFUSED), [decided("deny", reason="Not all of it.")])
+    (rejection,) = found.rejections
+    assert (rejection.reason, rejection.by, rejection.evidence) == ("Not all of it.", "user", EVIDENCE)
+
+
+def test_what_is_allowed_changes_nothing(tmp_path: Path) -> None:
+    session = asked(tmp_path)
+    assert apply_decisions(session, [decided("allow")]) == session
+    assert isinstance(session.orphans[0], m.Orphan)
+
+
+def test_a_new_decision_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often the book was read before, and while it is being written to."""
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
+    assert decisions_of("claude", "s") == []
+    book = RunLog(tmp_path / BOOK)
+    for number in range(20):
+        book.decide("run", decided("deny", reason=str(number)), {})
+        assert [one.reason for one in decisions_of("claude", "s")] == [str(each) for each in range(number + 1)]
+    assert decisions_of("claude", "another") == []
+    book.close()
+
+
+def test_a_book_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
+    (tmp_path / BOOK).write_bytes(b"no database at all, " * 100)
+    assert decisions_of("claude", "s") == []

@@ -1,0 +1,77 @@
+"""Other processes read the same as this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unspool
+from unspool.ingest import sync as syncing
+from unspool.ingest.reader_pool import can_share
+from unspool.ingest.sync import Syncer
+
+from ..store.contents import new_store
+from ..waiting import PATIENCE
+from .test_tail import equals_fresh
+
+
+@pytest.mark.skipif(not can_share(), reason="needs fork and no other threads")
+def test_shared_work_gives_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little there is to do."""
+    monkeypatch.setattr(syncing, "WORTH_IT", 0)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    store = new_store(tmp_path / "sessions.db")
+    report = Syncer(store, unspool.samples(), may_share=True).run()
+    assert report.failures == {}
+    assert equals_fresh(store, unspool.samples())
+    assert Syncer(store, unspool.samples(), may_share=True).run().new == 0
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
+def test_workers_leave_signals_to_their_parent(tmp_path: Path) -> None:
+    """Ctrl+C in a terminal reaches them too: they neither end because of it, nor complain, whenever it comes."""
+    done = subprocess.run(
+        [sys.executable, "-c", _INTERRUPTED, str(tmp_path), str(unspool.samples())],
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (done.stderr, done.stdout, done.returncode) == ("", "{}\n", 0)
+
+
+_INTERRUPTED = """
+import os, signal, sys
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from unspool.ingest import reader_pool, sync
+from unspool.store.backends.sqlite import SqliteStore
+
+def interrupted(call):
+    def first(*values, **named):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGINT)
+        return call(*values, **named)
+    return first
+
+parent = os.getpid()
+os.cpu_count = lambda: 2
+sync.WORTH_IT = 0
+# As soon as it is there, before it is made ready, and when it works.
+BaseProcess._bootstrap = interrupted(BaseProcess._bootstrap)
+reader_pool._end_with = interrupted(reader_pool._end_with)
+reader_pool._read = interrupted(reader_pool._read)
+store = SqliteStore(Path(sys.argv[1]) / "store.db", machine=("test", "test"))
+print(sync.Sync(store, sys.argv[2], may_share=True).run().failures)
+store.close()
+"""
+
+
+def test_one_process_gives_the_same_store(tmp_path: Path) -> None:
+    """The way that works everywhere."""
+    store = new_store(tmp_path / "sessions.db")
+    Syncer(store, unspool.samples()).run()
+    assert equals_fresh(store, unspool.samples())
+    store.close()

@@ -1,0 +1,237 @@
+"""A session that grows: every line is there at once, and in the end the store is what a fresh reading would make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unspool.agents import AGENTS
+from unspool.ingest.sync import Syncer
+from unspool.ingest.tail import SessionTail
+from unspool.ingest.watch import Watcher
+from unspool.library import Library
+from unspool.search.query import parse
+from unspool.store.backends.sqlite import SqliteStore
+
+from ..builders import ClaudeLog, CodexLog, GeminiLog, call
+from ..store.contents import new_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """An empty store."""
+    made = new_store(tmp_path / "sessions.db")
+    yield made
+    made.close()
+
+
+def equals_fresh(store: SqliteStore, home: Path) -> bool:
+    """Whether the store holds what reading gives."""
+    library = Library(home)
+    fresh = {session.id: msgspec.json.encode(session) for ref in library.refs() for session in library.load_all(ref)}
+    return fresh == {row.name: msgspec.json.encode(store.load(row.id)) for row in store.sessions()}
+
+
+def claude_lines() -> list[bytes]:
+    """A session with a rewind, a refusal and calls, long enough for several blocks."""
+    log = ClaudeLog()
+    log.user("start", "start")
+    log.model("started", name="started")
+    for turn in range(60):
+        log.user(f"prompt{turn}")
+        log.model(call(f"c{turn}", command=f"echo {turn}"))
+        log.result(f"c{turn}", f"output{turn}")
+        log.model(f"answer{turn}")
+    log.user("rewound", parent="started")
+    log.model("after the rewind")
+    return log.lines
+
+
+def codex_lines() -> list[bytes]:
+    """A thread with calls and results."""
+    log = CodexLog()
+    for turn in range(50):
+        log.turn(f"prompt{turn}", f"answer{turn}")
+        log.call(f"c{turn}", command=["bash", "-c", f"echo {turn}"])
+        log.output(f"c{turn}", f"output{turn}")
+    return log.lines
+
+
+def gemini_lines() -> list[bytes]:
+    """A chat with a rewind."""
+    log = GeminiLog()
+    for turn in range(40):
+        log.user(f"u{turn}", f"prompt{turn}")
+        log.model(f"m{turn}", f"answer{turn}")
+    log.rewind("u30")
+    log.user("again", "another way")
+    log.model("answered", "done")
+    return log.lines
+
+
+def place_of(agent: str, home: Path) -> Path:
+    """Where an agent's builder writes."""
+    builders: dict[str, type[ClaudeLog | CodexLog | GeminiLog]] = {
+        "claude": ClaudeLog, "codex": CodexLog, "gemini": GeminiLog,
+    }  # fmt: skip
+    path = builders[agent]().write(home)
+    path.unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
+)
+def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: SqliteStore) -> None:
+    """What is appended is there at once; a reading of the whole adds what it alone can know."""
+    home = tmp_path / "home"
+    path = place_of(agent, home)
+    path.write_bytes(b"".join(line + b"\n" for line in lines[:20]))
+    Syncer(store, home).run()
+    opened = AGENTS[agent].open(next(home.iterdir()))
+    (ref,) = opened.refs()
+    live = SessionTail(store, opened, ref, store.stored(agent, ref.id)[ref.id])
+    for line in lines[20:]:
+        with open(path, "ab") as file:
+            file.write(line + b"\n")
+        with store.transaction():
+            live.take_in()
+    ((messages, around),) = store.rows("SELECT messages, around FROM session")
+    assert around == "", "it has to be read as a whole"
+    assert messages == len(next(Library(home).load_all(ref)).messages)
+    Syncer(store, home).run()
+    assert equals_fresh(store, home)
+
+
+def test_half_a_line_waits_for_its_end(tmp_path: Path, store: SqliteStore) -> None:
+    """A line that is being written is no damage."""
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(tmp_path / "home")
+    Syncer(store, tmp_path / "home").run()
+    home = AGENTS["claude"].open(tmp_path / "home" / ".claude")
+    (ref,) = home.refs()
+    live = SessionTail(store, home, ref, store.stored("claude", ref.id)[ref.id])
+    log.model("a long answer")
+    line = log.lines[-1] + b"\n"
+    for piece, count in ((line[:30], 0), (line[30:], 1)):
+        with open(path, "ab") as file:
+            file.write(piece)
+        with store.transaction():
+            assert live.take_in() == count
+    Syncer(store, tmp_path / "home").run()
+    assert equals_fresh(store, tmp_path / "home")
+
+
+def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: SqliteStore) -> None:
+    """Appends are found at once, and after a quiet moment the record is whole; other changes come in as well."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(home)
+    other = CodexLog()
+    other.turn("codex prompt", "codex answer")
+    gone = other.write(home)
+    Syncer(store, home).run()
+    follower = Watcher(store, home)
+    log.model(call("c1", command="sleep 5"))
+    path.write_bytes(log.data)
+    gone.unlink()
+    follower.take_in({path, gone})
+    assert store.search(parse("sleep"))[0].hits[0].field == "input"
+    follower._due = 0.0
+    follower.take_in(set())
+    (row,) = store.sessions("session.agent = 'claude'")
+    assert store.load(row.id).orphans[0].tool_use_id == "c1"
+    assert [row.gone_at is not None for row in store.sessions("session.agent = 'codex'")] == [True]
+    seqs = [entry.seq for entry in store.journal()]
+    assert seqs == sorted(set(seqs))
+
+
+@pytest.mark.parametrize(
+    ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
+)
+def test_a_session_that_begins_is_taken_in_at_once(
+    agent: str, lines: list[bytes], tmp_path: Path, store: SqliteStore
+) -> None:
+    """It does not wait for the reading of everything, which then finds nothing to tell."""
+    home = tmp_path / "home"
+    path = place_of(agent, home)
+    follower = Watcher(store, home)
+    follower._net = float("inf")
+    path.write_bytes(b"".join(line + b"\n" for line in lines[:10]))
+    follower.take_in({path.parent})
+    assert [entry.kind for entry in store.journal()] == ["session.created"]
+    with open(path, "ab") as file:
+        file.write(b"".join(line + b"\n" for line in lines[10:20]))
+    follower.take_in({path})
+    assert store.journal()[-1].kind == "messages.appended"
+    for _ in range(2):
+        follower._due = 0.0
+        follower.take_in(set())
+        assert equals_fresh(store, home)
+    rows = [msgspec.json.decode(entry.data) for entry in store.journal()]
+    assert sum(row.get("count", 0) for row in rows) == store.sessions()[0].messages, "each message is told once"
+
+
+def test_what_is_no_session_is_left_alone(tmp_path: Path, store: SqliteStore) -> None:
+    """A file without a conversation, one that only warms up, one of something else."""
+    home = tmp_path / "home"
+    follower = Watcher(store, home)
+    log, warm = ClaudeLog("empty"), ClaudeLog("empty", agent="w1")
+    log.record({"type": "summary", "summary": "a title", "leafUuid": log.id("x")})
+    warm.user("Warmup")
+    warm.model("ready")
+    paths = {log.write(home), warm.write(home), home / ".claude" / "todos" / "a.json"}
+    follower._find_homes()
+    follower._net = float("inf")
+    follower.take_in(paths)
+    assert store.sessions() == []
+    follower._due = 0.0
+    follower.take_in(set())
+    assert store.sessions() == []
+
+
+def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store: SqliteStore) -> None:
+    """Lines that keep coming put that off, but not for ever."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(home)
+    Syncer(store, home).run()
+    follower = Watcher(store, home)
+    follower._net = float("inf")
+    dues = []
+    for number in range(3):
+        log.model(f"answer {number}")
+        path.write_bytes(log.data)
+        follower.take_in({path})
+        assert follower._due is not None
+        dues.append(follower._due)
+    assert follower._restless is not None
+    assert dues == sorted(dues)
+    follower._restless = follower._due = 0.0
+    follower.take_in({path})
+    assert equals_fresh(store, home)
+
+
+def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Path, store: SqliteStore) -> None:
+    """Another program finds that the session was not read as a whole, though no file has changed."""
+    home = tmp_path / "home"
+    log = ClaudeLog()
+    log.user("hello")
+    path = log.write(home)
+    Syncer(store, home).run()
+    opened = AGENTS["claude"].open(home / ".claude")
+    (ref,) = opened.refs()
+    live = SessionTail(store, opened, ref, store.stored("claude", ref.id)[ref.id])
+    log.model(call("c1", command="ls"))
+    path.write_bytes(log.data)
+    with store.transaction():
+        live.take_in()
+    assert not equals_fresh(store, home)
+    assert Syncer(store, home).run().changed == 1
+    assert equals_fresh(store, home)

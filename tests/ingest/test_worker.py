@@ -1,0 +1,454 @@
+"""The process that feeds a store: real files, a real process, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.ingest import watch
+from unspool.ingest import worker as feeding
+from unspool.ingest.watch import Watcher
+from unspool.store.backends.sqlite import SqliteStore
+
+from ..builders import ClaudeLog
+from ..store.contents import Contents, contents, difference, fresh
+from ..store.homes import AGENTS, claude_log, codex_log, log_of, rest_of, write_home
+from ..waiting import PATIENCE, is_running, wait_until
+
+_ROOT = Path(__file__).parents[2]
+_EACH = """
+import os, signal, threading
+from pathlib import Path
+from unspool.ingest import reader_pool, sync, transactions, watch, worker
+from unspool.store.backends.sqlite import SqliteStore
+worker._TELL_SECONDS = transactions._SECONDS = 0.0
+"""
+"""Each session is told and committed alone."""
+_SHARING = """
+sync.WORTH_IT = reader_pool._AT_ONCE = 1
+os.cpu_count = lambda: 2
+read = reader_pool._read
+def marked(home, agent, task):
+    (Path(os.environ["UNSPOOL_DATA"]) / f"worker-{os.getpid()}").touch()
+    return read(home, agent, task)
+reader_pool._read = marked
+"""
+"""Workers read, however little there is; each leaves its number."""
+_MAIN = "\nworker.main()\n"
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it uses signals")
+
+
+class Feed:
+    """The process, and what it has said."""
+
+    def __init__(self, folder: Path, *lines: str) -> None:
+        """`lines` of a program to run before it."""
+        self.place = folder / "store.db"
+        self.data = folder / "data"
+        self.errors = open(folder / "errors.txt", "w+b")  # noqa: SIM115 - it lives as long as the process
+        command = ("-c", "".join((_EACH, *lines, _MAIN))) if lines else ("-m", "unspool.ingest.worker")
+        self.process = subprocess.Popen(
+            [sys.executable, *command, "--store", str(self.place), "--home", str(folder / "home")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            env={**os.environ, "UNSPOOL_DATA": str(self.data)},
+        )  # fmt: skip
+        self.said: list[dict[str, Any]] = []
+        self._lines: queue.Queue[bytes] = queue.Queue()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._lines.put(line)
+        self._lines.put(b"")
+
+    def until(self, key: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
+        """Wait until it says something; what it says of it."""
+        while line := self._next(key):
+            self.said.append(json.loads(line))
+            if key in self.said[-1] and fits(self.said[-1][key]):
+                return self.said[-1][key]
+        raise AssertionError(f"it ended without {key!r}: {self.said[-3:]} {self.complaints()}")
+
+    def _next(self, key: str) -> bytes:
+        try:
+            return self._lines.get(timeout=PATIENCE)
+        except queue.Empty:
+            raise AssertionError(f"it never says {key!r}: {self.said[-3:]} {self.complaints()}") from None
+
+    def everything(self) -> list[dict[str, Any]]:
+        """All that it has said, when it has ended."""
+        self._listener.join(PATIENCE)
+        while line := self._lines.get(timeout=PATIENCE):
+            self.said.append(json.loads(line))
+        return self.said
+
+    def complaints(self) -> str:
+        """What it wrote where it should write nothing."""
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def end(self) -> None:
+        """Let its input end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.has_ended()
+
+    def has_ended(self) -> None:
+        """Without being told again, and well."""
+        assert self.process.wait(PATIENCE) == 0
+
+    def dies(self) -> None:
+        """By its own hand, where a test has put that."""
+        assert self.process.wait(PATIENCE) == -signal.SIGKILL
+
+    def kill(self) -> None:
+        """Without a chance to tidy up."""
+        self.process.kill()
+        self.process.wait()
+        self._listener.join(PATIENCE)
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+    def workers(self) -> list[int]:
+        """Processes that have read for it."""
+        return [int(path.name.removeprefix("worker-")) for path in self.data.glob("worker-*")]
+
+    def store(self) -> SqliteStore:
+        """Another view of the same store."""
+        return SqliteStore(self.place, machine=("another", "another"), read_only=True)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Feed]]:
+    """Starts feeds of one home; they end with the test."""
+    started: list[Feed] = []
+
+    def begin(*lines: str) -> Feed:
+        started.append(Feed(tmp_path, *lines))
+        return started[-1]
+
+    yield begin
+    for feed in started:
+        feed.kill()
+        complaints = feed.complaints()
+        feed.errors.close()
+        assert complaints == ""
+
+
+def held(store: SqliteStore) -> Contents:
+    """What a store holds at one moment, though a feed goes on."""
+    ((store.machine,),) = store.rows("SELECT machine FROM session LIMIT 1")
+    with store.snapshot():
+        return contents(store)
+
+
+def comes_to_hold(store: SqliteStore, folder: Path, home: Path) -> None:
+    """Wait until a store holds what a new one would."""
+    expected = fresh(folder, home)
+    wait_until(
+        lambda: difference(held(store), expected) == "", "the store to be as a new one",
+        detail=lambda: difference(held(store), expected),
+    )  # fmt: skip
+
+
+def ends(*workers: int) -> None:
+    """Wait until other processes are gone."""
+    wait_until(lambda: not any(map(is_running, workers)), f"the end of {workers}")
+
+
+# --- following --------------------------------------------------------------------------------------------------------
+
+
+def test_it_reads_all_and_then_follows(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """Every change of the journal is told, when it can be read."""
+    home = tmp_path / "home"
+    paths = write_home(home)
+    feed = start()
+    feed.until("ready")
+    assert {"done", "total", "bytes_done", "bytes_total"} == next(
+        line["progress"].keys() for line in feed.said if "progress" in line
+    )
+    store = feed.store()
+    assert store.last_entry() == [line["seq"] for line in feed.said if "seq" in line][-1] == 6
+    for agent in AGENTS:
+        seen = store.last_entry()
+        with open(paths[agent], "ab") as file:
+            file.write(rest_of(log_of(agent, 4), log_of(agent, 3)))
+        feed.until("seq", lambda seq, agent=agent, seen=seen: has_appended(store, agent, seen, seq))  # type: ignore[misc]
+        assert store.last_entry() >= feed.said[-1]["seq"]
+    seqs = [line["seq"] for line in feed.said if "seq" in line]
+    assert seqs == sorted(set(seqs))
+    store.close()
+    feed.end()
+
+
+def has_appended(store: SqliteStore, agent: str, seen: int, told: int) -> bool:
+    """Whether messages that came to a session of an agent are among what was told. Other things may be told before."""
+    sessions = {row.id for row in store.sessions("session.agent = ?", agent)}
+    kinds = [entry.kind for entry in store.journal(seen) if entry.session in sessions and entry.seq <= told]
+    return "messages.appended" in kinds
+
+
+def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """A new file, in a new folder too, a sub-agent, and lines that come to several sub-agents."""
+    home = tmp_path / "home"
+    claude_log(2, "parent").write(home)
+    feed = start()
+    feed.until("ready")
+    store = feed.store()
+
+    def come(count: int, where: str = "TRUE") -> None:
+        wait_until(lambda: len(store.sessions(where)) == count, f"{count} sessions where {where}")
+
+    codex_log(1).write(home)
+    come(2)
+    path = claude_log(1, "second").write(home)
+    come(3)
+    moved = path.parent.with_name("-home-dev-other") / path.name
+    log = claude_log(1, "third")
+    moved.parent.mkdir()
+    moved.with_name(f"{log.session}.jsonl").write_bytes(log.data)
+    come(4)
+    agents = [ClaudeLog("parent", agent=f"a{number}") for number in range(3)]
+    for agent in agents:
+        agent.user("look", f"look {agent.agent}")
+        agent.model("looking", name=f"looking {agent.agent}")
+        agent.write(home)
+    come(3, "session.kind = 'subagent'")
+    for agent in agents:
+        agent.user("more", f"more {agent.agent}")
+        agent.write(home)
+    come(3, "session.kind = 'subagent' AND session.messages = 3")
+    wait_until(lambda: "subagents.changed" in [entry.kind for entry in store.journal()], "the sub-agents to be told")
+    comes_to_hold(store, tmp_path, home)
+    created = [entry.session for entry in store.journal() if entry.kind == "session.created"]
+    assert len(created) == len(set(created)) == 7
+    store.close()
+
+
+def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """Nobody has started one yet; there may not even be a home."""
+    feed = start("watch._LOOK_SECONDS = 0.1")
+    feed.until("ready")
+    store = feed.store()
+    for count, agent in enumerate(("claude", "codex"), 1):
+        log_of(agent, 2).write(tmp_path / "home")
+        feed.until("seq", lambda _, count=count: len(store.sessions()) == count)  # type: ignore[misc]
+    store.close()
+    feed.end()
+
+
+def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It wakes up now and then, asks the store nothing, and reads no file."""
+    monkeypatch.setattr(watch, "_NET_SECONDS", float("inf"))
+    home = tmp_path / "home"
+    write_home(home)
+    store = SqliteStore(tmp_path / "store.db", machine=("test", "test"))
+    follower = Watcher(store, home)
+    follower.read_all()
+    stop = threading.Event()
+    asked: list[str] = []
+    woken: list[float] = []
+    changes = follower._changes
+
+    def count(stop: threading.Event | None) -> Iterator[Any]:
+        for found in changes(stop):
+            assert found == []
+            woken.append(time.monotonic())  # a lower bound: a busy machine only adds to it
+            if len(woken) == 2:
+                # The first time it looks at everything once more.
+                store._database.set_trace_callback(asked.append)
+            elif len(woken) == 5:
+                assert stop is not None
+                stop.set()
+            yield found
+
+    monkeypatch.setattr(follower, "_changes", count)
+    assert list(follower.follow(stop)) == []
+    assert asked == []
+    # A machine that is busy can only make this longer.
+    assert woken[-1] - woken[0] > 0.7, "it wakes up no more than a few times in a second"
+    store.close()
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+def test_what_goes_wrong_is_told_and_tried_again(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """In a sentence; what is told later is told as if nothing had been."""
+    claude_log(2).write(tmp_path / "home")
+    (tmp_path / "store.db").mkdir()
+    feed = start("worker._PAUSES = (0.05,)")
+    assert "cannot be written" in feed.until("error")
+    (tmp_path / "store.db").rmdir()
+    feed.until("ready")
+    feed.end()
+
+
+def test_it_waits_before_it_tries_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The longer the more often it went wrong; and the end does not wait."""
+    waited: list[float | None] = []
+
+    class Asked(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout)
+            if len(waited) == 8:
+                self.set()
+            return self.is_set()
+
+    with pytest.raises(feeding.WorkerStopped):
+        feeding._Worker(str(tmp_path), [], None, Asked()).run()
+    assert waited == [1, 2, 5, 10, 30, 60, 60, 60]
+    assert ["error" in json.loads(line) for line in capsys.readouterr().out.splitlines()] == [True] * 8
+
+
+# --- ending -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["input", "signals"])
+def test_it_may_end_at_every_line(how: str, tmp_path: Path) -> None:
+    """While it starts, reads, follows, tidies up or exits: it says nothing of it, and the store is as it should be."""
+    home = tmp_path / "home"
+    claude_log(2).write(home)
+    command = [sys.executable, "-m", "tests.ingest.worker_ends", how, str(tmp_path / "store.db"), str(home)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=PATIENCE)
+    assert done.stderr == ""
+    assert done.returncode == 0
+    assert int(done.stdout.splitlines()[-1]) > 60, "lines at which it was ended"
+    with closing(SqliteStore(tmp_path / "store.db", machine=("another", "another"), read_only=True)) as store:
+        assert difference(held(store), fresh(tmp_path, home)) == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
+def test_it_ends_in_the_middle_of_the_first_reading(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """And leaves no worker behind, though one reads and reads."""
+    for number in range(8):
+        claude_log(3, f"session {number}").write(tmp_path / "home")
+    feed = start(
+        _SHARING, "reader_pool._read = lambda *task: threading.Event().wait() if task[2].place > 3 else marked(*task)"
+    )
+    feed.until("progress", lambda progress: progress["done"] == 3)
+    assert feed.workers()
+    feed.end()
+    assert {"ready": True} not in feed.everything()
+    ends(*feed.workers())
+
+
+_STUCK = """
+rows = SqliteStore.rows
+def stuck(self, sql, *values):
+    if sql == "COMMIT" and self.rows("SELECT 1 FROM session"):
+        print('{"commits": true}', flush=True)
+        threading.Event().wait()
+    return rows(self, sql, *values)
+SqliteStore.rows = stuck
+"""
+
+
+@pytest.mark.parametrize("how", ["input", "SIGTERM", "SIGINT"])
+def test_what_takes_for_ever_does_not_keep_it(how: str, start: Callable[..., Feed], tmp_path: Path) -> None:
+    """A disk that does not answer in the middle of a commit: it ends, and the next one does what is left to do."""
+    claude_log(2).write(tmp_path / "home")
+    feed = start(_STUCK)
+    feed.until("commits")
+    if how == "input":
+        feed.end()
+    else:
+        feed.process.send_signal(signal.Signals[how])
+        feed.has_ended()
+    feed = start()
+    feed.until("ready")
+    with closing(feed.store()) as store:
+        comes_to_hold(store, tmp_path, tmp_path / "home")
+
+
+_WAITS = """
+alone = SqliteStore.alone
+def told(self):
+    print('{"waits": true}', flush=True)
+    return alone(self)
+SqliteStore.alone = told
+"""
+
+
+def test_a_store_that_another_program_writes(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """It waits for its turn, and ends meanwhile when it should."""
+    claude_log(2).write(tmp_path / "home")
+    writer = SqliteStore(tmp_path / "store.db", machine=("other", "other"))
+    with writer.alone():
+        feed = start(_WAITS)
+        feed.until("waits")
+        feed.end()
+        assert feed.everything() == [{"waits": True}]
+        feed = start(_WAITS)
+        feed.until("waits")
+    feed.until("ready")
+    assert not any("error" in line for line in feed.said)
+    writer.close()
+
+
+_KILLED = """
+commits = 0
+rows = SqliteStore.rows
+def killed(self, sql, *values):
+    global commits
+    if sql == "COMMIT":
+        commits += 1
+    if sql == "COMMIT" and commits == {number} and not {after}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    found = rows(self, sql, *values)
+    if sql == "COMMIT" and commits == {number}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+SqliteStore.rows = killed
+"""
+"""Killed at a commit, when it is made or when it is not made yet."""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [pytest.param(_SHARING, marks=pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")), ""],
+    ids=["with workers", "alone"],
+)
+def test_killed_in_the_first_reading_and_started_again(lines: str, start: Callable[..., Feed], tmp_path: Path) -> None:
+    """What was told stays true, nothing is told twice, and its workers do not outlive it."""
+    home = tmp_path / "home"
+    count = 12
+    for number in range(count):
+        claude_log(2, f"session {number}").write(home)
+    told: list[int] = []
+    # The first commit is that of the tables.
+    for number, after in ((3, False), (4, True)):
+        feed = start(lines, _KILLED.format(number=number, after=after))
+        feed.dies()
+        told += [line["seq"] for line in feed.everything() if "seq" in line]
+        assert bool(feed.workers()) == bool(lines)
+        ends(*feed.workers())
+        with closing(feed.store()) as store:
+            assert max(told) <= store.last_entry() < count
+    feed = start(lines)
+    feed.until("ready")
+    told += [line["seq"] for line in feed.said if "seq" in line]
+    with closing(feed.store()) as store:
+        entries = store.journal()
+        assert [entry.kind for entry in entries] == ["session.created"] * count
+        assert len({entry.session for entry in entries}) == count
+        assert told == sorted(told)
+        assert told[-1] == entries[-1].seq
+        comes_to_hold(store, tmp_path, home)

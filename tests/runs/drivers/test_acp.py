@@ -1,0 +1,619 @@
+"""The protocol's driver with a scripted agent: everything that a well-behaved program would not show."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.waiting import finished, wait_until_async
+from unspool.core import model as m
+from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from unspool.core.session import Session
+from unspool.library import Library
+from unspool.runs import processes
+from unspool.runs.drivers import acp as acp_driver
+from unspool.runs.drivers import gemini, line_process
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiKind
+from unspool.runs.processes import Family, is_alive
+from unspool.runs.protocol import (
+    AgentExited,
+    Decision,
+    MessageAccepted,
+    Notice,
+    PermissionRequest,
+    RequestCancelled,
+    RunSpec,
+    SettingsChanged,
+    Started,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+)
+
+from .. import scripted_agent
+from ..harness import Listener, run
+
+pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
+
+
+class Stage:
+    """A home and a project that are thrown away, and agents that run with them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.project = folder / "demo"
+        self.driver: GeminiDriver = GeminiKind().make()
+        self.told = Listener()
+        self.home.mkdir()
+        self.project.mkdir()
+
+    async def start(self, **wanted: Any) -> Started:
+        self.driver = GeminiKind().make()
+        self.told = Listener()
+        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.told)
+        return await self.told.next(Started)
+
+    async def say(self, text: str) -> TurnEnded:
+        await self.driver.send("m", text)
+        return await self.told.next(TurnEnded)
+
+    async def asked(self, text: str) -> PermissionRequest:
+        await self.driver.send("m", text)
+        return await self.told.next(PermissionRequest)
+
+    async def decide(self, asked: PermissionRequest, **decision: Any) -> TurnEnded:
+        await self.driver.answer(asked, Decision(**decision))
+        return await self.told.next(TurnEnded)
+
+    def left(self) -> list[Any]:
+        """Whatever of the agent still runs."""
+        assert self.driver._child is not None
+        return Family(self.driver._child.pid, 0.0, self.driver._child.mark).living()
+
+    def files(self) -> list[Path]:
+        return sorted((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
+
+    def read(self) -> Session:
+        library = Library(self.home)
+        return library.load(next(ref for ref in library.refs() if ref.id == self.driver.session))
+
+
+@asynccontextmanager
+async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> AsyncIterator[Stage]:
+    monkeypatch.setenv(PROGRAM_VARIABLE, scripted_agent.install(folder))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    at = Stage(folder)
+    try:
+        yield at
+    finally:
+        await at.driver.stop()
+        if at.driver._child is not None and at.driver._child.pid:
+            assert at.left() == []
+
+
+def said(session: Session) -> list[str]:
+    """What the model said on the active path."""
+    return [
+        block.text
+        for message in session.active_path()
+        if message.role == "assistant"
+        for block in message.blocks
+        if isinstance(block, m.Text)
+    ]
+
+
+# --- what goes well --------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything is told in order, and the session's file can be read."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start()
+            assert (began.mode, began.model, began.version) == ("default", "auto", "0.61.0")
+            await at.driver.send("m1", "think hm;;say one;;ask touch x;;say two")
+            asked = await at.told.next(PermissionRequest)
+            await at.driver.answer(asked, Decision(verdict="allow"))
+            await at.driver.answer(asked, Decision(verdict="deny"))
+            ended = await at.told.next(TurnEnded)
+            assert at.told.told == [
+                began, TurnStarted(), MessageAccepted("m1"), TextDelta("hm", thinking=True), TextDelta("one"), asked,
+                TextDelta("two"), ended,
+            ]  # fmt: skip
+            await at.driver.stop()
+            assert at.told.told[-1] == AgentExited(code=0)
+            session = at.read()
+            assert said(session) == ["one", "two"]
+            assert (at.project / "x").exists()
+            assert session.info.project == m.Project(str(at.project), "demo")
+
+    run(body())
+
+
+def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason is the next message, before all others; one that stops the turn goes with whatever comes next."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            asked = await at.asked("ask touch no;;say went on")
+            await at.driver.send("m2", "say queued")
+            await at.decide(asked, verdict="deny", reason="say the reason")
+            for _ in range(2):
+                assert (await at.told.next(TurnEnded)).outcome == "completed"
+            assert at.told.words() == "went onthe reasonqueued"
+            assert [told.message for told in at.told.all(MessageAccepted)] == ["m", "m2"]
+            assert at.told.all(Notice)
+            stopping = await at.asked("ask touch no;;say not said")
+            ended = await at.decide(stopping, verdict="deny_stop", reason="say held back")
+            assert ended.outcome == "interrupted"
+            assert not at.told.words().endswith("held back")
+            await at.say("say last")
+            assert at.told.words().endswith("held backlast")
+            # One for each message and one for the reason: what was held back made no turn of its own.
+            assert len(at.told.all(TurnStarted)) == len(at.told.all(TurnEnded)) == 5
+            assert at.told.all(RequestCancelled) == []
+            with pytest.raises(UsageError, match="no other input"):
+                await at.driver.answer(asked, Decision(verdict="allow", input={"command": "ls"}))
+            await at.driver.stop()
+            assert not (at.project / "no").exists()
+            assert [one.tool_use_id for one in at.read().rejections] == [asked.call_id]
+
+    run(body())
+
+
+def test_allowing_for_a_session_and_changing_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is asked again, and the mode without questions needs to be named at the start."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            edit = await at.asked("edit new.txt alpha")
+            assert (edit.kind, edit.action.path) == ("edit", str(at.project / "new.txt"))
+            assert "+alpha" in (edit.action.diff or "")
+            await at.decide(edit, verdict="allow")
+            change = await at.asked("edit new.txt beta")
+            assert "-alpha" in (change.action.diff or "")
+            await at.decide(change, verdict="allow_session")
+            await at.say("edit new.txt gamma")
+            assert len(at.told.all(PermissionRequest)) == 2
+            await at.driver.set_mode("plan")
+            await at.driver.set_mode("plan")
+            await at.say("mode autoEdit")
+            assert at.told.all(SettingsChanged) == [SettingsChanged(mode="plan"), SettingsChanged(mode="autoEdit")]
+            await at.driver.set_model("scripted-small")
+            assert at.told.all(SettingsChanged)[-1] == SettingsChanged(model="scripted-small")
+            await at.say("say small")
+            for mode in ("yolo", "nonsense"):
+                with pytest.raises(UsageError, match=mode):
+                    await at.driver.set_mode(mode)
+            await at.driver.stop()
+            assert [one.model for one in at.read().messages if one.model][-1] == "scripted-small"
+            began = await at.start(mode="yolo", model="scripted-large")
+            assert (began.mode, began.model) == ("yolo", "scripted-large")
+            await at.say("ask touch free")
+            assert (at.project / "free").exists()
+
+    run(body())
+
+
+def test_messages_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also across an interruption: only the turn that runs is stopped."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.driver.interrupt()
+            await at.driver.send("m1", "stream 1000 0.01")
+            await at.told.next(TextDelta)
+            await at.driver.send("m2", "say second")
+            await at.driver.send("m3", "say third")
+            await at.driver.interrupt()
+            outcomes = [(await at.told.next(TurnEnded)).outcome for _ in range(3)]
+            assert outcomes == ["interrupted", "completed", "completed"]
+            assert at.told.words().endswith("secondthird")
+            await at.driver.stop()
+            session = at.read()
+            assert said(session) == ["second", "third"]
+            assert len(session.interruptions) == 1
+
+    run(body())
+
+
+def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends with the turn; what was asked is withdrawn, and an answer that comes late changes nothing."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            asked = await at.asked("ask touch began; sleep 300")
+            await at.driver.answer(asked, Decision(verdict="allow"))
+            await wait_until_async((at.project / "began").exists, "the command to run")
+            await at.driver.interrupt()
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            assert at.driver._child is not None
+            pid = at.driver._child.pid
+            # The shell has ended then; what it had started got the same signal.
+            await wait_until_async(lambda: [one.pid for one in at.left()] == [pid], "the command to end")
+            waiting = await at.asked("ask touch never")
+            await at.driver.interrupt()
+            await at.driver.interrupt()
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            assert at.told.all(RequestCancelled) == [RequestCancelled(waiting.id)]
+            await at.driver.answer(waiting, Decision(verdict="allow"))
+            assert (await at.say("say on")).outcome == "completed"
+            assert not (at.project / "never").exists()
+
+    run(body())
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("script", "code"), [("crash", 3), ("die", -signal.SIGKILL)])
+def test_a_program_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, code: int) -> None:
+    """The turn has failed, the end is told once with its last words, and what it had started is gone."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.say("spawn")
+            spawned = int(re.findall(r"spawned (\d+)", at.told.words())[0])
+            assert is_alive(spawned, None)
+            await at.driver.send("m", f"say last;;{script}")
+            await at.driver.send("not taken up", "say never")
+            exited = await at.told.next(AgentExited)
+            assert exited == AgentExited(code=code, error="scripted crash" if code == 3 else None)
+            assert [told.outcome for told in at.told.all(TurnEnded)] == ["completed", "failed"]
+            assert [told.message for told in at.told.all(MessageAccepted)] == ["m", "m"]
+            assert not is_alive(spawned, None)
+            for again in (at.driver.send("m", "x"), at.driver.set_mode("plan"), at.driver.set_model("auto")):
+                with pytest.raises(UnspoolError, match="does not run"):
+                    await again
+            await at.driver.interrupt()
+            await at.driver.stop()
+            await at.driver.stop()
+            assert len(at.told.all(AgentExited)) == 1
+
+    run(body())
+
+
+def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked is withdrawn; the next one knows what was said, and tells none of it again."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start()
+            await at.say("say before")
+            asked = await at.asked("say text;;ask touch never")
+            os.kill(began.pid or 0, signal.SIGKILL)
+            await at.told.next(AgentExited)
+            assert at.told.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            for number in range(2):
+                again = await at.start(session=began.session)
+                assert again.session == began.session
+                assert at.told.all(TextDelta) == []
+                await at.say(f"say after {number}")
+                await at.driver.stop()
+            assert said(at.read()) == ["before", "text", "after 0", "after 1"]
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    "script", ["hang", "close", "say x;;close", "busy never", "say x;;sleep 600", "ask touch began; sleep 600"]
+)
+def test_stopping_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Whatever it does, however deaf it is: it has ended when stop returns."""
+    monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
+    monkeypatch.setattr(line_process, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(processes, "TERM_SECONDS", 0.2)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start()
+            if script != "close":  # What it has started would keep its output open.
+                await at.say("spawn")
+            await at.driver.send("m", script)
+            await at.told.next(TurnStarted)
+            if script.startswith("ask"):
+                await at.driver.answer(await at.told.next(PermissionRequest), Decision(verdict="allow"))
+                await wait_until_async((at.project / "began").exists, "the command to run")
+            elif script == "close":
+                assert at.driver._child is not None
+                await finished(at.driver._child.is_silent.wait(), "its output to be closed")
+            else:
+                await at.told.next(TextDelta)
+            await at.driver.stop()
+            assert not is_alive(began.pid or 0, None)
+            assert at.left() == []
+            assert len(at.told.all(AgentExited)) == 1
+
+    run(body())
+
+
+def test_output_that_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise is passed over, large messages are taken, those that are too large are not, and the turn goes on."""
+    monkeypatch.setattr(line_process, "LONGEST_LINE", 8 << 20)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            assert (await at.say("noise;;say heard")).outcome == "completed"
+            assert at.told.words() == "heard"
+            assert (await at.say("size 6000000")).outcome == "completed"
+            assert len(at.told.words()) == 6_000_005
+            assert at.told.all(Notice) == []
+            assert (await at.say("size 9000000;;say short")).outcome == "completed"
+            assert at.told.words().endswith("xshort")
+            assert len(at.told.words()) == 6_000_010
+            assert "too long" in at.told.all(Notice)[0].text
+            assert (await at.say("stream 5000 0;;say end")).outcome == "completed"
+            assert at.told.words().endswith("4999 end")
+
+    run(body())
+
+
+def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error, and a reason other than that all was said, are told in words."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            failed = await at.say("fail no credit left")
+            assert failed.outcome == "failed"
+            assert "no credit left" in (failed.error or "")
+            for reason in ("max_tokens", "max_turn_requests", "refusal"):
+                assert (await at.say(f"stop {reason}")).outcome == "failed"
+            assert (await at.say("stop something_new")).outcome == "completed"
+
+    run(body())
+
+
+def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is remarked on, and goes on to its end."""
+    monkeypatch.setattr(acp_driver, "REACTION_SECONDS", 0.1)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.driver.send("m", "busy done")
+            await at.told.next(TextDelta)
+            await at.driver.interrupt()
+            assert "does not" in (await at.told.next(Notice)).text
+            (at.project / "done").touch()
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+
+    run(body())
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is refused with a sentence, and nothing is left running."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            with pytest.raises(UsageError, match="cannot fork"):
+                await at.start(session="x", fork=True)
+            with pytest.raises(UnspoolError, match="No previous sessions"):
+                await at.start(session="12345678-no-such-session")
+            assert at.left() == []
+            await at.driver.stop()
+            assert len(at.told.all(AgentExited)) == 1
+            with pytest.raises(UsageError, match="nonsense"):
+                await at.start(mode="nonsense")
+            at.project.rmdir()
+            with pytest.raises(NotFoundError, match="no folder"):
+                await at.start()
+            await at.driver.stop()
+            assert at.told.told == [AgentExited(code=None)]
+            at.project.mkdir()
+            broken = tmp_path / "broken"
+            broken.write_text("#!/bin/sh\necho it is broken >&2\nexit 7\n")
+            broken.chmod(0o755)
+            monkeypatch.setenv(PROGRAM_VARIABLE, str(broken))
+            with pytest.raises(UnspoolError, match="it is broken"):
+                await at.start()
+            monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "missing"))
+            with pytest.raises(NotFoundError, match="npm install"):
+                GeminiKind().make()
+
+    run(body())
+
+
+def test_a_program_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting ends, and so does the program."""
+    monkeypatch.setattr(acp_driver, "START_SECONDS", 0.5)
+    monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            silent = tmp_path / "silent"
+            silent.write_text("#!/bin/sh\nexec sleep 600\n")
+            silent.chmod(0o755)
+            monkeypatch.setenv(PROGRAM_VARIABLE, str(silent))
+            with pytest.raises(UnspoolError, match="did not answer"):
+                await at.start()
+            assert at.left() == []
+
+    run(body())
+
+
+def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started with another word, offers less, and cannot go on with a session."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_OLD="1") as at:
+            old = tmp_path / "old"
+            agent = os.environ[PROGRAM_VARIABLE]
+            complaint = "echo '  --experimental-acp  Starts it' >&2; exit 1"
+            old.write_text(f'#!/bin/sh\n[ "$1" = --acp ] && {{ {complaint}; }}\nexec {agent}\n')
+            old.chmod(0o755)
+            monkeypatch.setenv(PROGRAM_VARIABLE, str(old))
+            began = await at.start()
+            assert began.version is None
+            assert (at.driver.capabilities.modes, at.driver.capabilities.models) == ((), False)
+            assert not at.driver.capabilities.resume
+            assert (await at.say("say hello")).outcome == "completed"
+            with pytest.raises(UsageError, match="cannot change its model"):
+                await at.driver.set_model("auto")
+            await at.driver.stop()
+            with pytest.raises(UnspoolError, match="cannot go on"):
+                await at.start(session=began.session)
+
+    run(body())
+
+
+def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the minute in which a session began, loading would empty it; and the file that loading leaves is removed."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_NOW="1") as at:
+            began = await at.start()
+            await at.say("say one")
+            await at.driver.stop()
+            path = next(path for path in at.files() if str(began.session)[:8] in path.name)
+            begun = datetime.strptime(path.stem[8:24], "%Y-%m-%dT%H-%M").replace(tzinfo=UTC)
+            now = begun + timedelta(seconds=59.8)
+            slept: list[float] = []
+
+            async def sleep(seconds: float) -> None:
+                nonlocal now
+                slept.append(seconds)
+                now += timedelta(seconds=seconds)
+
+            monkeypatch.setattr(gemini, "_now", lambda: now)
+            monkeypatch.setattr(gemini, "asyncio", SimpleNamespace(sleep=sleep))
+            await at.start(session=began.session)
+            assert slept == [pytest.approx(0.7)]
+            assert "minute" in at.told.all(Notice)[0].text
+            await at.driver.stop()
+            path.rename(path.with_name(f"session-2026-01-01T00-00-{path.stem[-8:]}.jsonl"))
+            monkeypatch.setenv("GEMINI_SCRIPTED_STUBS", "1")
+            for text in ("two", "three"):
+                await at.start(session=began.session)
+                assert len([one for one in at.files() if str(began.session)[:8] in one.name]) == 1
+                await at.say(f"say {text}")
+                await at.driver.stop()
+            assert said(at.read()) == ["one", "two", "three"]
+
+    run(body())
+
+
+def test_a_past_conversation_that_is_told_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent may answer long before it tells the past again: that is not taken for the answer to a new message."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_LATE="1") as at:
+            began = await at.start()
+            await at.say("say past")
+            await at.driver.stop()
+            await at.start(session=began.session)
+            await at.say("say present")
+            assert at.told.words() == "present"
+            assert at.told.all(SettingsChanged) == []
+
+    run(body())
+
+
+def test_last_words_that_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is told with them, also if they are read after everything else is known."""
+    heard, lost = line_process.Piped.pipe_data_received, line_process.Piped.pipe_connection_lost
+
+    def later(piped: line_process.Piped, fd: int, call: Callable[[], None]) -> None:
+        if fd == 2:
+            asyncio.get_running_loop().call_later(0.3, call)
+        else:
+            call()
+
+    monkeypatch.setattr(
+        line_process.Piped, "pipe_data_received", lambda self, fd, data: later(self, fd, lambda: heard(self, fd, data))
+    )
+    monkeypatch.setattr(
+        line_process.Piped, "pipe_connection_lost", lambda self, fd, exc: later(self, fd, lambda: lost(self, fd, exc))
+    )
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.driver.send("m", "crash")
+            assert await at.told.next(AgentExited) == AgentExited(code=3, error="scripted crash")
+
+    run(body())
+
+
+def test_the_environment_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent knows its own variables and few others; another home is not overruled by a variable."""
+    monkeypatch.setenv("SOME_SECRET", "secret")
+    monkeypatch.setenv("GEMINI_CLI_HOME", "/elsewhere")
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            asked = await at.asked("ask env > env.txt")
+            await at.decide(asked, verdict="allow")
+            known = dict(line.split("=", 1) for line in (at.project / "env.txt").read_text().splitlines())
+            assert known["HOME"] == str(at.home)
+            assert "SOME_SECRET" not in known
+            assert "GEMINI_CLI_HOME" not in known
+
+    run(body())
+
+
+def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sentence says what to install."""
+    monkeypatch.setitem(sys.modules, "acp.connection", None)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            with pytest.raises(MissingExtraError, match=r"unspool\[gemini\]"):
+                await at.start()
+
+    run(body())
+
+
+def test_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten agents of one project, some of which are killed: none disturbs another."""
+
+    async def one(at: Stage, number: int) -> str:
+        driver, told = GeminiKind().make(), Listener()
+        await driver.start(RunSpec(folder=str(at.project), home=str(at.home)), told)
+        for turn in range(5):
+            await driver.send("m", f"say {number}.{turn};;ask touch f{number}.{turn}")
+            asked = await told.next(PermissionRequest)
+            if (number, turn) == (3, 3):
+                os.kill(driver._child.pid if driver._child else 0, signal.SIGKILL)
+                await told.next(AgentExited)
+                break
+            await driver.answer(asked, Decision(verdict="allow"))
+            await told.next(TurnEnded)
+        await driver.stop()
+        assert len(told.all(AgentExited)) == 1
+        return str(driver.session)
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            ids = await asyncio.gather(*(one(at, number) for number in range(10)))
+            library = Library(at.home)
+            sessions = {ref.id: library.load(ref) for ref in library.refs()}
+            assert set(sessions) == set(ids)
+            for number, id in enumerate(ids):
+                turns = 4 if number == 3 else 5
+                assert said(sessions[id]) == [f"{number}.{turn}" for turn in range(turns)]
+
+    run(body())

@@ -1,0 +1,140 @@
+"""What Codex asks, put in the words of all drivers, where no script of a model brings it about."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.runs.drivers.codex_config import environment_of, variables_in
+from unspool.runs.drivers.codex_requests import Request, answer_of, asked_of, inner_command
+from unspool.runs.protocol import Decision, PermissionRequest, RunSpec
+
+EDIT = "item/fileChange/requestApproval"
+COMMAND = "item/commandExecution/requestApproval"
+PERMISSIONS = "item/permissions/requestApproval"
+SERVER = "mcpServer/elicitation/request"
+
+
+def asked(method: str, changes: list[dict[str, Any]] | None = None, **params: Any) -> tuple[Request, PermissionRequest]:
+    """A request, and what it asks."""
+    params = {"threadId": "t", "turnId": "u", "itemId": "c", **params}
+    request = Request(1, method, params, {"id": "c", "tool": "read", "changes": changes or []})
+    found = asked_of("a", request, None)
+    assert found is not None
+    return request, found
+
+
+def answer(request: Request, verdict: Any, **answers: list[str]) -> dict[str, Any]:
+    """What Codex is told."""
+    return answer_of(request, Decision(verdict=verdict, answers=answers))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "word"),
+    [("allow", "accept"), ("allow_session", "acceptForSession"), ("deny", "decline"), ("deny_stop", "cancel")],
+)
+def test_an_approval_is_one_word(verdict: str, word: str) -> None:
+    for method in (EDIT, COMMAND):
+        assert answer(asked(method)[0], verdict) == {"decision": word}
+
+
+def test_the_shell_around_a_command_is_left_out() -> None:
+    assert inner_command("/bin/bash -lc 'echo '\"'\"'a b'\"'\"''") == "echo 'a b'"
+    assert inner_command("echo 'torn") == "echo 'torn"
+    assert inner_command("git status") == "git status"
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="the program patch is not installed")
+def test_an_edit_is_shown_as_a_diff_that_can_be_applied(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("one\ntwo\n")
+    (tmp_path / "gone").write_text("x\n")
+    changes = [
+        {"path": "old", "kind": {"type": "update", "move_path": None}, "diff": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"},
+        {"path": "new", "kind": {"type": "add"}, "diff": "a\nb\n"},
+        {"path": "gone", "kind": {"type": "delete"}, "diff": "x\n"},
+    ]
+    _, found = asked(EDIT, changes)
+    assert (found.kind, found.title, found.action.path) == ("edit", "old, new, gone", "old")
+    assert found.action.diff is not None
+    subprocess.run(["patch", "-p0"], input=found.action.diff.encode(), cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "old").read_text() == "one\n2\n"
+    assert (tmp_path / "new").read_text() == "a\nb\n"
+    assert not (tmp_path / "gone").exists()
+
+
+def test_an_edit_of_which_nothing_is_known_is_asked_even_so() -> None:
+    _, found = asked(EDIT, grantRoot="/srv")
+    assert (found.kind, found.title) == ("edit", "Write in /srv")
+
+
+def test_a_connection_is_a_permission() -> None:
+    _, found = asked(COMMAND, command="curl x", networkApprovalContext={"host": "example.org", "protocol": "https"})
+    assert (found.kind, found.title, found.action.command) == ("permission", "Connect to example.org", "curl x")
+
+
+def test_permissions_are_given_for_the_turn_or_the_session() -> None:
+    wanted = {"network": {"enabled": True}, "fileSystem": None}
+    request, found = asked(PERMISSIONS, permissions=wanted, reason="to fetch")
+    assert (found.kind, found.title, found.reason) == ("permission", "More permissions: network", "to fetch")
+    assert answer(request, "allow") == {"permissions": wanted, "scope": "turn"}
+    assert answer(request, "allow_session") == {"permissions": wanted, "scope": "session"}
+    assert answer(request, "deny") == {"permissions": {}, "scope": "turn"}
+
+
+def test_a_server_of_tools_asks_for_a_call() -> None:
+    meta = {"codex_approval_kind": "mcp_tool_call", "persist": ["session", "always"], "tool_params": {"n": 1}}
+    request, found = asked(
+        SERVER, serverName="files", mode="form", message="Allow read?", _meta=meta, requestedSchema={}
+    )
+    assert (found.kind, found.tool, found.title, found.action.input) == ("tool", "read", "Allow read?", {"n": 1})
+    assert "allow_session" in found.verdicts
+    assert answer(request, "allow") == {"action": "accept", "content": {}}
+    assert answer(request, "allow_session") == {"action": "accept", "content": {}, "_meta": {"persist": "session"}}
+    assert answer(request, "deny") == {"action": "decline", "content": None}
+    assert answer(request, "deny_stop") == {"action": "cancel", "content": None}
+
+
+def test_a_server_of_tools_has_a_form_filled_in() -> None:
+    fields = {
+        "n": {"type": "integer"},
+        "ok": {"type": "boolean"},
+        "colour": {"type": "string", "enum": ["red", "blue"]},
+    }
+    request, found = asked(
+        SERVER, serverName="s", mode="form", message="Fill in", requestedSchema={"properties": fields}
+    )
+    assert found.kind == "question"
+    assert [[option.label for option in choice.options] for choice in found.choices] == [
+        [], ["true", "false"], ["red", "blue"],
+    ]  # fmt: skip
+    filled = answer(request, "allow", n=["3"], ok=["true"], colour=["red"], other=["x"])
+    assert filled == {"action": "accept", "content": {"n": 3, "ok": True, "colour": "red"}}
+
+
+def test_what_nobody_can_answer_is_not_asked() -> None:
+    for method in ("account/chatgptAuthTokens/refresh", "item/tool/call", "of/tomorrow"):
+        assert asked_of("a", Request(1, method, {}), None) is None
+
+
+def test_codex_gets_the_keys_that_its_settings_name_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(
+        '[model_providers.x]\nenv_key = "X_KEY"\nenv_http_headers = { "h" = "X_HEADER" }\n'
+        '[mcp_servers.y]\nbearer_token_env_var = "Y_TOKEN"\nenv_vars = ["Y_VAR"]\n'
+    )
+    assert variables_in(config) == {"X_KEY", "X_HEADER", "Y_TOKEN", "Y_VAR"}
+    for name in ("X_KEY", "Z_KEY", "CODEX_HOME", "CODEX_SANDBOX", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "value")
+    found = environment_of(RunSpec(folder=".", home=str(tmp_path)), "/nowhere/codex")
+    assert {"X_KEY", "OPENAI_API_KEY"} <= found.keys()
+    assert not {"Z_KEY", "CODEX_HOME", "CODEX_SANDBOX"} & found.keys()
+    assert found["HOME"] == str(tmp_path)
+    config.write_text("torn = [")
+    assert variables_in(config) == set()

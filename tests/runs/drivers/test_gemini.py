@@ -1,0 +1,474 @@
+"""The real Gemini CLI, with a scripted model: what the driver tells, what the model gets and what the reader says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool.core import model as m
+from unspool.core.errors import UnspoolError, UsageError
+from unspool.core.session import Session
+from unspool.library import Library
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiKind
+from unspool.runs.processes import Family
+from unspool.runs.protocol import (
+    AgentExited,
+    Decision,
+    MessageAccepted,
+    Notice,
+    PermissionRequest,
+    RequestCancelled,
+    RunSpec,
+    SettingsChanged,
+    Started,
+    TextDelta,
+    TurnEnded,
+    TurnStarted,
+    Verdict,
+)
+
+from ...waiting import wait_until_async
+from ..harness import Listener, run
+from ..models.gemini import GeminiModel
+
+pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
+
+LOCAL = Path(__file__).parents[3] / ".agents" / "gemini" / "node_modules" / ".bin" / "gemini"
+SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "ide": {"enabled": False},
+}
+HELPER = """---
+name: helper
+description: Helps
+tools:
+  - run_shell_command
+---
+You help.
+"""
+
+
+def found_program() -> str | None:
+    """The program that the tests run."""
+    return os.environ.get(PROGRAM_VARIABLE) or shutil.which("gemini") or (str(LOCAL) if LOCAL.exists() else None)
+
+
+PROGRAM = found_program()
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason=f"Gemini CLI is not installed: set {PROGRAM_VARIABLE}, or put it into {LOCAL.parents[2]}"
+)
+
+
+class Stage:
+    """A home and a project that are thrown away, a scripted model, and an agent that runs with them."""
+
+    def __init__(self, folder: Path, model: GeminiModel) -> None:
+        self.home = folder / "home"
+        self.project = folder / "demo"
+        self.model = model
+        self.driver: GeminiDriver = GeminiKind().make()
+        self.told = Listener()
+        (self.home / ".gemini" / "agents").mkdir(parents=True)
+        (self.home / ".gemini" / "settings.json").write_text(json.dumps(SETTINGS))
+        (self.home / ".gemini" / "agents" / "helper.md").write_text(HELPER)
+        self.project.mkdir()
+
+    async def start(self, **wanted: Any) -> Started:
+        """Start an agent, or another one."""
+        self.driver = GeminiKind().make()
+        self.told = Listener()
+        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.told)
+        return await self.told.next(Started)
+
+    async def say(self, text: str) -> TurnEnded:
+        """A turn in which nothing is asked."""
+        await self.driver.send("m", text)
+        return await self.told.next(TurnEnded)
+
+    async def asked(self, text: str) -> PermissionRequest:
+        """Say something and wait until the agent asks."""
+        await self.driver.send("m", text)
+        return await self.told.next(PermissionRequest)
+
+    async def decide(self, asked: PermissionRequest, verdict: Verdict, reason: str | None = None) -> TurnEnded:
+        """Answer, and wait for the end of the turn."""
+        await self.driver.answer(asked, Decision(verdict=verdict, reason=reason))
+        return await self.told.next(TurnEnded)
+
+    async def stop(self) -> AgentExited:
+        """End it; nothing of it is left."""
+        pid = self.driver._child.pid if self.driver._child else 0
+        mark = self.driver._child.mark if self.driver._child else ""
+        await self.driver.stop()
+        assert Family(pid, 0.0, mark).living() == []
+        assert len(self.told.all(AgentExited)) == 1
+        return self.told.all(AgentExited)[0]
+
+    def let_a_minute_pass(self) -> None:
+        """Give the session files the names they would have had, had they been begun long ago."""
+        for path in self.files():
+            path.rename(path.with_name(f"session-2026-01-01T00-00-{path.stem[-8:]}.jsonl"))
+
+    def files(self) -> list[Path]:
+        return sorted((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
+
+    def read(self) -> Session:
+        """The session as the reader sees it."""
+        library = Library(self.home)
+        return library.load(next(ref for ref in library.refs() if ref.id == self.driver.session))
+
+
+@asynccontextmanager
+async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    assert PROGRAM is not None
+    async with GeminiModel() as model:
+        monkeypatch.setenv(PROGRAM_VARIABLE, PROGRAM)
+        for name, value in model.environment.items():
+            monkeypatch.setenv(name, value)
+        set_up = Stage(folder, model)
+        try:
+            yield set_up
+        finally:
+            await set_up.driver.stop()
+
+
+def said(session: Session, role: m.Role) -> list[str]:
+    """The words of one side on the active path."""
+    return [
+        block.text
+        for message in session.active_path()
+        if message.role == role
+        for block in message.blocks
+        if isinstance(block, m.Text)
+    ]
+
+
+def results(session: Session) -> dict[str, tuple[str, str]]:
+    """The outcome and the words of every result, by the call."""
+    blocks = (block for message in session.messages for block in message.blocks)
+    return {block.call_id: (block.outcome, block.content) for block in blocks if isinstance(block, m.ToolResult)}
+
+
+def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words come as they are said, what is asked shows what will happen, and the log has the same."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start()
+            assert began.session == at.driver.session
+            assert (began.mode, began.model) == ("default", "auto")
+            assert began.version
+            assert at.driver.capabilities.modes == ("default", "autoEdit", "plan")
+            await at.driver.send("m1", "@do think hm")
+            assert isinstance(at.told.told[-1], Started)
+            await at.told.next(TurnStarted)
+            assert (await at.told.next(MessageAccepted)).message == "m1"
+            assert await at.told.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
+            assert (await at.told.next(TurnEnded)).outcome == "completed"
+            command = await at.asked("@do run echo hi; touch ran.txt")
+            assert (command.kind, command.tool, command.action.command) == (
+                "command", "run_shell_command", "echo hi; touch ran.txt",
+            )  # fmt: skip
+            assert command.verdicts == ("allow", "allow_session", "deny", "deny_stop")
+            assert not (at.project / "ran.txt").exists()
+            assert (await at.decide(command, "allow")).outcome == "completed"
+            assert (at.project / "ran.txt").exists()
+            assert "hi" in at.model.results()[0]
+            new = await at.asked("@do write a.txt=alpha")
+            assert (new.kind, new.action.path) == ("edit", str(at.project / "a.txt"))
+            assert "+alpha" in (new.action.diff or "")
+            await at.decide(new, "allow")
+            edit = await at.asked("@do edit a.txt=alpha=beta")
+            assert "-alpha" in (edit.action.diff or "")
+            assert "+beta" in (edit.action.diff or "")
+            await at.decide(edit, "allow")
+            assert (at.project / "a.txt").read_text() == "beta"
+            assert (await at.stop()).error is None
+            session = at.read()
+            outcomes = results(session)
+            assert [outcomes[one.call_id or ""][0] for one in (command, new, edit)] == ["ok"] * 3
+            assert said(session, "assistant")[-1] == "That is all."
+            assert session.info.project == m.Project(str(at.project), "demo")
+
+    run(body())
+
+
+def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refused call does not run. A reason is told next, and one that stops the turn waits for the next message."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            plain = await at.asked("@do run touch no1.txt")
+            assert (await at.decide(plain, "deny")).outcome == "completed"
+            assert "canceled by the user" in at.model.results()[0]
+            reasoned = await at.asked("@do run touch no2.txt")
+            assert (await at.decide(reasoned, "deny", "Use the other file.")).outcome == "completed"
+            assert (await at.told.next(TurnEnded)).outcome == "completed"
+            assert "Use the other file." in at.model.heard()
+            assert "Use the other file." not in at.model.heard(-2)
+            stopping = await at.asked("@do run touch no3.txt")
+            requests = len(at.model.requests)
+            assert (await at.decide(stopping, "deny_stop", "Not today.")).outcome == "interrupted"
+            assert len(at.model.requests) == requests
+            await at.say("@do say fine")
+            assert "Not today." in at.model.heard()
+            assert at.told.all(RequestCancelled) == []
+            await at.stop()
+            assert sorted(path.name for path in at.project.iterdir()) == []
+            # The program does not write down a refusal that ends the turn.
+            refused = [rejection.tool_use_id for rejection in at.read().rejections]
+            assert refused == [plain.call_id, reasoned.call_id]
+
+    run(body())
+
+
+def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words, a running command and a question for permission: all are stopped, and the session goes on."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.driver.interrupt()
+            assert (await at.say("@do say first")).outcome == "completed"
+            await at.driver.send("m", "@do slow 5")
+            await at.told.next(TextDelta, lambda words: "3" in words.text)
+            await at.driver.interrupt()
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            command = await at.asked("@do run touch began.txt; sleep 300; touch ended.txt")
+            await at.driver.answer(command, Decision(verdict="allow"))
+            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
+            await at.driver.interrupt()
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            waiting = await at.asked("@do run touch never.txt")
+            await at.driver.interrupt()
+            assert (await at.told.next(RequestCancelled)).id == waiting.id
+            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            await at.driver.answer(waiting, Decision(verdict="allow"))
+            assert (await at.say("@do say last")).outcome == "completed"
+            await at.stop()
+            assert [path.name for path in at.project.iterdir()] == ["began.txt"]
+            session = at.read()
+            # The one at the question is not written down.
+            assert [interruption.during for interruption in session.interruptions] == ["response", "tool"]
+            assert "@do slow" not in at.model.heard()
+            assert results(session)[command.call_id or ""][0] == "interrupted"
+            assert said(session, "assistant")[-1] == "last"
+
+    run(body())
+
+
+def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent while the model speaks is its next turn; each is told when it is taken up."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.driver.send("m1", "@do slow 20")
+            await at.told.next(TextDelta)
+            await at.driver.send("m2", "second")
+            await at.driver.send("m3", "third")
+            at.model.go_on.set()
+            for _ in range(3):
+                assert (await at.told.next(TurnEnded)).outcome == "completed"
+            kinds = [told for told in at.told.told if isinstance(told, MessageAccepted | TurnEnded)]
+            assert [told.message if isinstance(told, MessageAccepted) else "end" for told in kinds] == [
+                "m1", "end", "m2", "end", "m3", "end",
+            ]  # fmt: skip
+            await at.stop()
+            assert said(at.read(), "user") == ["@do slow 20", "second", "third"]
+
+    run(body())
+
+
+def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both change while it runs; what skips all questions is not to be had later."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start(model="gemini-2.5-pro")
+            await at.say("@do say one")
+            assert at.model.models[-1] == "gemini-2.5-pro"
+            await at.driver.set_model("gemini-2.5-flash")
+            assert (await at.told.next(SettingsChanged)).model == "gemini-2.5-flash"
+            await at.say("@do say two")
+            assert at.model.models[-1] == "gemini-2.5-flash"
+            await at.driver.set_mode("autoEdit")
+            assert (await at.told.next(SettingsChanged)).mode == "autoEdit"
+            await at.say("@do write b.txt=beta")
+            assert at.told.all(PermissionRequest) == []
+            assert (at.project / "b.txt").exists()
+            with pytest.raises(UsageError, match="yolo"):
+                await at.driver.set_mode("yolo")
+            await at.decide(await at.asked("@do run touch asked.txt"), "deny")
+            await at.stop()
+            assert "gemini-2.5-flash" in {message.model for message in at.read().messages}
+            assert "[MODE_UPDATE]" not in at.told.words()
+            with pytest.raises(UnspoolError, match="does not run"):
+                await at.driver.send("m", "hello")
+
+    run(body())
+
+
+def test_asking_for_nothing_has_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever names the mode that skips all questions when the agent is started gets it. And errors end a turn."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start(mode="yolo")
+            assert began.mode == "yolo"
+            assert "yolo" in at.driver.capabilities.modes
+            await at.say("@do run touch free.txt")
+            assert (at.project / "free.txt").exists()
+            failed = await at.say("@do fail 400")
+            assert failed.outcome == "failed"
+            assert "scripted failure" in (failed.error or "")
+            assert (await at.say("@do say on")).outcome == "completed"
+
+    run(body())
+
+
+def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same command is not asked for again, by this process or while it runs."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.decide(await at.asked("@do run touch one.txt"), "allow_session")
+            await at.say("@do run touch two.txt")
+            assert (at.project / "two.txt").exists()
+            assert len(at.told.all(PermissionRequest)) == 1
+            both = await at.asked("@do both mkdir three // mkdir four")
+            await at.driver.answer(both, Decision(verdict="deny"))
+            other = await at.told.next(PermissionRequest)
+            assert other.id != both.id
+            await at.decide(other, "allow")
+            assert (at.project / "four").exists()
+            assert not (at.project / "three").exists()
+            assert not list(at.home.rglob("*.toml"))
+            await at.stop()
+            session = at.read()
+            assert [rejection.tool_use_id for rejection in session.rejections] == [both.call_id]
+            assert results(session)[other.call_id or ""][0] == "ok"
+
+    run(body())
+
+
+def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan itself is shown, not only the file it is in; to agree to it ends the mode."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start(mode="plan")
+            exit_with = '{"plan_filename": "plan.md"}'
+            plan = await at.asked(f"@do write plan.md=First this.;;call exit_plan_mode {exit_with};;say ok")
+            assert (plan.kind, plan.action.plan) == ("plan", "First this.")
+            assert "allow_session" not in plan.verdicts
+            await at.decide(plan, "deny")
+            assert at.driver.mode == "plan"
+            again = await at.asked(f"@do call exit_plan_mode {exit_with};;say ok")
+            await at.decide(again, "allow")
+            assert at.told.all(SettingsChanged) == [SettingsChanged(mode="default")]
+            assert "Plan approved" in at.model.results()[0]
+
+    run(body())
+
+
+def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that reads runs without a question; one that could do more is refused by the program."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            await at.say('@do spawn codebase_investigator call list_directory {"dir_path": "."}')
+            assert at.told.all(PermissionRequest) == []
+            assert "codebase_investigator" in at.model.results()[0]
+            await at.say("@do spawn helper run touch sub.txt")
+            assert "denied by policy" in at.model.results()[0]
+            assert at.told.all(PermissionRequest) == []
+            await at.stop()
+            assert not (at.project / "sub.txt").exists()
+            assert len(at.read().subagents) >= 1
+
+    run(body())
+
+
+def test_going_on_with_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice, as the second time is when the program would have deleted it; what was said is not told again."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            id = (await at.start()).session
+            await at.say("@do say one")
+            await at.stop()
+            for text in ("two", "three"):
+                at.let_a_minute_pass()
+                assert (await at.start(session=id)).session == id
+                assert at.told.all(TextDelta) == []
+                await at.say(f"@do say {text}")
+                assert at.told.words() == text
+                assert "@do say one" in at.model.heard()
+                assert len([path for path in at.files() if path.stem.endswith(str(id)[:8])]) == 1
+                await at.stop()
+            assert said(at.read(), "assistant") == ["one", "two", "three"]
+            with pytest.raises(UnspoolError, match="cannot fork"):
+                await at.start(session=id, fork=True)
+
+    run(body())
+
+
+def test_killed_while_it_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end is told once; the session can be gone on with, and the call was never made."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            began = await at.start()
+            await at.say("@do say before")
+            asked = await at.asked("@do run touch never.txt")
+            os.kill(began.pid or 0, signal.SIGKILL)
+            ended = await at.told.next(AgentExited)
+            assert ended.code == -signal.SIGKILL
+            assert at.told.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            assert [told.outcome for told in at.told.all(TurnEnded)] == ["completed", "failed"]
+            await at.driver.answer(asked, Decision(verdict="allow"))
+            await at.stop()
+            assert said(at.read(), "assistant") == ["before", "A call."]
+            at.let_a_minute_pass()
+            await at.start(session=began.session)
+            assert (await at.say("@do say after")).outcome == "completed"
+            assert "A call." in at.model.heard()
+            await at.stop()
+            assert said(at.read(), "assistant")[-1] == "after"
+            assert not (at.project / "never.txt").exists()
+
+    run(body())
+
+
+def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the command that runs, nor one that was put into the background in a session of its own."""
+
+    async def body() -> None:
+        async with stage(tmp_path, monkeypatch) as at:
+            await at.start()
+            command = "setsid sleep 777 & touch began.txt; sleep 778"
+            asked = await at.asked(f"@do run {command}")
+            await at.driver.answer(asked, Decision(verdict="allow"))
+            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
+            await at.stop()
+            assert [told.outcome for told in at.told.all(TurnEnded)] == ["interrupted"]
+            await at.driver.stop()
+            assert len(at.told.all(AgentExited)) == 1
+            assert at.told.all(Notice) == []
+
+    run(body())

@@ -1,0 +1,367 @@
+"""`unspool serve` as somebody starts it, with the real agents and models that say what their prompts tell them to.
+
+Of every session there are three accounts: what the model was sent, what the agent's own file says, and what the server
+says. `Whole.agreed` lets nobody go on before the last two are one, and `Whole.last` is the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+
+from unspool import Library, Session
+from unspool.core import model as m
+from unspool.core.decisions import Decided
+from unspool.core.errors import UnspoolError
+from unspool.runs.drivers.claude import ClaudeKind
+from unspool.runs.drivers.codex import CodexKind
+from unspool.runs.log import Entry, RunLog
+from unspool.runs.processes import Family, is_alive
+from unspool.runs.supervisor import book_path
+
+from ..waiting import PATIENCE, wait_until
+from ..web.browser import Server
+from .models.claude import ClaudeModel
+from .models.codex import CodexModel, text_of
+
+Json = dict[str, Any]
+_TOLD = ("rejections", "interruptions", "orphans", "errors", "rollbacks", "branches")
+"""What the file and the server tell of a session, besides its messages."""
+
+
+# --- the agents ------------------------------------------------------------------------------------------------------
+
+
+class Claude:
+    """Claude Code and its model."""
+
+    name = "claude"
+    kind = ClaudeKind()
+    asking = "run"
+    """The step of a script that makes the agent ask for a command."""
+
+    def __init__(self) -> None:
+        self.model = ClaudeModel()
+
+    def prepare(self, home: Path) -> dict[str, str]:
+        """Make a home in which the program asks this model; what the environment has to say for it."""
+        (home / ".claude").mkdir()
+        return self.model.environment
+
+    def calls(self, request: Json) -> list[str]:
+        """The ids of all calls in a request, in order."""
+        return [block["id"] for block in _blocks(request) if block["type"] == "tool_use"]
+
+    def results(self, request: Json) -> list[tuple[str, str]]:
+        """What the calls gave back: the id, and the words."""
+        found = [block for block in _blocks(request) if block["type"] == "tool_result"]
+        return [(block["tool_use_id"], json.dumps(block.get("content"))) for block in found]
+
+    def words(self, request: Json) -> list[str]:
+        """Everything that was said, by anybody."""
+        return [block["text"] for block in _blocks(request) if block["type"] == "text"]
+
+
+def _blocks(request: Json) -> Iterator[Json]:
+    for message in request["messages"]:
+        content = message["content"]
+        yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+class Codex:
+    """Codex CLI and its model."""
+
+    name = "codex"
+    kind = CodexKind()
+    asking = "ask"
+
+    def __init__(self) -> None:
+        self.model = CodexModel()
+
+    def prepare(self, home: Path) -> dict[str, str]:
+        """Make a home in which the program asks this model; what the environment has to say for it."""
+        (home / ".codex").mkdir()
+        (home / ".codex" / "config.toml").write_text(self.model.config())
+        return {"OPENAI_API_KEY": "dummy"}
+
+    def calls(self, request: Json) -> list[str]:
+        """The ids of all calls in a request, in order."""
+        return [item["call_id"] for item in request["input"] if item["type"].endswith("_call")]
+
+    def results(self, request: Json) -> list[tuple[str, str]]:
+        """What the calls gave back: the id, and the words."""
+        return [(item["call_id"], text_of(item)) for item in request["input"] if item["type"].endswith("_output")]
+
+    def words(self, request: Json) -> list[str]:
+        """Everything that was said, by anybody."""
+        return [text_of(item) for item in request["input"] if item["type"] == "message"]
+
+
+Agent = Claude | Codex
+AGENTS: dict[str, type[Claude] | type[Codex]] = {"claude": Claude, "codex": Codex}
+
+
+def installed(agent: str) -> Agent:
+    """An agent, or a test that is passed over where it is not there."""
+    made = AGENTS[agent]()
+    try:
+        made.kind.program()
+    except UnspoolError as error:
+        pytest.skip(str(error))
+    return made
+
+
+@contextmanager
+def playing(model: ClaudeModel | CodexModel) -> Iterator[None]:
+    """A model at work on a thread of its own, since whoever tests waits for other things."""
+    is_ready, is_over = threading.Event(), threading.Event()
+
+    async def play() -> None:
+        async with model:
+            is_ready.set()
+            await asyncio.to_thread(is_over.wait)
+
+    thread = threading.Thread(target=asyncio.run, args=(play(),), daemon=True)
+    thread.start()
+    assert is_ready.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join(PATIENCE)
+
+
+# --- everything together ---------------------------------------------------------------------------------------------
+
+
+class Whole:
+    """A home, a project, an agent with its model, and the server that runs it."""
+
+    def __init__(self, folder: Path, agent: Agent) -> None:
+        self.agent = agent
+        self.home, self.project = folder / "home", folder / "project"
+        self.data = folder / "data"
+        for path in (self.home, self.project, self.data):
+            path.mkdir(parents=True)
+        self.server = Server(folder, self.home)
+        self.until = self.server.wait_for
+        self.runs: list[str] = []
+
+    # --- asking the server ---
+
+    def post(self, path: str, **body: Any) -> tuple[int, Any]:
+        """Ask for something to be done: the status, and the answer."""
+        request = urllib.request.Request(
+            f"{self.server.base}/api{path}", json.dumps(body).encode(), method="POST",
+            headers={"authorization": f"Bearer {self.server.token}"},
+        )  # fmt: skip
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def start(self, prompt: str, **more: Any) -> str:
+        """A new agent: the id under which it runs."""
+        return self._begun(agent=self.agent.name, folder=str(self.project), prompt=prompt, **more)
+
+    def resume(self, session: str, prompt: str, **more: Any) -> str:
+        """An agent that goes on with a session, or forks it. Nobody else is asked, and the store may be behind."""
+        return self._begun(session=session, prompt=prompt, **more)
+
+    def _begun(self, **body: Any) -> str:
+        status, told = self.post("/runs", who="the tests", **body)
+        assert status == 201, told
+        self.runs.append(told["run"]["id"])
+        return self.runs[-1]
+
+    def view(self, run: str) -> Json:
+        """How an agent looks now."""
+        found: Json = self.server.api(f"/runs/{run}")
+        return found
+
+    def until_in(self, run: str, *states: str) -> Json:
+        """Wait until an agent is in one of these states; how it looks then."""
+
+        def seen() -> Json | None:
+            view = self.view(run)
+            return view if view["state"] in states else None
+
+        found: Json = self.until(seen, f"{states} of {run}")
+        return found
+
+    def asked(self, run: str) -> Json:
+        """What an agent asks, once it does."""
+        found: Json = self.until_in(run, "waiting-input")["questions"][0]
+        return found
+
+    def answer(self, run: str, question: Json, verdict: str, who: str = "the tests", **more: Any) -> tuple[int, Any]:
+        """Answer it."""
+        path = f"/runs/{run}/answers/{question['asked']['id']}"
+        return self.post(path, digest=question["digest"], verdict=verdict, who=who, **more)
+
+    # --- the three accounts ---
+
+    @property
+    def last(self) -> Json:
+        """What the model was sent last."""
+        return self.agent.model.requests[-1]
+
+    def record(self, session: str) -> Session:
+        """What the agent's own file says, with what the supervisor knows."""
+        library = Library(self.home)
+        with mock.patch.dict("os.environ", UNSPOOL_DATA=str(self.data)):
+            return library.load(library.find(session))
+
+    def messages_shown(self, session: str) -> int:
+        """How many messages of a session the server shows."""
+        found = [listed["row"] for listed in self.server.sessions() if listed["row"]["name"] == session]
+        return found[0]["messages"] if found else 0
+
+    def shown(self, session: str) -> Json:
+        """What the server says."""
+        found: Json = self.server.api(f"/sessions/{session}/messages")
+        found |= self.server.api(f"/sessions/{session}")
+        return found
+
+    def agreed(self, session: str, holds: Callable[[Session], bool] = lambda _: True) -> Session:
+        """The record, once the server tells the same and something holds of it."""
+        ours: Json = {}
+        theirs: Json = {}
+
+        def agree() -> Session | None:
+            nonlocal ours, theirs
+            record = self.record(session)
+            shown = self.shown(session) if self.messages_shown(session) else {}
+            ours, theirs = _told(json.loads(msgspec.json.encode(record))), _told(shown)
+            return record if ours == theirs and holds(record) else None
+
+        found = wait_until(
+            agree, f"what is told of session {session}",
+            detail=lambda: _difference(ours, theirs) or f"both say {_last_of(ours)}",
+        )  # fmt: skip
+        assert found is not None
+        return found
+
+    # --- the book ---
+
+    def entries(self, run: str, *kinds: str) -> list[Entry]:
+        """What the supervisor wrote down about an agent."""
+        book = RunLog(book_path(self.data), read_only=True)
+        try:
+            return [entry for entry in book.entries(0, 10_000, run) if entry.kind in kinds]
+        finally:
+            book.close()
+
+    def decisions(self, session: str) -> list[Decided]:
+        """What was decided about a session."""
+        book = RunLog(book_path(self.data), read_only=True)
+        try:
+            return book.decisions(self.agent.name, session)
+        finally:
+            book.close()
+
+    def nothing_runs(self) -> bool:
+        """Neither an agent that was started here nor anything that it started."""
+        return not any(Family(None, mark=run).living() for run in self.runs)
+
+
+def _told(record: Json) -> Json:
+    if not record:
+        return {}
+    return {"messages": record["messages"]} | {name: record.get(name, []) for name in _TOLD}
+
+
+def _difference(ours: Json, theirs: Json) -> str:
+    names = [name for name in ours if ours[name] != theirs.get(name)]
+    return "\n".join(f"{name}: the file says {ours[name]}, the server {theirs.get(name)}" for name in names)
+
+
+def _last_of(told: Json) -> Json:
+    return told | {"messages": told["messages"][-3:]}
+
+
+@contextmanager
+def whole(folder: Path, agent: str, **environment: str) -> Iterator[Whole]:
+    """A server that runs an agent. Nothing runs afterwards, and the server has not failed."""
+    chosen = installed(agent)
+    with playing(chosen.model):
+        made = Whole(folder, chosen)
+        with mock.patch.dict("os.environ", chosen.prepare(made.home) | environment):
+            try:
+                made.server.start()
+                yield made
+            finally:
+                made.server.stop()
+        assert made.nothing_runs()
+        assert "failed" not in made.server.errors, made.server.errors
+
+
+class Listening:
+    """Somebody who hears what happens to agents, as a page does."""
+
+    def __init__(self, server: Server) -> None:
+        self.told: list[Json] = []
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
+        self._connection.request("GET", "/api/runs/events?since=0", headers={"authorization": f"Bearer {server.token}"})
+        self._answer = self._connection.getresponse()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        with self._answer:
+            for line in self._answer:
+                if line.startswith(b"data: "):
+                    self.told.append(json.loads(line[6:]))
+        self._connection.close()
+
+    def of(self, kind: str) -> list[Json]:
+        """Everything of one kind."""
+        return [event for event in self.told if event["kind"] == kind]
+
+    def words(self) -> str:
+        """What the model said, put together."""
+        return "".join(event["text"] for event in self.of("words") if not event["thinking"])
+
+
+def said(session: Session, author: str) -> list[str]:
+    """What somebody said in a conversation as it stands."""
+    path = [message for message in session.active_path() if message.author == author]
+    return [block.text for message in path for block in message.blocks if isinstance(block, m.Text)]
+
+
+def results(session: Session) -> list[m.ToolResult]:
+    """How the calls of a session ended, on all its branches."""
+    blocks = [block for message in session.messages for block in message.blocks]
+    return [block for block in blocks if isinstance(block, m.ToolResult)]
+
+
+def calls(session: Session) -> list[str]:
+    """The calls of a session, on all its branches."""
+    blocks = [block for message in session.messages for block in message.blocks]
+    return [block.id for block in blocks if isinstance(block, m.ToolCall)]
+
+
+def cut_off(session: Session) -> set[str]:
+    """The calls that came to no end of their own: those without a result, and those whose result says so."""
+    found = {each.tool_use_id for each in session.orphans}
+    found |= {id for each in session.interruptions for id in each.tool_use_ids}
+    return found | {each.call_id for each in results(session) if each.outcome == "interrupted"}
+
+
+def is_gone(pid: int) -> bool:
+    """Whether no process has this id."""
+    return not is_alive(pid, None)

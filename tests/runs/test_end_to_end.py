@@ -1,0 +1,336 @@
+"""The whole: a real server, the real Claude Code and the real Codex, and models that say what they are told.
+
+Each test asks three witnesses: what the model was sent next, what the agent's own file says, and what the server says.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool import Session
+from unspool.core.errors import NotFoundError
+
+from ..waiting import PATIENCE
+from ..web.browser import CHROMIUM, Visitor, chromium, expect
+from .end_to_end import Listening, Whole, calls, cut_off, is_gone, results, said, whole
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are ended with signals")
+both = pytest.mark.parametrize("agent", ["claude", "codex"])
+OVER = "idle"
+
+
+# --- two who answer --------------------------------------------------------------------------------------------------
+
+
+def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[str, str]:
+    """Two answers to one question in the same moment: who won, and what the other was told."""
+    question = at.asked(run)
+    together = threading.Barrier(2, timeout=PATIENCE)
+    told: dict[str, tuple[int, Any]] = {}
+
+    def answer(who: str) -> None:
+        more = {"reason": f"So says {who}."} if reasons else {}
+        together.wait()
+        told[who] = at.answer(run, question, verdict, who, **more)
+
+    people = [threading.Thread(target=answer, args=(who,)) for who in ("Ann", "Ben")]
+    for person in people:
+        person.start()
+    for person in people:
+        person.join(PATIENCE)
+    assert sorted(status for status, _ in told.values()) == [200, 409]
+    winner, loser = sorted(told, key=lambda who: told[who][0])
+    return winner, told[loser][1]["error"]["message"]
+
+
+@both
+def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path) -> None:
+    with whole(tmp_path, agent) as at:
+        heard = Listening(at.server)
+        ask = at.agent.asking
+        run = at.start(f"@do {ask} echo once >> refused;;{ask} echo once >> done;;say Well then.")
+        session = at.view(run)["session"]
+        refuser, sentence = answered_at_once(at, run, "deny", reasons=True)
+        assert sentence == f"this answer comes too late, it was answered already: deny by {refuser}"
+        allower, sentence = answered_at_once(at, run, "allow", reasons=False)
+        assert sentence == f"this answer comes too late, it was answered already: allow by {allower}"
+        at.until_in(run, OVER)
+        # The model: one result for each of its calls, and the reason of the one who won.
+        refused, done = at.agent.calls(at.last)
+        assert [id for id, _ in at.agent.results(at.last)] == [refused, done]
+        heard_by_model = str(at.last)
+        assert heard_by_model.count(f"So says {refuser}.") == 1
+        assert heard_by_model.count("So says ") == 1
+        # What was done.
+        assert not (at.project / "refused").exists()
+        assert (at.project / "done").read_text() == "once\n"
+        # The file and the server.
+        record = at.agreed(session, lambda record: "Well then." in said(record, "model"))
+        assert [(each.tool_use_id, each.reason, each.by, each.evidence) for each in record.rejections] == [
+            (refused, f"So says {refuser}.", "user", "supervisor")
+        ]
+        assert [each.call_id for each in results(record)] == [refused, done]
+        assert (record.interruptions, record.orphans) == ([], [])
+        ledger = at.server.api("/events/rejections")["entries"]
+        assert [entry["event"]["reason"] for entry in ledger] == [f"So says {refuser}."]
+        # The book, and those who watch.
+        assert [(each.call_ids, each.verdict, each.who) for each in at.decisions(session)] == [
+            ([refused], "deny", refuser),
+            ([done], "allow", allower),
+        ]
+        at.until(lambda: heard.words().endswith("Well then."), "the last words, told to those who watch")
+        assert [(each["verdict"], each["who"]) for each in heard.of("answered")] == [
+            ("deny", refuser),
+            ("allow", allower),
+        ]
+
+
+# --- going on --------------------------------------------------------------------------------------------------------
+
+
+@both
+def test_a_session_goes_on_after_its_agent_was_idle_for_too_long(agent: str, tmp_path: Path) -> None:
+    with whole(tmp_path, agent, IDLE_TIMEOUT="1") as at:
+        first = at.start("@do say First.")
+        view = at.until_in(first, "ended")
+        assert view["reason"] == "idle"
+        assert view["error"] is None
+        assert is_gone(view["pid"])
+        assert at.nothing_runs()
+        session = view["session"]
+        status, told = at.post(f"/runs/{first}/messages", id="late", text="@do say Too late.")
+        assert (status, told["error"]["message"]) == (409, "this agent has ended; resume the session to go on")
+        second = at.resume(session, "@do say Second.")
+        assert at.view(second)["session"] == session
+        view = at.until_in(second, "ended")
+        assert (view["reason"], view["error"]) == ("idle", None)
+        assert is_gone(view["pid"])
+        spoken = ["@do say First.", "First.", "@do say Second."]
+        assert [text for text in at.agent.words(at.last) if text in spoken] == spoken
+        record = at.agreed(session, lambda record: len(said(record, "model")) == 2)
+        assert said(record, "human") == ["@do say First.", "@do say Second."]
+        assert said(record, "model") == ["First.", "Second."]
+        assert record.interruptions == []
+        assert len(at.server.sessions()) == 1
+
+
+@both
+def test_a_session_goes_on_after_the_server_was_killed_while_its_agent_asked(agent: str, tmp_path: Path) -> None:
+    with whole(tmp_path, agent) as at:
+        ask = at.agent.asking
+        aside = "setsid sleep 300 > aside.log 2>&1 & echo $! > aside"
+        run = at.start(f"@do {ask} {aside};;{ask} touch made;;say Never.")
+        at.answer(run, at.asked(run), "allow")
+        asked = at.until(lambda: [each for each in at.view(run)["questions"] if "made" in str(each)], "the question")
+        view = at.view(run)
+        session, call = view["session"], asked[0]["asked"]["call_id"]
+        pids = [view["pid"], int((at.project / "aside").read_text())]
+        assert not any(is_gone(pid) for pid in pids)
+        at.until(lambda: call in str(at.record(session).messages), "the call in the file")
+        at.server.kill()
+        at.server.start()
+        assert all(is_gone(pid) for pid in pids)
+        assert at.nothing_runs()
+        assert [entry.kind for entry in at.entries(run, "run.ended")] == ["run.ended"]
+        assert b"the server was killed" in bytes(at.entries(run, "run.ended")[0].data)
+        # Nobody has refused anything: the call was cut off.
+        record = at.agreed(session, lambda record: call in cut_off(record))
+        assert record.rejections == []
+        second = at.resume(session, "@do say Alive.")
+        assert at.until_in(second, "idle", "ended")["error"] is None
+        # The model has something for the call that was lost, and nothing twice.
+        calls, given = at.agent.calls(at.last), at.agent.results(at.last)
+        assert call in calls
+        assert sorted(id for id, _ in given) == sorted(calls)
+        record = at.agreed(session, lambda record: "Alive." in said(record, "model"))
+        assert call in cut_off(record)
+        assert (record.rejections, record.errors) == ([], [])
+        assert at.server.api("/events/rejections")["entries"] == []
+        assert [(each.verdict, each.who, each.call_ids) for each in at.decisions(session)][1:] == [
+            ("interrupt", "the server was killed", [call])
+        ]
+        assert not (at.project / "made").exists()
+        assert said(record, "human")[-1] == "@do say Alive."
+
+
+def test_an_agent_that_is_ended_while_it_asks_was_not_refused(tmp_path: Path) -> None:
+    """In the file of Codex both look the same."""
+    with whole(tmp_path, "codex") as at:
+        run = at.start("@do ask touch made;;say Never.")
+        call = at.asked(run)["asked"]["call_id"]
+        assert at.post(f"/runs/{run}/stop", who="Ann")[0] == 200
+        view = at.until_in(run, "ended")
+        assert view["reason"] == "stopped by Ann"
+        record = at.agreed(view["session"], lambda record: call in cut_off(record))
+        assert record.rejections == []
+        assert not (at.project / "made").exists()
+
+
+# --- another way -----------------------------------------------------------------------------------------------------
+
+
+def index_of(record: Session, words: str) -> int:
+    """The message in which the model said something."""
+    return next(each.index for each in record.messages if each.author == "model" and f"'{words}'" in str(each.blocks))
+
+
+def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
+    """Go back to an earlier answer in a terminal, and on from there: what came after it is a line that was left."""
+    message = at.record(session).messages[index_of(at.record(session), words)].id
+    command = [at.agent.kind.program(), "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
+    environment = os.environ | {"HOME": str(at.home)}
+    subprocess.run(
+        command,
+        cwd=at.project,
+        env=environment,
+        check=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+    )
+
+
+@both
+def test_a_fork_goes_off_from_an_older_line(agent: str, tmp_path: Path) -> None:
+    aside = tmp_path / "tmp"
+    aside.mkdir()
+    with whole(tmp_path, agent, TMPDIR=str(aside)) as at:
+        run = at.start("@do say One.")
+        for word in ("Two.", "Three."):
+            at.until_in(run, "idle")
+            assert at.post(f"/runs/{run}/messages", id=word, text=f"@do say {word}")[0] == 201
+        session = at.until_in(run, "idle")["session"]
+        at.post(f"/runs/{run}/stop")
+        line = ["One.", "Two.", "Three."]
+        if agent == "claude":
+            go_back(at, session, "One.", "@do say Four.")
+            line = ["One.", "Four."]
+        before = at.agreed(session, lambda record: said(record, "model") == line)
+        assert len(before.branches) == (agent == "claude")
+        fork = at.resume(session, "@do say Elsewhere.", at=index_of(before, "Two."))
+        forked = at.until_in(fork, "idle")["session"]
+        assert forked != session
+        spoken = ["One.", "Two.", "Three.", "Four.", "@do say Elsewhere."]
+        assert [text for text in at.agent.words(at.last) if text in spoken] == ["One.", "Two.", "@do say Elsewhere."]
+        record = at.agreed(forked, lambda record: "Elsewhere." in said(record, "model"))
+        assert said(record, "model") == ["One.", "Two.", "Elsewhere."]
+        assert (record.info.origin.kind, record.info.origin.session) == ("fork", session)
+        assert at.shown(forked)["session"]["origin"]["session"] == session
+        assert said(at.agreed(session), "model") == line
+        assert not list(aside.glob("unspool-*"))
+
+
+# --- again and again -------------------------------------------------------------------------------------------------
+
+
+def allow_until(at: Whole, run: str, holds: Callable[[], bool], what: str) -> None:
+    """Allow whatever an agent asks, until something holds."""
+
+    def over() -> bool:
+        for question in at.view(run)["questions"]:
+            lasting = "allow_session" in question["asked"]["verdicts"]
+            at.answer(run, question, "allow_session" if lasting else "allow")
+        return holds()
+
+    at.until(over, what)
+
+
+def is_written(at: Whole, session: str, prompt: str) -> bool:
+    """Whether a prompt is in the agent's file: one that only waits there is lost when the agent is killed."""
+    try:
+        return prompt in said(at.record(session), "human")
+    except NotFoundError:
+        return False
+
+
+@both
+def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
+    """Whenever that happens, nothing is lost, nothing is told twice, and the model is never sent half a call."""
+    chance = random.Random(7)
+    with whole(tmp_path, agent) as at:
+        step = f"{at.agent.asking} echo x >> log"
+        prompts = [f"@do {';;'.join([step] * 4)};;say Round {number}." for number in range(4)]
+        session = ""
+        for prompt in prompts:
+            before = len(at.agent.model.requests)
+            run = at.resume(session, prompt) if session else at.start(prompt)
+            view = at.view(run)
+            session = view["session"]
+            at.until(lambda: is_written(at, session, prompt), "the prompt in the file")  # noqa: B023
+            if prompt is prompts[0]:
+                allow_until(at, run, lambda: calls(at.record(session)) != [], "a call in the file")  # noqa: B023
+            # In each round it has come further or less far, from the first request to the last of five.
+            steps = before + chance.randint(1, 5)
+            allow_until(at, run, lambda: len(at.agent.model.requests) >= steps, "the model to be asked")  # noqa: B023
+            os.kill(view["pid"], signal.SIGKILL)
+            assert at.until_in(run, "ended")["reason"] == "failed"
+            assert at.nothing_runs()
+        run = at.resume(session, "@do say All is well.")
+        assert at.until_in(run, "idle", "ended")["error"] is None
+        prompts.append("@do say All is well.")
+        # The model: every call has one result.
+        asked, given = at.agent.calls(at.last), [id for id, _ in at.agent.results(at.last)]
+        assert len(set(asked)) == len(asked) > 0
+        assert sorted(given) == sorted(asked)
+        assert [text for text in at.agent.words(at.last) if text in prompts] == prompts
+        # The file and the server.
+        record = at.agreed(session, lambda record: "All is well." in said(record, "model"))
+        assert said(record, "human") == prompts
+        ended = [each.call_id for each in results(record)]
+        assert len(set(ended)) == len(ended)
+        assert set(calls(record)) == set(ended) | {each.tool_use_id for each in record.orphans}
+        assert set(asked) <= set(calls(record))
+        assert record.rejections == []
+        # The book: each was sent once.
+        sent = [entry for one in at.runs for entry in at.entries(one, "sent")]
+        assert [text for entry in sent for text in prompts if text.encode() in bytes(entry.data)] == prompts
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
+def test_an_agent_is_refused_something_in_a_browser(tmp_path: Path) -> None:
+    """Started from the board; its words come as they are said; what it may not do and why is told everywhere."""
+    with whole(tmp_path, "claude") as at, chromium() as browser:
+        visitor = Visitor(browser, at.server)
+        page = visitor.open("/agents")
+        page.locator("[name=agent][value=claude]").check()
+        page.locator("[name=folder]").fill(str(at.project))
+        page.locator("[name=prompt]").fill("@do slow 5")
+        page.locator("[data-start] .primary").click()
+        words = page.locator("#board .run[data-doing=in-turn] .last-words")
+        expect(words).to_contain_text("word3")
+        assert "word4" not in words.inner_text()
+        page.locator("#board .run h3 a").first.click()
+        at.agent.model.go_on.set()
+        expect(page.locator("#pages .entry.answer", has_text="word4")).to_have_count(1)
+        page.locator("#message").fill("@do run touch made;;say Understood.")
+        page.locator("[data-send]").click()
+        expect(page.locator(".asked .what")).to_have_text("Bash: touch made")
+        expect(page.locator(".asked")).to_be_focused()
+        page.wait_for_timeout(550)  # Keys that come too soon after a card are not meant for it.
+        page.keyboard.press("r")
+        page.keyboard.type("Not in this folder.")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#pages .entry.answer", has_text="Understood.")).to_have_count(1)
+        expect(page.locator("#pages .entry", has_text="Not in this folder.")).to_have_count(1)
+        ledger = visitor.open("/events/rejections")
+        expect(ledger.locator("main")).to_contain_text("Not in this folder.")
+        visitor.leave()
+        assert at.agent.results(at.last)[-1][1] == '"Not in this folder."'
+        session = at.server.sessions()[0]["row"]["name"]
+        record = at.agreed(session, lambda record: "Understood." in said(record, "model"))
+        assert [(each.reason, each.evidence) for each in record.rejections] == [("Not in this folder.", "supervisor")]
+        assert (at.decisions(session)[0].who or "").startswith("tab ")
+        assert not (at.project / "made").exists()

@@ -1,0 +1,441 @@
+"""The supervisor with real processes: one answer, one order, two clocks, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import PATIENCE, finished, wait_until, wait_until_async
+from unspool.core.errors import NotFoundError, UsageError
+from unspool.library import Library
+from unspool.runs import processes
+from unspool.runs import run as run_module
+from unspool.runs import supervisor as supervisor_module
+from unspool.runs.log import RunLog
+from unspool.runs.processes import MARK, is_alive, start_time
+from unspool.runs.protocol import Decision
+from unspool.runs.run import ConflictError, Run
+from unspool.runs.state import Limits
+from unspool.runs.supervisor import Supervisor, limits_from
+
+from .harness import run as run_async
+from .scripted import install, kinds, spec
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="the scripted agent is a shell script")
+Event = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return install(tmp_path, monkeypatch)
+
+
+class Desk:
+    """A supervisor with somebody who looks."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self.events: list[Event] = []
+        self._more = asyncio.Event()
+        supervisor.watch(self._hear)
+
+    def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        self._more.set()
+
+    async def until(self, fits: Callable[[], bool], what: str) -> None:
+        async def look() -> None:
+            while not fits():
+                self._more.clear()
+                await self._more.wait()
+
+        await finished(look(), what, detail=lambda: f"Last was {self.events[-6:]}")
+
+    async def state(self, run: Run, *states: str) -> None:
+        await self.until(lambda: run.machine.state in states, f"the state {' or '.join(states)}")
+
+    async def turns(self, count: int) -> None:
+        await self.until(lambda: len(self.of("turn_ended")) == count, f"the end of turn {count}")
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event["kind"] == kind]
+
+
+class Clock:
+    """The time as the supervisor sees it: it passes when a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ahead = 0.0
+        for module in (supervisor_module, run_module):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._ahead  # the clock that the tests move
+
+    def time(self) -> float:
+        return time.time() + self._ahead
+
+    async def passes(self, desk: Desk, seconds: float) -> None:
+        """Let time pass; what was due by then is being done when this returns."""
+        self._ahead += seconds
+        wake = desk.supervisor._wake
+        wake.set()
+        await wait_until_async(lambda: not wake.is_set(), "the supervisor to look at its clock")
+
+
+@asynccontextmanager
+async def supervising(tmp_path: Path, **more: Any) -> AsyncIterator[Desk]:
+    book = RunLog(tmp_path / "supervisor.db")
+    supervisor = Supervisor(book, kinds(), **more)
+    clock = asyncio.create_task(supervisor.keep_time())
+    try:
+        yield Desk(supervisor)
+    finally:
+        await supervisor.close()
+        clock.cancel()
+        await asyncio.gather(clock, return_exceptions=True)
+        book.close()
+
+
+def test_a_turn_with_an_answer(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "say working ;; ask touch made ;; say done", "tab 1")
+            await desk.state(run, "waiting-input")
+            (question,) = run.view().questions
+            assert "touch made" in question.asked.title
+            await run.answer(question.asked.id, question.digest, Decision(verdict="allow"), "tab 1")
+            await desk.state(run, "idle")
+            assert (tmp_path / "project" / "made").exists()
+            assert [event["message"].id for event in desk.of("sent")] == ["m1"]
+            assert "working" in "".join(event["text"] for event in desk.of("words"))
+            states = [event["state"] for event in desk.of("state")]
+            assert states == ["idle", "in-turn", "waiting-input", "in-turn", "idle"]
+
+    run_async(body())
+
+
+def test_the_first_answer_counts_and_the_other_is_told(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await desk.state(run, "waiting-input")
+            (question,) = run.view().questions
+            results = await asyncio.gather(
+                run.answer(question.asked.id, question.digest, Decision(verdict="deny"), "tab 1"),
+                run.answer(question.asked.id, question.digest, Decision(verdict="allow"), "tab 2"),
+                return_exceptions=True,
+            )
+            assert [type(result) for result in results] == [type(None), ConflictError]
+            assert "deny by tab 1" in str(results[1])
+            await desk.state(run, "idle")
+            assert not (tmp_path / "project" / "made").exists()
+            assert [event["who"] for event in desk.of("answered")] == ["tab 1"]
+
+    run_async(body())
+
+
+def test_an_answer_to_something_else_is_refused(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await desk.state(run, "waiting-input")
+            (question,) = run.view().questions
+            with pytest.raises(ConflictError, match="look again"):
+                await run.answer(question.asked.id, "0" * 24, Decision(verdict="allow"), "tab 1")
+            with pytest.raises(ConflictError, match="not asked"):
+                await run.answer("another", question.digest, Decision(verdict="allow"), "tab 1")
+            with pytest.raises(UsageError):
+                await run.answer(
+                    question.asked.id, question.digest, Decision(verdict="allow", input={"command": "rm"}), "tab 1"
+                )
+            assert run.machine.state == "waiting-input"
+
+    run_async(body())
+
+
+def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
+
+    async def body() -> str:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made", "tab 1")
+            await desk.state(run, "waiting-input")
+            (question,) = run.view().questions
+            decision = Decision(verdict="deny", reason="use the other folder")
+            await run.answer(question.asked.id, question.digest, decision, "tab 1")
+            await desk.state(run, "idle")
+            assert run.session is not None
+            (decided,) = desk.supervisor.book.decisions("gemini", run.session)
+            assert (decided.verdict, decided.reason, decided.who) == ("deny", "use the other folder", "tab 1")
+            assert decided.action is not None
+            return run.session
+
+    name = run_async(body())
+    session = Library(tmp_path / "home").load(Library(tmp_path / "home").find(name))
+    (refusal,) = session.rejections
+    assert (refusal.reason, refusal.by, refusal.evidence) == ("use the other folder", "user", "supervisor")
+    assert refusal.confidence == 1.0
+
+
+def test_idle_ends_the_process_and_a_message_stops_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = 10 * PATIENCE
+    clock = Clock(monkeypatch)
+
+    async def body() -> None:
+        async with supervising(tmp_path, limits=Limits(idle=idle)) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            pid = run.pid
+            assert pid is not None
+            started = start_time(pid)
+            # A turn that takes longer than the clock is not touched.
+            await run.send("m1", "busy enough ;; say done", "tab 1")
+            await clock.passes(desk, 2 * idle)
+            (tmp_path / "project" / "enough").touch()
+            await desk.turns(1)
+            assert is_alive(pid, started)
+            # Nor is one that began shortly before the end of the clock.
+            await clock.passes(desk, idle / 2)
+            await run.send("m2", "say again", "tab 1")
+            await desk.turns(2)
+            await clock.passes(desk, idle / 2)
+            assert run.machine.state == "idle"
+            await clock.passes(desk, idle)
+            await desk.state(run, "ended")
+            assert run.machine.reason == "idle"
+            assert not is_alive(pid, started)
+            session = run.session
+            again = await desk.supervisor.start("gemini", spec(tmp_path, session), _ref(tmp_path, session))
+            await again.send("m3", "say more", "tab 1")
+            await desk.turns(3)
+            assert again.session == session
+
+    run_async(body())
+
+
+def _ref(tmp_path: Path, session: str | None) -> Any:
+    assert session is not None
+    return Library(tmp_path / "home").find(session)
+
+
+def test_nobody_answers(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path, limits=Limits(idle=0)) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "ask touch made ;; say done", "tab 1")
+            # From here on nobody does anything, so it does not matter how late each of the clocks is noticed.
+            run.machine.limits = Limits(idle=0.3, waiting=0.3)
+            await desk.until(lambda: bool(desk.of("answered")), "an answer")
+            assert desk.of("answered")[0]["by"] == "timeout"
+            await desk.state(run, "ended")
+            assert run.machine.reason == "idle"
+            assert not (tmp_path / "project" / "made").exists()
+            assert run.session is not None
+            (decided,) = desk.supervisor.book.decisions("gemini", run.session)
+            assert decided.by == "timeout"
+
+    run_async(body())
+
+
+def test_interrupting(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            with pytest.raises(ConflictError):
+                await run.interrupt("tab 1")
+            await run.send("m1", "sleep 30", "tab 1")
+            await desk.state(run, "in-turn")
+            await run.interrupt("tab 1")
+            await desk.state(run, "interrupted")
+            await run.send("m2", "say on", "tab 1")
+            await desk.state(run, "idle")
+
+    run_async(body())
+
+
+def test_messages_of_several_tabs_have_one_order(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await asyncio.gather(*(run.send(f"m{number}", f"say {number}", f"tab {number % 3}") for number in range(9)))
+            await desk.until(lambda: len(desk.of("taken_up")) == 9, "all messages to be taken up")
+            await desk.state(run, "idle")
+            order = [event["message"].id for event in desk.of("sent")]
+            assert order == [event["message"] for event in desk.of("taken_up")]
+            assert order == [message.id for message in run.view().messages]
+            same = await run.send("m3", "said twice", "tab 1")
+            assert same.text == "say 3"
+
+    run_async(body())
+
+
+def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "say hello", "tab 1")
+            await desk.state(run, "idle")
+            ref = _ref(tmp_path, run.session)
+            with pytest.raises(ConflictError, match=run.id):
+                await desk.supervisor.start("gemini", spec(tmp_path, run.session), ref)
+        async with supervising(tmp_path) as desk:
+            # What our own agent has just written asks nobody.
+            again = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
+            await again.stop("enough")
+            # Somebody else has just written to it. (With a time to come, it is just written however long this takes.)
+            later = time.time() + 3600
+            os.utime(ref.path, (later, later))
+            with pytest.raises(ConflictError, match="take it over"):
+                await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
+            taken = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref, take_over=True)
+            assert taken.session == ref.id
+
+    run_async(body())
+
+
+def test_limits_are_told(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path, most=1) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            with pytest.raises(ConflictError, match="1 agents run"):
+                await desk.supervisor.start("gemini", spec(tmp_path))
+            with pytest.raises(UsageError, match="characters"):
+                await run.send("m1", " ", "tab 1")
+            with pytest.raises(UsageError):
+                await desk.supervisor.start("nobody", spec(tmp_path))
+            with pytest.raises(NotFoundError):
+                desk.supervisor.run("nothing")
+            with pytest.raises(UsageError, match="modes"):
+                await run.change("everything", None)
+
+    run_async(body())
+
+
+def test_a_program_that_dies(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            run = await desk.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "say before ;; crash", "tab 1")
+            await desk.state(run, "ended")
+            assert run.machine.reason == "failed"
+            with pytest.raises(ConflictError, match="resume"):
+                await run.send("m2", "say after", "tab 1")
+
+    run_async(body())
+
+
+def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            runs = [await desk.supervisor.start("gemini", spec(tmp_path)) for _ in range(3)]
+            await runs[0].send("m1", "sleep 600", "tab 1")
+            await runs[1].send("m1", "ask touch made", "tab 1")
+            await desk.state(runs[1], "waiting-input")
+            pids = [run.pid for run in runs]
+        assert not any(is_alive(pid, None) for pid in pids if pid is not None)
+        assert {run.machine.reason for run in runs} == {"the server ended"}
+
+    run_async(body())
+
+
+def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
+    """The book is all that is left; the process still runs."""
+
+    async def begin() -> int:
+        book = RunLog(tmp_path / "supervisor.db")
+        supervisor = Supervisor(book, kinds())
+        run = await supervisor.start("gemini", spec(tmp_path))
+        await run.send("m1", "ask touch made", "tab 1")
+        await wait_until_async(lambda: run.machine.state == "waiting-input", "a question")
+        assert run.pid is not None
+        # As after kill -9: nothing is closed, nobody says goodbye.
+        os.kill(run.pid, signal.SIGSTOP)
+        return run.pid
+
+    async def again(pid: int, started: float | None) -> None:
+        os.kill(pid, signal.SIGCONT)
+        async with supervising(tmp_path) as desk:
+            assert is_alive(pid, started)
+            assert await desk.supervisor.recover() == 1
+            assert desk.of("state")[-1]["reason"] == "the server was killed"
+            assert desk.supervisor.book.open_runs() == []
+        assert not is_alive(pid, started)
+
+    loop = asyncio.new_event_loop()
+    try:
+        pid = loop.run_until_complete(finished(begin(), "the first server"))
+        loop.run_until_complete(finished(again(pid, start_time(pid)), "the second server"))
+    finally:
+        pending = asyncio.all_tasks(loop)
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.close()
+
+
+def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> None:
+    """Killed together with the server, the agent cannot end what it started, and nobody knows its id any more."""
+
+    async def body() -> None:
+        async with supervising(tmp_path) as desk:
+            desk.supervisor.book.begin("a-run", "gemini", None, str(tmp_path), spec(tmp_path))
+            left = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "a-run"}, start_new_session=True)
+            stranger = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "another"}, start_new_session=True)
+            try:
+                assert await desk.supervisor.recover() == 1
+                assert left.wait(PATIENCE) < 0
+                assert stranger.poll() is None
+            finally:
+                for process in (left, stranger):
+                    process.kill()
+                    process.wait()
+
+    run_async(body())
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20", 20.0), ("0", 0.0), (None, 300.0)])
+def test_the_idle_time_out_is_a_variable(text: str | None, seconds: float) -> None:
+    environ = {} if text is None else {"IDLE_TIMEOUT": text}
+    assert limits_from(environ).idle == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-1"])
+def test_a_time_out_that_makes_no_sense(text: str) -> None:
+    with pytest.raises(UsageError, match="IDLE_TIMEOUT"):
+        limits_from({"IDLE_TIMEOUT": text})
+
+
+def test_numbers_in_the_book_only_grow(tmp_path: Path) -> None:
+    book = RunLog(tmp_path / "supervisor.db")
+    first = book.note("r", "remarked", {"text": "one"})
+    book.close()
+    book = RunLog(tmp_path / "supervisor.db")
+    assert book.note("r", "remarked", {"text": "two"}) == first + 1
+    assert [entry.seq for entry in book.entries(first)] == [first + 1]
+    book.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_children_left() -> Iterator[None]:
+    before = _children()
+    yield
+    # Whoever waits for those that have ended is another thread.
+    wait_until(lambda: _children() <= before, "all children to be gone", detail=lambda: _children() - before)
+
+
+def _children() -> set[int]:
+    """Those that have ended and that nobody has waited for are among them."""
+    return {process.pid for process in processes._table() if process.parent == os.getpid()}

@@ -1,0 +1,303 @@
+"""What only a store in PostgreSQL has to get right: many writers, what its text cannot hold, and what may go wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from unspool.core.errors import UnspoolError
+from unspool.search.query import parse
+from unspool.search.tokenizer import words_in
+from unspool.store.backends import postgres
+from unspool.store.backends.postgres import PostgresStore
+from unspool.store.migrations import Migrations
+from unspool.store.rows import NOTHING
+from unspool.store.text_index import AUTHOR_NUMBER, FIELD_NUMBER, TextRow
+from unspool.store.tsvector import vectors
+
+from ...waiting import PATIENCE
+from ..contents import MACHINE, contents, difference, fresh, synced
+from ..homes import claude_log, write_home
+from ..server import GUARDED
+
+SECRET = "s3cret/wórd@:%"
+SECRET_IN_ADDRESS = "s3cret%2Fw%C3%B3rd%40%3A%25"
+
+
+@pytest.fixture
+def open_store(postgres_address: str) -> Iterator[Callable[..., PostgresStore]]:
+    opened: list[PostgresStore] = []
+
+    def open(key: str = MACHINE[0]) -> PostgresStore:
+        opened.append(PostgresStore(postgres_address, machine=(key, key)))
+        return opened[-1]
+
+    yield open
+    for store in opened:
+        store.close()
+
+
+def _together(*works: Callable[[], object]) -> None:
+    """Do things at once; all have to end well."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for done in [pool.submit(work) for work in works]:
+            done.result(PATIENCE)
+
+
+def _text(text: str, message: int = 0) -> TextRow:
+    return message, FIELD_NUMBER["user"], AUTHOR_NUMBER["human"], "", "", NOTHING, text
+
+
+# --- many writers -----------------------------------------------------------------------------------------------------
+
+
+def test_programs_that_start_at_once_make_the_tables_once(open_store: Callable[..., PostgresStore]) -> None:
+    """One makes them, the others wait and find them."""
+    _together(*(partial(open_store, key) for key in "abcdef"))
+    assert open_store().rows("SELECT version FROM store_version") == [(Migrations("postgres").newest,)]
+    assert len(open_store().rows("SELECT id FROM machine")) == 7
+
+
+def test_ids_of_parts_are_taken_without_waiting(open_store: Callable[..., PostgresStore]) -> None:
+    """Nobody gets the id of somebody else, and nobody waits for another's transaction."""
+    first, second = open_store("a"), open_store("b")
+    with first.transaction():
+        one = first._take_ids(10)
+        with second.transaction():
+            two = second._take_ids(5)
+        three = first._take_ids(1)
+    assert [two - one, three - two] == [10, 5]
+
+
+def test_new_names_do_not_lock_each_other(open_store: Callable[..., PostgresStore]) -> None:
+    """Two machines that meet the same names in opposite orders."""
+    stores = open_store("a"), open_store("b")
+    met = threading.Barrier(2, timeout=PATIENCE)
+
+    def meet(store: PostgresStore, names: str) -> None:
+        with store.transaction():
+            store._name_ids({names[0]})
+            met.wait()
+            store._name_ids({names[1]})
+
+    _together(lambda: meet(stores[0], "xy"), lambda: meet(stores[1], "yx"))
+    assert stores[0]._name_ids({"x", "y"}) == stores[1]._name_ids({"x", "y"})
+    assert len(stores[0].rows("SELECT id FROM name")) == 2
+
+
+def test_numbers_of_the_journal_are_seen_in_their_order(open_store: Callable[..., PostgresStore]) -> None:
+    """Who has read up to a number misses nothing that comes with a lower one later."""
+    slow, quick, reader = open_store("a"), open_store("b"), open_store("c")
+    with slow.transaction():
+        slow.note("slow", None)
+        with quick.transaction():
+            quick.note("quick", None)
+        seen = [entry.kind for entry in reader.journal()]
+        last = reader.journal()[-1].seq
+    assert seen == ["quick"]
+    assert [entry.kind for entry in reader.journal(last)] == ["slow"]
+    quick.note("alone", None)
+    assert [entry.kind for entry in reader.journal()] == ["quick", "slow", "alone"]
+
+
+def test_many_machines_write_at_once(open_store: Callable[..., PostgresStore], tmp_path: Path) -> None:
+    """Each ends with what it would have alone."""
+    home = tmp_path / "home"
+    write_home(home, turns=40)
+    stores = [open_store(key) for key in "abcd"]
+    _together(*(partial(synced, store, home) for store in stores))
+    expected = fresh(tmp_path, home)
+    assert [difference(contents(store), expected) for store in stores] == [""] * 4
+    numbers = [entry.seq for entry in stores[0].journal()]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 24
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_text_cannot_hold_is_replaced(open_store: Callable[..., PostgresStore]) -> None:
+    """NUL and halves of characters; bytes stay as they are."""
+    store = open_store()
+    with store.transaction():
+        id = store.new_session("claude", "a\0b\ud800c", "ref")
+        store.put_touches(id, [(0, "/a\0b"), (1, "/\udfff")])
+        store.put_texts(id, [_text("one\0two \udc80three")])
+        store.put_block(id, 0, 0, b"\0\xff")
+    assert store.rows("SELECT name FROM session") == [("a\ufffdb\ufffdc",)]
+    assert store.rows("SELECT id FROM session WHERE name = ?", "a\0b\ud800c") == [(id,)]
+    assert sorted(row[0] for row in store.rows("SELECT text FROM name")) == ["/a\ufffdb", "/\ufffd"]
+    assert store.rows("SELECT data FROM block") == [(b"\0\xff",)]
+    assert len(store.matches(parse('"one two three"'), 9)) == 1
+
+
+def test_names_may_be_long(open_store: Callable[..., PostgresStore]) -> None:
+    """Longer than an ordinary index takes."""
+    store = open_store()
+    names = {str(number) + "".join(chr(0x4E00 + step * number % 20_000) for step in range(9000)) for number in (7, 11)}
+    found = store._name_ids(names)
+    store.forget_names()
+    assert store._name_ids(names) == found
+    with store.transaction():
+        store.put_touches(store.new_session("claude", max(names), max(names)), [(0, max(names))])
+
+
+def test_signs_of_statements_are_text(open_store: Callable[..., PostgresStore]) -> None:
+    """Neither the driver's mark nor a percent sign in a statement means anything else."""
+    store = open_store()
+    assert store.rows("SELECT 'a%s%' || CAST(? AS TEXT)", "%?") == [("a%s%%?",)]
+    assert store.rows("SET application_name = 'x'") == []
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def test_words_of_a_long_text_are_all_found(open_store: Callable[..., PostgresStore]) -> None:
+    """More than fit into a vector: each word, words far from each other, and phrases over a cut."""
+    store = open_store()
+    words = [f"w{number}" for number in range(60_000)]
+    with store.transaction():
+        id = store.new_session("claude", "long", "long")
+        store.put_texts(id, [_text(" ".join(words)), _text("w1 other", 1)])
+    assert store.rows("SELECT count(DISTINCT part) FROM piece") == [(1,)]
+
+    def found(text: str) -> list[int]:
+        return sorted(match.message for match in store.matches(parse(text), 9))
+
+    assert found("w1") == [0, 1]
+    assert found("w1 w59999") == [0]
+    assert found("w1 -w59999") == [1]
+    assert found("w59999 OR other") == [0, 1]
+    assert found("w59999 (other OR -w3)") == []
+    assert found("w5999*") == [0]
+    for start in range(16_300, 16_400):
+        assert found('"' + " ".join(words[start : start + 5]) + '"') == [0], start
+    with store.transaction():
+        store.rows("DELETE FROM part WHERE session = ?", id)
+    assert found("w1") == []
+    assert store.rows("SELECT count(*) FROM piece") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "one",
+        "same " * 2000,
+        "same other " * 20_000,
+        "x" * 3000 + " y",
+        "ä" * 1_000_000,
+        "🤖 robot",
+        "it's a 'b' \\c",
+    ],
+    ids=lambda text: text[:8],
+)
+def test_vectors_hold_every_word_at_its_place(text: str) -> None:
+    """Nothing that PostgreSQL would drop: no place beyond the last, no word too often."""
+    words = [word.encode()[:2046].decode("utf-8", "ignore") for word in words_in(text)]
+    start = 0
+    for vector in vectors(text):
+        entries = [entry.rpartition(":") for entry in vector.split(" ")] if vector else []
+        places = {int(place): word.strip("'") for word, _, found in entries for place in found.split(",")}
+        assert max((len(found.split(",")) for _, _, found in entries), default=0) <= 255
+        assert max(places, default=0) <= 16_383
+        assert sorted(places) == list(range(1, len(places) + 1))
+        here = [places[place] for place in sorted(places)]
+        assert here == words[start : start + len(here)]
+        start += len(here) - 32
+    assert start + 32 >= len(words)
+
+
+# --- what may go wrong ------------------------------------------------------------------------------------------------
+
+
+def _opened(address: str) -> str:
+    """What opening says that cannot work."""
+    with pytest.raises(UnspoolError) as caught:
+        PostgresStore(address, machine=MACHINE)
+    text = str(caught.value)
+    assert SECRET not in text
+    assert SECRET_IN_ADDRESS not in text
+    assert "\n" not in text
+    return text
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    """No socket, no host, or nobody at the port."""
+    assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@/db?host={tmp_path}")
+    assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@127.0.0.1:1/db")
+
+
+def test_an_address_that_is_none() -> None:
+    """It is not shown: it may hold a password in the wrong place."""
+    assert "cannot be understood" in _opened(f"postgresql://me:{SECRET}@host:port:/db?what=1")
+
+
+def test_a_wrong_password_and_no_rights(postgres_address: str) -> None:
+    """The user is told which of them it is."""
+    with psycopg.connect(postgres_address, autocommit=True) as database:
+        database.execute(f"DROP ROLE IF EXISTS {GUARDED}")
+        database.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+        database.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    guarded = postgres_address.replace("postgres@", f"{GUARDED}:{SECRET_IN_ADDRESS}@")
+    assert "does not let you in" in _opened(guarded)
+    assert "does not let you in" in _opened(postgres_address.replace("postgres@", "nobody-known@"))
+    assert "does not allow this" in _opened(guarded.replace(SECRET_IN_ADDRESS, "right"))
+    assert "no such database" in _opened(postgres_address.replace("/test-", "/missing-"))
+
+
+def test_a_server_that_is_too_old(postgres_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is made."""
+    monkeypatch.setattr(postgres, "_OLDEST", 990_000)
+    assert "unspool needs 99 or a newer one" in _opened(postgres_address)
+
+
+def test_a_database_that_may_not_be_written(open_store: Callable[..., PostgresStore]) -> None:
+    """A replica, for example."""
+    store = open_store()
+    store.rows("SET default_transaction_read_only = on")
+    with pytest.raises(UnspoolError, match="cannot be written"):
+        store.note("session", None)
+
+
+def test_a_connection_that_is_lost(open_store: Callable[..., PostgresStore], tmp_path: Path) -> None:
+    """Nothing half is left, and it is said."""
+    home = tmp_path / "home"
+    claude_log().write(home)
+    store, other = open_store(), open_store()
+    ((process,),) = store.rows("SELECT pg_backend_pid()")
+
+    def write() -> None:
+        with store.transaction():
+            store.new_session("claude", "name", "ref")
+            other.rows("SELECT pg_terminate_backend(?, ?)", process, int(PATIENCE * 1000))
+            store.new_session("claude", "another", "ref")
+
+    with pytest.raises(UnspoolError, match=r"ended the connection|cannot be reached"):
+        write()
+    assert other.sessions() == []
+    synced(other, home)
+
+
+def test_without_the_driver_the_command_that_installs_it_is_told() -> None:
+    """Everything else works without it."""
+    code = """
+import sys
+sys.modules["psycopg"] = None
+from unspool.core.errors import MissingExtraError
+from unspool.store import open_store
+try:
+    open_store("postgresql:///nothing")
+except MissingExtraError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert "pip install 'unspool[postgres]'" in done.stdout

@@ -1,0 +1,534 @@
+"""Agents that are run from the pages, in a real browser: started, answered, interrupted, forked, by several tabs."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ..waiting import PATIENCE, wait_until
+from .browser import DESK, PHONE, Server, Visitor, expect, go, is_sideways, rest, shot, until
+
+Page = Any
+ROOT = Path(__file__).parents[2]
+TOKEN = "the-token-of-the-tests"
+
+
+class Served(Server):
+    """A server whose agents do what they are told."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, folder / "home")
+        self.folder = folder
+        self.project = folder / "demo"
+        for part in ("home", "data", "demo"):
+            (folder / part).mkdir()
+        self.start()
+
+    def start(self) -> Server:
+        """Start it, or start it again on the port that it had."""
+        places = [str(self.folder / part) for part in ("home", "store.db", "data")]
+        command = [sys.executable, "-m", "tests.web.scripted_driver", *places, str(self.port), TOKEN]
+        environment = os.environ | {"UNSPOOL_DATA": str(self.folder / "data")}
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+        output = self._process.stdout
+        assert output is not None
+        said = output.readline() if select.select([output], [], [], PATIENCE)[0] else "nothing"
+        assert said.startswith("ready "), f"the server says {said}"
+        self.port = int(said.split()[1])
+        self.base = f"http://127.0.0.1:{self.port}"
+        self.link = f"{self.base}/open?token={TOKEN}"
+        return self
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The server of all tests here."""
+    served = Served(tmp_path_factory.mktemp("served"))
+    yield served
+    served.stop()
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(visitor: Visitor) -> Iterator[None]:
+    """Whatever a test has started ends with it."""
+    yield
+    for run in visitor.context.request.get(f"{visitor.server.base}/api/runs").json()["runs"]:
+        if run["state"] != "ended":
+            act(visitor, f"/{run['id']}/stop", who="the tests")
+
+
+def act(visitor: Visitor, path: str, **facts: Any) -> Any:
+    """Do something with the API, as another program would."""
+    headers = {"origin": visitor.server.base}
+    answer = visitor.context.request.post(f"{visitor.server.base}/api/runs{path}", data=facts, headers=headers)
+    assert answer.ok, answer.text()
+    return answer.json()
+
+
+def start(page: Page, server: Served, prompt: str, agent: str = "claude") -> None:
+    """Start an agent with the form of the board."""
+    page.locator(f"[name=agent][value={agent}]").check()
+    page.locator("[name=folder]").fill(str(server.project))
+    page.locator("[name=prompt]").fill(prompt)
+    page.locator("[data-start] .primary").click()
+
+
+def launch(visitor: Visitor, prompt: str | None, agent: str = "claude") -> str:
+    """Start an agent without the board, and give the address of its page."""
+    assert isinstance(visitor.server, Served)
+    facts = {"agent": agent, "folder": str(visitor.server.project), "prompt": prompt, "message_id": uuid.uuid4().hex}
+    return f"/runs/{act(visitor, '', **facts, who='the tests')['run']['id']}"
+
+
+def begin(visitor: Visitor, prompt: str) -> Page:
+    """The page of a new session that has just been told something."""
+    path = launch(visitor, prompt)
+    # Before the store knows the session it is another page.
+    wait_until(
+        lambda: visitor.context.request.get(visitor.server.base + path, max_redirects=0).status == 303,
+        "the session in the store",
+    )
+    page = visitor.open(path)
+    page.locator("#composer form").wait_for()
+    return page
+
+
+def run_of(page: Page) -> str:
+    """The id of the agent of a page."""
+    id: str = until(page, "() => document.querySelector('#composer').dataset.run")
+    return id
+
+
+def state(page: Page) -> Any:
+    """What the composer says about the agent."""
+    return page.locator(".state-line [role=status]")
+
+
+def say(page: Page, text: str) -> None:
+    """Send a message."""
+    page.locator("#message").fill(text)
+    page.locator("#message").press("Control+Enter")
+
+
+def said(page: Page, text: str) -> Any:
+    """An answer that is in the log."""
+    return page.locator("#pages .entry.answer", has_text=text)
+
+
+def ready(page: Page) -> None:
+    """Until the card counts keys: those that come too soon are not meant for it."""
+    page.locator(".asked[data-keys]").wait_for()
+
+
+def listen(page: Page) -> None:
+    """Remember the notes of a page: they are shown for a few seconds only."""
+    page.evaluate(
+        """() => {
+          window.noted = '';
+          const hear = (changes) => changes.forEach(({ addedNodes }) =>
+            addedNodes.forEach((node) => (window.noted += `${node.textContent}\\n`)));
+          new MutationObserver(hear).observe(document.querySelector('[data-notes]'), { childList: true });
+        }"""
+    )
+
+
+def note(page: Page, words: str) -> str:
+    """A note with these words, which may be gone again."""
+    line: str = until(page, "(words) => window.noted.split('\\n').find((line) => line.includes(words))", words)
+    return line
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor, server: Served) -> None:
+    """It appears, says what it says, asks in place, and the bar counts until somebody answers."""
+    page = visitor.open("/agents")
+    expect(page.locator(".kind.missing")).to_contain_text("npm install -g @openai/codex")
+    start(page, server, "say Looking around first, as one does.\nedit\nwait")
+    run = page.locator("#board .run[data-doing=waiting-input]")
+    expect(run.locator(".last-words")).to_contain_text("Looking around first")
+    expect(page.locator(".bar .needs")).to_contain_text("1")
+    expect(page.locator(".asked .diff .add")).to_have_count(3)
+    assert page.title().startswith("(1) ")
+    shot(page, "agents-board")
+    page.locator("[data-verdict=allow_session]").click()
+    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".bar .needs")).to_be_hidden()
+    expect(page.locator("#board .run[data-doing=in-turn] .last-words")).to_contain_text("allow_session")
+    # Of a session that ends before the store knows it, there is nothing to open.
+    expect(page.locator("#board .run[data-doing=in-turn] h3 a")).to_have_attribute("href", re.compile("^/sessions/"))
+    page.locator("[data-act=stop]").first.click()
+    expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by tab")
+    page.locator(".runs.ended .run h3 a").first.click()
+    expect(said(page, "Looking around first")).to_have_count(1)
+
+
+def test_what_the_model_says_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
+    """Dimmed at the end of the transcript; then the entry takes its place, and nothing is said twice."""
+    page = begin(visitor, "say Begun.\nwait")
+    say(page, "hold One **two** three " + "and so on " * 12)
+    expect(page.locator(".streaming")).to_contain_text("and so on")
+    expect(said(page, "One two three")).to_have_count(0)
+    shot(page, "agents-streaming")
+    say(page, "wait")
+    expect(said(page, "One two three")).to_have_count(1)
+    expect(page.locator(".streaming")).to_be_hidden()
+    expect(state(page)).to_contain_text("in turn")
+
+
+def test_a_session_goes_on_after_its_agent_has_ended(visitor: Visitor) -> None:
+    """The button says what it does; somebody who owns the session is not overrun by one click."""
+    page = begin(visitor, "say Begun and done.")
+    expect(state(page)).to_contain_text("idle")
+    page.locator("#composer [data-act=stop]").click()
+    expect(state(page)).to_contain_text("ended: stopped by tab")
+    expect(page.locator("[data-send]")).to_have_text("Resume")
+    say(page, "say Gone on.")
+    expect(said(page, "Gone on.")).to_have_count(1)
+    expect(page.locator("[data-send]")).to_have_text("Send")
+
+
+# --- answering -------------------------------------------------------------------------------------------------------
+
+
+def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> None:
+    """The card has the focus; a refusal has a reason; an input can be changed before it is allowed."""
+    page = begin(visitor, "edit\nrun make all\nrun make some\nsay Done with it.")
+    ready(page)
+    shot(page, "agents-approval")
+    expect(page.locator(".asked")).to_be_focused()
+    page.keyboard.press("a")
+    expect(page.locator(".asked .what")).to_have_text("make all")
+    ready(page)
+    page.keyboard.press("r")
+    page.keyboard.type("use ninja instead")
+    page.keyboard.press("Control+Enter")
+    expect(said(page, "Denied because use ninja instead.")).to_have_count(1)
+    expect(page.locator(".asked .what")).to_have_text("make some")
+    ready(page)
+    page.keyboard.press("e")
+    page.locator("[name=input]").fill("{not json")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".asked [role=alert]")).to_contain_text("JSON")
+    page.locator("[name=input]").fill('{"command": "make nothing"}')
+    page.keyboard.press("Control+Enter")
+    expect(said(page, "Allowed (allow): Bash make nothing")).to_have_count(1)
+    expect(page.locator(".asked")).to_have_count(0)
+
+
+def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Visitor) -> None:
+    """However late the page hears of it."""
+    page = begin(visitor, "say Begun.\nwait")
+    page.evaluate("window.pressed = new KeyboardEvent('keydown', { key: 'a', bubbles: true })")
+    say(page, "run make all")
+    ready(page)
+    page.evaluate("document.querySelector('.asked').dispatchEvent(window.pressed)")
+    page.keyboard.press("d")
+    expect(said(page, "Denied because of nothing")).to_have_count(1)
+    expect(said(page, "Allowed")).to_have_count(0)
+
+
+def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> None:
+    """All of them; what was chosen reaches the model."""
+    page = begin(visitor, "ask\nwait")
+    ready(page)
+    page.locator("[data-verdict=allow]").click()
+    expect(page.locator(".asked [role=alert]")).to_contain_text("Choose an answer")
+    page.get_by_label("Green").check()
+    page.get_by_label("Large").check()
+    page.locator("fieldset").nth(1).locator("[type=text]").fill("Huge")
+    shot(page, "agents-question")
+    page.locator("[data-verdict=allow]").click()
+    expect(said(page, '["Green"]')).to_contain_text('["Large", "Huge"]')
+
+
+def test_of_two_tabs_one_answers_and_the_other_is_told(visitor: Visitor) -> None:
+    """Both press at once: one counts, the other hears whose answer it was."""
+    one = begin(visitor, "edit\nwait")
+    two = visitor.open(one.url.removeprefix(visitor.server.base))
+    for page in (one, two):
+        ready(page)
+        listen(page)
+    with one.expect_response("**/answers/*") as first, two.expect_response("**/answers/*") as second:
+        one.evaluate("document.querySelector('[data-verdict=allow]').click()")
+        two.evaluate("document.querySelector('[data-verdict=deny]').click()")
+    assert sorted([first.value.status, second.value.status]) == [200, 409]
+    late = one if first.value.status == 409 else two
+    assert re.search("by tab [0-9a-f]{4}", note(late, "by tab"))
+    for page in (one, two):
+        expect(page.locator(".asked")).to_have_count(0)
+    visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
+
+
+def test_an_answer_that_is_being_typed_survives_what_happens_meanwhile(visitor: Visitor) -> None:
+    """The card is not drawn anew below somebody's hands, and a new one takes no focus from who types."""
+    page = begin(visitor, "run make all\nwait")
+    ready(page)
+    page.keyboard.press("r")
+    page.keyboard.type("because ")
+    say_from_elsewhere = visitor.open(page.url.removeprefix(visitor.server.base))
+    say(say_from_elsewhere, "say something else")
+    expect(page.locator(".queue li")).to_have_count(1)
+    page.keyboard.type("of that")
+    expect(page.locator("[name=reason]")).to_have_value("because of that")
+
+
+# --- talking ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_is_interrupted(visitor: Visitor) -> None:
+    """By pressing Escape twice, or by the button."""
+    page = begin(visitor, "say Begun.\nwait")
+    expect(state(page)).to_contain_text("in turn")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/interrupt") else None)
+    # Once as soon as the page is there, then three times: one press is none, and the third one belongs to no other.
+    page.evaluate(
+        """() => [1, 5000, 5100, 5200].forEach((value) => {
+          const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
+          Object.defineProperty(press, 'timeStamp', { value });
+          document.activeElement.dispatchEvent(press);
+        })"""
+    )
+    expect(state(page)).to_contain_text("interrupted")
+    assert len(sent) == 1
+    expect(page.locator("#pages .entry.interruption")).to_have_count(1)
+    say(page, "wait")
+    page.locator("#composer [data-act=interrupt]").click()
+    expect(state(page)).to_contain_text("interrupted")
+
+
+def test_messages_wait_in_one_order_for_all_tabs(visitor: Visitor, server: Served) -> None:
+    """Of an agent that cannot be steered they are queued; both tabs, and a reload, show the same."""
+    path = launch(visitor, "wait", "gemini")
+    one, two = visitor.open(path), visitor.open(path)
+    expect(state(one)).to_contain_text("in turn")
+    for number, page in enumerate([one, two, one, two]):
+        say(page, f"say {number}")
+        expect(page.locator(".queue li")).to_have_count(number + 1)
+    expect(one.locator(".queue li")).to_have_count(4)
+    orders = [page.locator(".queue .text").all_inner_texts() for page in (one, two)]
+    assert orders == [[f"say {number}" for number in range(4)]] * 2
+    expect(one.locator(".queue .tag").first).to_have_text("queued")
+    one.locator("#message").fill("A draft")
+    one.reload()
+    expect(one.locator(".queue li")).to_have_count(4)
+    expect(one.locator("#message")).to_have_value("A draft")
+
+
+def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
+    """What is asked, what was being said, what was being written, and the mode."""
+    page = begin(visitor, "say Begun.\nwait")
+    with page.expect_response("**/change"):
+        page.locator("[name=mode]").select_option("plan")
+    page.locator("#message").fill("Half a thought")
+    other = visitor.open(page.url.removeprefix(visitor.server.base))
+    say(other, "begin " + "many words " * 30)
+    expect(page.locator(".streaming")).to_contain_text("many words")
+    page.reload()
+    expect(page.locator(".streaming")).to_contain_text("many words")
+    expect(page.locator("#message")).to_have_value("Half a thought")
+    expect(page.locator("[name=mode]")).to_have_value("plan")
+    say(other, "edit")
+    ready(page)
+    page.reload()
+    expect(page.locator(".asked")).to_have_count(1)
+
+
+def test_what_is_written_while_a_message_is_on_its_way_is_kept(visitor: Visitor) -> None:
+    """It is not cleared away when the server has the first one, and what was sent too soon goes next."""
+    page = begin(visitor, "say Begun.\nwait")
+    held: list[Any] = []
+    page.route("**/messages", lambda route: held.append(route))
+    for number in (1, 2):
+        say(page, f"say Number {number}.")
+        # Routes are heard of only while the page is asked something.
+        wait_until(lambda: page.evaluate("1") and held, "a message on its way")
+    held.pop(0).continue_()
+    wait_until(lambda: page.evaluate("1") and held, "the second message on its way")
+    page.locator("#message").fill("And a draft")
+    held.pop(0).continue_()
+    for number in (1, 2):
+        expect(said(page, f"Number {number}.")).to_have_count(1)
+    expect(page.locator("#message")).to_have_value("And a draft")
+    page.reload()
+    expect(page.locator("#message")).to_have_value("And a draft")
+
+
+def test_nobody_is_taken_away_from_what_they_write(visitor: Visitor) -> None:
+    """The page of a new session becomes that of the conversation as soon as nobody writes in it."""
+    path = launch(visitor, None)
+    page = visitor.open(path)
+    page.locator("#message").fill("say Written")
+    act(visitor, f"/{path.split('/')[2]}/messages", id="other", text="say Begun.", who="the tests")
+    expect(page.locator("#composer[data-home]")).to_have_count(1)
+    with page.expect_response("**/composer?*"):
+        pass  # By then a page that goes elsewhere is there.
+    assert page.url.endswith(path)
+    page.locator("#message").press_sequentially(" at leisure.")
+    page.locator("#message").press("Control+Enter")
+    expect(said(page, "Written at leisure.")).to_have_count(1)
+    assert "/runs/" not in page.url
+
+
+def test_an_answer_of_the_server_that_was_overtaken_is_not_shown(visitor: Visitor) -> None:
+    """Neither what the composer says, nor how many wait for an answer."""
+    page = begin(visitor, "say Begun.\nwait")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if any(route.request.url == other.request.url for other, _ in held):
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route("**/composer?*", hold)
+    page.route("**/agents/needs", hold)
+    say(page, "run make all")
+    wait_until(lambda: page.evaluate("1") and len(held) == 2, "two answers of the server", detail=lambda: held)
+    act(visitor, f"/{run_of(page)}/interrupt", who="the tests")
+    expect(state(page)).to_contain_text("interrupted")
+    for route, response in held:
+        with page.expect_event("requestfinished", lambda request, url=route.request.url: request.url == url):
+            route.fulfill(response=response)
+    rest(page)
+    expect(state(page)).to_contain_text("interrupted")
+    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".bar .needs")).to_be_hidden()
+
+
+def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
+    """The page says where; what is sent opens the new session."""
+    page = begin(visitor, "say First words.\nsay Second words.")
+    expect(said(page, "Second words.")).to_have_count(1)
+    expect(state(page)).to_contain_text("idle")
+    old = page.url
+    page.locator("#m1").click()
+    page.keyboard.press("f")
+    expect(page.locator(".fork-note")).to_contain_text("after message 1")
+    expect(page.locator("#message")).to_be_focused()
+    say(page, "say On another way.")
+    expect(said(page, "On another way.")).to_have_count(1)
+    assert page.url.split("?")[0] != old.split("?")[0]
+    expect(said(page, "First words.")).to_have_count(1)
+    expect(said(page, "Second words.")).to_have_count(0)
+
+
+# --- when things go wrong --------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Served) -> None:
+    """The page says so when it is back, and the session can go on at once: nobody else has written to it."""
+    page = begin(visitor, "say Begun.\nwait")
+    board = visitor.open("/agents")
+    expect(board.locator("[data-start] .primary")).to_be_enabled()
+    server.stop()
+    expect(page.locator("#offline")).to_be_visible()
+    say(page, "say Sent in vain.")
+    expect(page.locator("#composer [role=alert]")).to_contain_text("not reachable")
+    server.start()
+    expect(state(page)).to_contain_text("ended: the server ended")
+    expect(board.locator(".runs.ended .run").first).to_contain_text("the server ended")
+    expect(page.locator("#message")).to_have_value("say Sent in vain.")
+    page.locator("#message").press("Control+Enter")
+    expect(said(page, "Sent in vain.")).to_have_count(1)
+
+
+def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Visitor, server: Served) -> None:
+    """Somebody writes to it after our agent has ended: what is sent waits for a second yes."""
+    page = begin(visitor, "say Begun.\nwait")
+    expect(said(page, "Begun.")).to_have_count(1)
+    run = visitor.context.request.get(f"{server.base}/api/runs/{run_of(page)}").json()
+    page.locator("#composer [data-act=stop]").click()
+    expect(state(page)).to_contain_text("ended")
+    (path,) = (server.home / ".claude").rglob(f"{run['session']}.jsonl")
+    # With a time to come, it is just written however long this takes.
+    later = time.time() + 3600
+    os.utime(path, (later, later))
+    say(page, "say Sent in vain.")
+    expect(page.locator("#composer [role=alert]")).to_contain_text("take it over")
+    page.locator(".take-over summary").click()
+    page.locator("[data-act=take-over]").click()
+    expect(said(page, "Sent in vain.")).to_have_count(1)
+    visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
+
+
+def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: Served) -> None:
+    """From below, over everything; folded it is a line; nothing is wider than the screen."""
+    page = begin(visitor, "edit\nwait")
+    path = page.url.removeprefix(server.base)
+    phone = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    small = phone.open(path)
+    ready(small)
+    listen(page)
+    sheet = "const { bottom, height, width } = document.querySelector('.questions').getBoundingClientRect();"
+    until(small, f"() => {{ {sheet} return Math.round(bottom) === innerHeight && width === innerWidth; }}")
+    assert small.evaluate("[innerWidth, innerHeight]") == [PHONE["width"], PHONE["height"]]
+    assert not is_sideways(small)
+    shot(small, "agents-phone-sheet")
+    small.locator(".asked > summary").tap()
+    until(small, f"() => {{ {sheet} return height < 120; }}")
+    small.locator(".asked > summary").tap()
+    small.locator(".asked .primary").tap()
+    expect(small.locator(".asked")).to_have_count(0)
+    note(page, "allowed by tab")
+    phone.leave()
+
+
+def test_a_hidden_page_calls_whoever_allowed_it(browser: Any, visitor: Visitor, server: Served) -> None:
+    """Only after a click on the bell, and only while nobody looks."""
+    page = begin(visitor, "wait")
+    visitor.context.grant_permissions(["notifications"])
+    page.evaluate(
+        """() => {
+          window.calls = [];
+          window.Notification = class { static permission = 'granted'; constructor(...told) { calls.push(told); } };
+          Object.defineProperty(document, 'hidden', { get: () => true, configurable: true });
+        }"""
+    )
+    say(page, "run make all")
+    assert until(page, "() => window.calls.length && window.calls[0][1].body") == "make all"
+
+
+def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
+    """It goes away some time after it could be read."""
+    path = urlsplit(begin(visitor, "edit\nwait").url)
+    page = visitor.context.new_page()
+    page.clock.install()
+    go(page, visitor.server, f"{path.path}?{path.query}")
+    ready(page)
+    look = """(hidden) => {
+      Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    page.evaluate(look, True)
+    card = page.locator(".asked")
+    facts = {"digest": card.get_attribute("data-digest"), "verdict": "allow", "who": "the tests"}
+    act(visitor, f"/{run_of(page)}/answers/{card.get_attribute('data-request')}", **facts)
+    line = page.locator("[data-notes] li")
+    expect(line).to_contain_text("allowed by the tests")
+    page.clock.run_for(60_000)
+    expect(line).to_have_count(1)
+    page.evaluate(look, False)
+    page.clock.run_for(60_000)
+    expect(line).to_have_count(0)
+
+
+def test_the_desk_is_not_wider_than_it_is(visitor: Visitor, server: Served) -> None:
+    """Long lines in what is asked scroll in their place."""
+    page = begin(visitor, "run echo " + "x" * 600)
+    ready(page)
+    assert not is_sideways(page)
+    assert page.viewport_size == DESK

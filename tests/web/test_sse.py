@@ -1,0 +1,255 @@
+"""Live events: everybody gets everything once, in order, also after a break; and a slow one costs no memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from unspool.ingest.sync import Syncer
+from unspool.runs.log import RunLog
+from unspool.runs.supervisor import Supervisor
+from unspool.store.backends.sqlite import SqliteStore
+from unspool.web import sse as hub_module
+from unspool.web.run_sse import RunEvents
+from unspool.web.session_query import SessionQuery
+from unspool.web.sse import LiveEvents
+from unspool.web.store_pool import StorePool
+from unspool.web.views import LiveEntry
+
+from ..store.homes import log_of
+from ..waiting import finished, wait_until_async
+
+MACHINE = ("tests", "tests")
+Event = dict[str, Any]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "sessions.db", machine=MACHINE)
+    yield store
+    store.close()
+
+
+def _draw(reader: SessionQuery, first: int, last: int) -> list[LiveEntry]:
+    return [LiveEntry(entry.key, entry.index or 0, f"<i>{entry.kind}</i>") for entry in reader.news(first, last)]
+
+
+@asynccontextmanager
+async def _running(path: Path) -> AsyncIterator[LiveEvents]:
+    desk = StorePool(lambda: SqliteStore(path, machine=MACHINE, read_only=True), threads=2)
+    hub = LiveEvents(desk, _draw)
+    task = asyncio.create_task(hub.run())
+    await asyncio.sleep(0)
+    try:
+        yield hub
+    finally:
+        hub.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        desk.close()
+
+
+def _run(work: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await finished(work(), "the end of the test")
+
+    asyncio.run(bounded())
+
+
+async def _next(frames: AsyncIterator[bytes]) -> Event:
+    """The next event; what is no event is passed over."""
+    async for frame in frames:
+        lines = frame.decode().strip().split("\n")
+        fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))
+        if "data" in fields:
+            event: Event = msgspec.json.decode(fields["data"])
+            assert fields["event"] == event["kind"]
+            assert fields.get("id", str(event["seq"])) == str(event["seq"])
+            return event
+    raise AssertionError("the stream has ended")
+
+
+def _note(store: SqliteStore, count: int, start: int = 0) -> None:
+    with store.transaction():
+        for number in range(start, start + count):
+            store.note("session.forgotten", None, name=f"session {number}", agent="claude")
+
+
+def test_events_come_in_order_to_everybody(writer: SqliteStore) -> None:
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            first, second = hub.watch(None, []), hub.watch(None, [])
+            for frames in (first, second):
+                assert (await anext(frames)).startswith(b"retry")
+            _note(writer, 3)
+            hub.wake()
+            for frames in (first, second):
+                assert [(await _next(frames))["name"] for _ in range(3)] == ["session 0", "session 1", "session 2"]
+
+    _run(work)
+
+
+def test_a_late_joiner_gets_exactly_what_it_missed(writer: SqliteStore) -> None:
+    _note(writer, 5)
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            frames = hub.watch(2, [])
+            assert [(await _next(frames))["seq"] for _ in range(3)] == [3, 4, 5]
+            _note(writer, 1, start=5)
+            hub.wake()
+            assert (await _next(frames))["seq"] == 6
+
+    _run(work)
+
+
+def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
+    writer: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "_BATCH", 2)
+    _note(writer, 6)
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            frames = hub.watch(0, [])
+            seen = [(await _next(frames))["seq"] for _ in range(2)]
+            _note(writer, 4, start=6)
+            hub.wake()
+            await wait_until_async(lambda: hub._seen == 10, "the news being passed on")
+            seen += [(await _next(frames))["seq"] for _ in range(8)]
+            assert seen == list(range(1, 11))
+
+    _run(work)
+
+
+def test_numbers_go_on_after_the_server_was_started_anew(writer: SqliteStore) -> None:
+    async def once(since: int | None, start: int) -> int:
+        async with _running(writer.path) as hub:
+            frames = hub.watch(since, [])
+            assert (await anext(frames)).startswith(b"retry")
+            _note(writer, 2, start=start)
+            hub.wake()
+            return int([(await _next(frames))["seq"] for _ in range(2)][-1])
+
+    last = asyncio.run(once(None, 0))
+    assert asyncio.run(once(last, 2)) == last + 2
+
+
+@pytest.mark.parametrize("since", [10_000, 1])
+def test_who_asks_for_what_is_not_kept_has_to_load_anew(
+    writer: SqliteStore, since: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "_REPLAY", 3)
+    _note(writer, 9)
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            event = await _next(hub.watch(since, []))
+            assert (event["kind"], event["seq"]) == ("resync", 9)
+
+    _run(work)
+
+
+def test_a_client_that_does_not_read_falls_behind(writer: SqliteStore) -> None:
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            frames = hub.watch(None, [])
+            assert (await anext(frames)).startswith(b"retry")
+            _note(writer, 2000)
+            hub.wake()
+            await wait_until_async(lambda: hub._seen == 2000, "everything being passed on")
+            (client,) = hub._clients
+            assert client.queue.qsize() <= hub_module._QUEUE
+            seen: list[Event] = []
+            while not seen or seen[-1]["seq"] < 2000:
+                seen.append(await _next(frames))
+            assert "resync" in {event["kind"] for event in seen}
+            # After the last of them nothing is missing.
+            after = max(number for number, event in enumerate(seen) if event["kind"] == "resync")
+            numbers = [event["seq"] for event in seen[after:]]
+            assert numbers == list(range(numbers[0], 2001))
+
+    _run(work)
+
+
+def test_messages_come_with_their_words_and_their_entries(writer: SqliteStore, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    log_of("claude", 2).write(home)
+    Syncer(writer, home).run()
+    (row,) = writer.sessions()
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            watching, other = hub.watch(None, [row.name]), hub.watch(None, [])
+            for frames in (watching, other):
+                await anext(frames)
+            log_of("claude", 3).write(home)
+            Syncer(writer, home).run()
+            hub.wake()
+            event = await _next(watching)
+            assert event["kind"] == "messages.appended"
+            assert (event["first"], event["count"]) == (8, 4)
+            assert event["session"]["id"] == row.id
+            assert [message["index"] for message in event["messages"]] == [8, 9, 10, 11]
+            assert {entry["index"] for entry in event["entries"]} == {8, 9, 11}
+            assert event["trail_length"] == 12
+            assert "entries" not in await _next(other)
+
+    _run(work)
+
+
+def test_those_who_leave_are_forgotten(writer: SqliteStore) -> None:
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            frames = hub.watch(None, [])
+            await anext(frames)
+            assert hub.clients == 1
+            await frames.aclose()  # type: ignore[attr-defined]
+            assert hub.clients == 0
+
+    _run(work)
+
+
+def test_a_stream_that_is_opened_while_the_server_ends_is_ended(
+    writer: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep the server from ending, until everything that is still being answered is cut off."""
+
+    async def work() -> None:
+        async with _running(writer.path) as hub:
+            ask, asked, answer = hub._desk.ask, asyncio.Event(), asyncio.Event()
+
+            async def slow(*arguments: Any) -> Any:
+                asked.set()
+                await answer.wait()
+                return await ask(*arguments)
+
+            monkeypatch.setattr(hub._desk, "ask", slow)
+            opening = asyncio.create_task(anext(hub.watch(None, ["some session"]), b"ended"))
+            await asked.wait()
+            hub.close()
+            answer.set()
+            assert await opening == b"ended"
+            assert await anext(hub.watch(None, []), b"ended") == b"ended"
+
+    _run(work)
+
+
+def test_a_stream_about_agents_is_ended_too(tmp_path: Path) -> None:
+    async def work() -> None:
+        log = RunLog(tmp_path / "supervisor.db")
+        events = RunEvents(Supervisor(log, {}))
+        open_stream = events.watch(None)
+        await anext(open_stream)
+        events.close()
+        assert [frame async for frame in open_stream] == []
+        assert [frame async for frame in events.watch(None)] == []
+        log.close()
+
+    _run(work)

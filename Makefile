@@ -7,7 +7,7 @@
 # make record     new recordings of the installed agents, and what is new in their formats
 
 # Tests wait for browsers and agents more than they compute.
-WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2))))
+WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 2))))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(if $(SHUFFLE),,-p no:randomly)

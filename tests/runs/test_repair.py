@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,13 @@ def pairs(request: dict[str, Any]) -> tuple[list[str], list[str]]:
     return calls, [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
 
 
+def lost_results(path: Path) -> int:
+    """How many calls in a log of Claude Code have no result. It may write a result before the next call."""
+    log = path.read_bytes()
+    calls = set(re.findall(rb'"type":"tool_use","id":"(\w+)"', log))
+    return len(calls - set(re.findall(rb'"tool_use_id":"(\w+)"', log)))
+
+
 def tear_claude(lines: list[bytes]) -> list[bytes]:
     """The first result is torn, the answer to it glued to the line before, zeros in between, and the end is missing."""
     result = place_of(lines, b'"tool_result"', b'"content":"one"')
@@ -132,9 +140,10 @@ def test_claude_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
             await claude.say(tmp_path / "home", "@do run echo one ;; say first done")
             source = log_of(tmp_path / "home")
             await claude.say(tmp_path / "home", "@do both echo two // echo three ;; say second", source.stem)
-            damaged(source, tmp_path / "home", tmp_path / "torn", tear_claude)
+            lost = lost_results(damaged(source, tmp_path / "home", tmp_path / "torn", tear_claude))
+            assert lost >= 2
             done = repaired(tmp_path / "torn", tmp_path / "mended")
-            assert done.changes == {"lines left out": 2, "lines split": 1, "results added": 3}
+            assert done.changes == {"lines left out": 2, "lines split": 1, "results added": lost}
             assert done.left == {}
 
             said = await claude.say(tmp_path / "mended", "@do say third done", source.stem)
@@ -143,7 +152,7 @@ def test_claude_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
             calls, results = pairs(request)
             assert len(calls) == 3
             assert sorted(calls) == sorted(results)
-            assert spoken(request).count(m.MADE_UP_RESULT) == 3
+            assert spoken(request).count(m.MADE_UP_RESULT) == lost
             for words in ("run echo one", '"text": "first done"', "both echo two", "say third done"):
                 assert words in spoken(request)
 

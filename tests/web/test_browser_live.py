@@ -90,6 +90,9 @@ AT_END = "document.querySelector('#pages').getBoundingClientRect().bottom <= inn
 """The end of the transcript is seen, as near as a page has to be to follow it."""
 
 
+LAST = "[...document.querySelectorAll('section.page > .entry')].at(-1)"
+
+
 def to_end(page: Page) -> None:
     page.keyboard.press("End")
     until(page, AT_END)
@@ -404,3 +407,37 @@ def test_who_stays_at_the_end_follows_what_has_to_be_fetched(visitor: Visitor, s
     held.let_go()
     wait_for_text(page, "one of many 149")
     until(page, AT_END)
+
+
+def test_what_gets_its_height_late_does_not_push_the_end_away(visitor: Visitor, server: Server) -> None:
+    """An image, or an entry that is laid out only when there is time for it."""
+    work = begun(server, "growing", TURNS)
+    page = visitor.open(work.address)
+    to_end(page)
+    work.say("the last words")
+    wait_for_text(page, "the last words")
+    settle(page)
+    page.evaluate(f"{LAST}.style.paddingTop = '700px'")
+    until(page, AT_END)
+    # Who has left the end is not brought back.
+    page.mouse.move(700, 400)
+    page.mouse.wheel(0, -100_000)
+    until(page, "scrollY === 0")
+    page.evaluate(f"{LAST}.style.paddingTop = '900px'")
+    settle(page)
+    assert page.evaluate("scrollY") == 0
+
+
+def test_a_dragged_scroll_bar_leaves_the_end(visitor: Visitor, server: Server) -> None:
+    """Neither wheel nor key nor pointer tells of it."""
+    work = begun(server, "dragging", TURNS)
+    page = visitor.open(work.address)
+    to_end(page)
+    page.evaluate("scrollBy(0, -innerHeight * 2)")
+    settle(page)
+    before = page.evaluate("scrollY")
+    work.say("the last words")
+    until(page, f"Number(document.querySelector('main').dataset.count) === {2 * TURNS + 1}")
+    settle(page)
+    assert abs(page.evaluate("scrollY") - before) < 200
+    assert not page.evaluate(AT_END)

@@ -29,7 +29,10 @@ export class Sight {
   changes = [];
   /** @type {{element: Element, top: number} | null} what must not move in this frame */
   anchor = null;
+  /** The end stays in sight, whatever changes and however late, until the reader does something. */
   follows = false;
+  /** How high the page was when its end was brought into sight. */
+  height = 0;
   wantsEnd = false;
   /** For so many frames more. */
   frames = 0;
@@ -39,8 +42,12 @@ export class Sight {
     // Called after layout and before paint: the moment to put right what the browser's own anchoring did not.
     new ResizeObserver(() => this.settle()).observe(box);
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
-      window.addEventListener(kind, () => this.release(), { passive: true, capture: true });
+      window.addEventListener(kind, () => this.leave(), { passive: true, capture: true });
     }
+    // A scroll bar is dragged without any of these.
+    onScroll(() => {
+      if (this.follows && root.scrollHeight === this.height && !this.isAtEnd) this.leave();
+    });
   }
 
   /** Edges of what is visible. */
@@ -80,20 +87,20 @@ export class Sight {
    * so it is held there for some frames.
    */
   bring(element, below) {
+    this.follows = false;
     this.hold({ element, top: this.view.top + below }, FRAMES);
     this.settle();
   }
 
   bringEnd() {
-    this.hold(null, FRAMES);
     this.follows = true;
+    this.hold(null, FRAMES);
     this.settle();
   }
 
   hold(anchor, frames) {
     const isHolding = this.frames > 0;
     this.anchor = anchor;
-    this.follows = false;
     this.frames = frames;
     busy("holding", true);
     const next = () => {
@@ -108,6 +115,11 @@ export class Sight {
     this.frames = 0;
     busy("holding", false);
     this.anchor = null;
+  }
+
+  /** The reader moves. */
+  leave() {
+    this.release();
     this.follows = false;
   }
 
@@ -125,11 +137,10 @@ export class Sight {
 
   apply() {
     if (!this.frames) {
-      const follows = this.wantsEnd && this.isAtEnd;
+      this.follows ||= this.wantsEnd && this.isAtEnd;
       const current = find(".entry.current", this.box);
       const element = current && this.isVisible(current) ? current : this.topEntry;
       this.hold(element && { element, top: element.getBoundingClientRect().top }, 1);
-      this.follows = follows;
     }
     this.wantsEnd = false;
     for (const change of this.changes.splice(0)) change();
@@ -137,8 +148,10 @@ export class Sight {
   }
 
   settle() {
-    if (this.follows) root.scrollTop = root.scrollHeight;
-    else if (this.anchor?.element.isConnected) {
+    if (this.follows) {
+      root.scrollTop = root.scrollHeight;
+      this.height = root.scrollHeight;
+    } else if (this.anchor?.element.isConnected) {
       const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
       if (Math.abs(moved) >= 1) root.scrollTop += moved;
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool import __version__
-from unspool.cli.main import COMMANDS
+from unspool.cli.main import commands
 
 from .readme import blocks, played
 
@@ -28,7 +28,7 @@ def test_the_examples_of_the_readme_are_real(block: str) -> None:
 def test_the_readme_has_examples_of_every_use() -> None:
     """Ten of them, and none of the commands is left out."""
     assert len(re.findall(r"^\*\*\d+\. ", README, re.MULTILINE)) >= 10
-    assert [name for name in COMMANDS if f"unspool {name}" not in README] == []
+    assert [name for name in commands() if f"unspool {name}" not in README] == []
 
 
 def test_the_changes_name_this_version() -> None:

@@ -14,7 +14,7 @@ from typing import IO
 import pytest
 
 from unspool._version import __version__
-from unspool.cli.main import COMMANDS
+from unspool.cli.main import commands
 from unspool.core.errors import NotFoundError
 
 from ..builders import ClaudeLog, GeminiLog, call
@@ -227,7 +227,7 @@ def test_help(run: Run) -> None:
     """Without arguments and with `--help`: all commands; each command has help with examples of its own."""
     assert run().out == run("--help").out
     assert run().code == run("--help").code == 0
-    for name, text in COMMANDS.items():
+    for name, text in commands().items():
         assert f"  {name:<15}{text}" in run().lines
         done = run(name, "--help")
         assert done.code == 0

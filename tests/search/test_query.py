@@ -12,6 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from unspool.core.errors import UsageError
+from unspool.core.events import EVENT_NAMES
 from unspool.search.query import (
     DEEPEST,
     MOST_WORDS,
@@ -97,6 +98,7 @@ def test_words(text: str, node: Node) -> None:
         ("session:0af3", Filters(session=Values(("0af3",)))),
         ("branch:active branch:dead branch:12", Filters(branch=Values(("active", "dead", 12)))),
         ("is:error -is:orphan", Filters(is_=Values(("error",), ("orphan",)))),
+        ("is:rejected has:rejection -has:refused", Filters(is_=Values(("rejection", "rejection"), ("rejection",)))),
         ("in:user in:answer", Filters(in_=Values(("user", "answer")))),
         ("Before:2026-11-01T00:00Z", Filters(before=Values((datetime(2026, 11, 1, tzinfo=UTC),)))),
         ("after:7d -after:12h", Filters(after=Values((NOW - timedelta(days=7),), (NOW - timedelta(hours=12),)))),
@@ -156,8 +158,8 @@ def test_queries_can_be_written_down() -> None:
         ("tool:*", 5, "* needs a beginning before it at character 6; tool:read*"),
         ("a file:", 7, "nothing after file: at character 8"),
         ('file:" "', 5, "nothing after file: at character 6"),
-        ("x is:eror", 5, "'eror' is no state at character 6; choose from rejected, interrupted, error, orphan, "
-         "compacted, subagent, branch"),
+        ("x is:eror", 5, f"Unknown event type 'eror' at character 6; choose from {', '.join(EVENT_NAMES)}"),
+        ("has:fun", 4, f"Unknown event type 'fun' at character 5; choose from {', '.join(EVENT_NAMES)}"),
         ("in:text", 3, "'text' is no field at character 4; choose from user, answer, thinking, input, output, note"),
         ("-agent:claud", 7, "'claud' is no agent at character 8; choose from claude, codex, gemini"),
         ("role:me", 5, "'me' is no role at character 6; choose from human, model, harness, subagent, hook, user, "

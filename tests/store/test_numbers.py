@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from unspool.core.events import count_events
 from unspool.ingest.sync import Syncer
-from unspool.ingest.writer import counts_of
 from unspool.store.stats import stats
 
 from ..recordings import Recording, recordings
@@ -27,7 +27,7 @@ def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path
         assert Syncer(store, recording.home).run().failures == {}
         records = recording.sessions()
         told = stats(store, "TRUE", [])
-        events = sum((Counter(counts_of(record)) for record in records), Counter())
+        events = sum((Counter(count_events(record)) for record in records), Counter())
         assert told.events == dict(events), recording.name
         assert sum(told.sessions.values()) + told.subagents == len(records), recording.name
         for name in TOKENS:

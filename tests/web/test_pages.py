@@ -234,9 +234,9 @@ def test_filters_of_the_list(client: Client, store: SqliteStore) -> None:
 def test_filters_of_a_ledger(client: Client) -> None:
     """By agent, tool and time."""
     everything = page(client, "/events/rejections")
-    assert everything.words.count("refused by") > 3
+    assert everything.words.count("rejected by") > 3
     assert "Nothing here with these filters" in page(client, "/events/rejections?after=2099-01-01").words
-    assert page(client, "/events/rejections?agent=gemini&tool=replace").words.count("refused by") >= 1
+    assert page(client, "/events/rejections?agent=gemini&tool=replace").words.count("rejected by") >= 1
 
 
 def test_search_answers_what_is_typed(client: Client) -> None:

@@ -19,17 +19,13 @@ COMMANDS = {
     "show": "read a session in the terminal",
     "export": "write sessions as NDJSON, stream, Markdown or HTML",
     "context": "tell what the model had in its context at a message",
-    "events": "list compactions, clears, interruptions, rejections, … across sessions",
+    "events": "list what happened across sessions: rejections, interruptions, …",
     "schema": "print the JSON Schema of the export, or check a file against it",
     "doctor": "tell what is damaged, salvaged, unknown or unfinished, file by file",
     "repair": "write a copy of a damaged session that its agent can go on with",
     "sync": "take everything new into the store, where it stays and can be searched",
     "watch": "keep the store up to date while agents work, and tell what happens",
     "search": "find what was said, done or printed, in all sessions",
-    "rejections": "list what was refused, why, and the change or command that was refused",
-    "interruptions": "list what was stopped, by whom, and in the middle of what",
-    "compactions": "list where context was compacted, and to how much",
-    "clears": "list where context was cleared",
     "stats": "count sessions, turns, tools, refusals and tokens over time",
     "archive": "tell what the agents will delete, and what is already only here",
     "restore": "write the files of a session back as they were",
@@ -46,15 +42,26 @@ COMMANDS = {
 _INTERRUPTED = 130
 
 
+def commands() -> dict[str, str]:
+    """All commands and what they do, with those that list one kind of event."""
+    from ..core.events import LISTED_KINDS
+
+    lists = {kind.plural: kind.listing.command for kind in LISTED_KINDS if kind.listing and kind.listing.command}
+    found: dict[str, str] = {}
+    for name, about in COMMANDS.items():
+        found |= {name: about, **lists} if name == "events" else {name: about}
+    return found
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 ok, 1 failed, 2 wrong usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), None)
-    if name not in COMMANDS:
+    if name is None or (name not in COMMANDS and name not in commands()):
         return _without_command(arguments)
     _accept_any_text()
-    module = import_module(f".commands.{name}", __package__)
-    parser = _command_parser(name, module)
+    module = import_module(f".commands.{name if name in COMMANDS else 'event_list'}", __package__)
+    parser = _command_parser(name, COMMANDS.get(name) or commands()[name], module)
     arguments.remove(name)
     # Intermixed: `export a --format stream b` names two sessions.
     args = parser.parse_intermixed_args(arguments)
@@ -68,17 +75,17 @@ def _accept_any_text() -> None:
 
 
 def _without_command(arguments: list[str]) -> int:
-    """Help, the version, or a wrong word: nothing of the readers is loaded for that."""
+    """Show the help or the version, or say which commands there are; no reader is loaded for that."""
     parser = argparse.ArgumentParser(
         prog="unspool",
         description="Read the sessions of Claude Code, Codex CLI and Gemini CLI, and see what really happened.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="commands:\n"
-        + "\n".join(f"  {name:<15}{text}" for name, text in COMMANDS.items())
+        + "\n".join(f"  {name:<15}{text}" for name, text in commands().items())
         + "\n\n`unspool COMMAND --help` tells more.",
     )
     parser.add_argument("--version", action="version", version=f"unspool {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS)
+    parser.add_argument("command", metavar="COMMAND", choices=commands())
     if not arguments:
         parser.print_help()
         return 0
@@ -86,15 +93,16 @@ def _without_command(arguments: list[str]) -> int:
     return 2
 
 
-def _command_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
+def _command_parser(name: str, about: str, module: ModuleType) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=f"unspool {name}",
-        description=COMMANDS[name][0].upper() + COMMANDS[name][1:] + ".",
+        description=about[0].upper() + about[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=getattr(module, "EXAMPLES", None),
     )
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     module.configure(parser)
+    parser.set_defaults(command=name)
     return parser
 
 

@@ -6,17 +6,16 @@ import sys
 from array import array
 from bisect import bisect_right
 from datetime import datetime
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 from . import model as m
 from .builder import SessionBuilder
 from .context import ContextMap
 from .errors import NotFoundError
+from .events import EVENT_KINDS, EventKind
 from .session import Session
 from .timestamps import parse_moment
 from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, Line, Tree
-
-E = TypeVar("E")
 
 TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: by the agent's own rule, the newest, the longest chain, or a message's id."""
@@ -34,7 +33,7 @@ class SessionAssembler:
         self.tree = Tree(draft.parents, draft.flags, NONE if self.tip is None else self.tip)
         self.branch, lines = self.tree.lay_out()
         self._members = self._list_members()
-        self.branches = [self._branch(number, line) for number, line in enumerate(lines, 1)]
+        self.branches = draft.branches = [self._branch(number, line) for number, line in enumerate(lines, 1)]
         self._find_rewinds()
         self._find_abandoned()
         self._all_boundaries = [*draft.inherited_boundaries, *draft.boundaries]
@@ -73,22 +72,18 @@ class SessionAssembler:
 
     def header(self, messages: list[m.Message]) -> Session:
         """The record around some messages."""
-        draft = self.draft
         return Session(
             info=self._info(),
             messages=messages,
-            compaction=m.Compaction(_sorted(draft.boundaries), draft.inherited_boundaries),
-            context_clears=sorted(draft.clears, key=lambda clear: _rank(clear.after_message_index)),
-            interruptions=_sorted(draft.interruptions),
-            rejections=_sorted(draft.rejections),
-            rollbacks=_sorted(draft.rollbacks),
-            errors=_sorted(draft.failures),
-            orphans=_sorted(draft.orphans),
-            subagents=_sorted(draft.subagents),
-            resumes=_sorted(draft.resumes),
-            branches=self.branches,
-            problems=draft.problems,
+            **{kind.field: self._events(kind) for kind in EVENT_KINDS},
         )
+
+    def _events(self, kind: EventKind) -> Any:
+        """What the record holds of a kind of event, in the order of the messages."""
+        events = self.draft.events(kind)
+        if kind.recorded.index is not None and not kind.recorded.is_off_path:
+            events = sorted(events, key=lambda event: _rank(kind.index_of(event)))
+        return kind.value(events, self.draft.inherited_boundaries)
 
     def _info(self) -> m.SessionInfo:
         draft = self.draft
@@ -280,12 +275,8 @@ def _best(tree: Tree, values: array[float] | array[int]) -> int:
     return max(tree.leaves(), key=lambda index: (values[index], index))
 
 
-def _sorted(events: list[E]) -> list[E]:
-    return sorted(events, key=lambda event: _rank(getattr(event, "message_index", None)))
-
-
 def _rank(index: int | None) -> int:
-    """What belongs to no message comes last."""
+    """Events that belong to no message come last."""
     return sys.maxsize if index is None else index
 
 

@@ -11,12 +11,13 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from ..io.decode import Damage, raw_in
 from . import model as m
+from .events import EVENT_KINDS, EventKind
 from .tree import (
     COMMAND,
     CONTINUED,
@@ -88,6 +89,19 @@ class Reply:
 class SessionBuilder:
     """One session while it is being read."""
 
+    # A list for each kind of event, made from the table; declared here for type checkers.
+    boundaries: list[m.Boundary]
+    clears: list[m.ContextClear]
+    interruptions: list[m.Interruption]
+    rejections: list[m.Rejection]
+    rollbacks: list[m.Rollback]
+    failures: list[m.Failure]
+    orphans: list[m.Orphan]
+    subagents: list[m.Subagent]
+    resumes: list[m.Resume]
+    branches: list[m.Branch]
+    problems: list[m.Problem]
+
     def __init__(
         self,
         agent: str,
@@ -125,18 +139,9 @@ class SessionBuilder:
         self.outcomes: dict[int, dict[str, m.Outcome]] = {}
         self.usages: dict[int, m.Usage] = {}
         self.finals: dict[int, int] = {}
-        # events
-        self.boundaries: list[m.Boundary] = []
+        for event_kind in EVENT_KINDS:
+            setattr(self, event_kind.collected, [])
         self.inherited_boundaries: list[m.Boundary] = []
-        self.clears: list[m.ContextClear] = []
-        self.interruptions: list[m.Interruption] = []
-        self.rejections: list[m.Rejection] = []
-        self.rollbacks: list[m.Rollback] = []
-        self.failures: list[m.Failure] = []
-        self.orphans: list[m.Orphan] = []
-        self.subagents: list[m.Subagent] = []
-        self.resumes: list[m.Resume] = []
-        self.problems: list[m.Problem] = []
         # the end of the conversation, and why each dead line was left
         self.tip: int | None = None
         self.tip_rule = "last message"
@@ -156,6 +161,11 @@ class SessionBuilder:
         self._replies: Recent[str, Reply] = Recent(1 << 12)
         self._reply = Reply("", NONE)
         self._total: list[int | None] = [None] * 5
+
+    def events(self, kind: EventKind) -> list[Any]:
+        """The events of a kind that were found so far."""
+        found: list[Any] = getattr(self, kind.collected)
+        return found
 
     def __len__(self) -> int:
         return len(self.parents)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from . import model as m
 from .context import ContextMap
+from .events import event_fields
 from .tree import CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
 
 
@@ -34,23 +36,36 @@ class Reply(msgspec.Struct, kw_only=True):
     calls: list[str]
 
 
-class Session(msgspec.Struct, kw_only=True, tag="session", rename={"info": "session"}, dict=True):
-    """One session: who, when and where, all that was said, and everything that happened to it."""
+class _Conversation(msgspec.Struct, kw_only=True, rename={"info": "session"}):
+    """The fields of a record before its events."""
 
     schema: str = m.SCHEMA
     info: m.SessionInfo
     messages: list[m.Message]
-    compaction: m.Compaction
-    context_clears: list[m.ContextClear]
-    interruptions: list[m.Interruption]
-    rejections: list[m.Rejection]
-    rollbacks: list[m.Rollback]
-    errors: list[m.Failure]
-    orphans: list[m.Orphan]
-    subagents: list[m.Subagent]
-    resumes: list[m.Resume]
-    branches: list[m.Branch]
-    problems: list[m.Problem]
+
+
+if TYPE_CHECKING:
+    _Record = _Conversation
+else:
+    _Record = msgspec.defstruct("_Record", event_fields(), bases=(_Conversation,), kw_only=True)
+
+
+class Session(_Record, kw_only=True, tag="session", dict=True):
+    """One session: who, when and where, all that was said, and everything that happened to it."""
+
+    if TYPE_CHECKING:
+        # These fields come from the table of event kinds.
+        compaction: m.Compaction
+        context_clears: list[m.ContextClear]
+        interruptions: list[m.Interruption]
+        rejections: list[m.Rejection]
+        rollbacks: list[m.Rollback]
+        errors: list[m.Failure]
+        orphans: list[m.Orphan]
+        subagents: list[m.Subagent]
+        resumes: list[m.Resume]
+        branches: list[m.Branch]
+        problems: list[m.Problem]
 
     @property
     def id(self) -> str:

@@ -1,17 +1,18 @@
 """The stream form: the same content as the record, as many small lines in reading order.
 
-A session begins with a `session` line and ends with an `end` line that counts what was between them. Events stand
-behind the message they belong to; what belongs to no message stands before the end.
+A session begins with a `session` line and ends with an `end` line that counts what was between them. Events follow
+the message they belong to; those that belong to no message come before the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
 from . import model as m
+from .events import BY_NAME, EVENT_KINDS, EventKind, no_events
 from .session import Session
 
 
@@ -28,72 +29,8 @@ class MessageLine(msgspec.Struct, tag="message"):
     message: m.Message
 
 
-class CompactionLine(msgspec.Struct, tag="compaction", omit_defaults=True):
-    """A compaction."""
-
-    compaction: m.Boundary
-    inherited: bool = False
-    """It happened in the session this one was forked from."""
-
-
-class ContextClearLine(msgspec.Struct, tag="context_clear"):
-    """A cleared context."""
-
-    context_clear: m.ContextClear
-
-
-class InterruptionLine(msgspec.Struct, tag="interruption"):
-    """An interruption."""
-
-    interruption: m.Interruption
-
-
-class RejectionLine(msgspec.Struct, tag="rejection"):
-    """A rejection."""
-
-    rejection: m.Rejection
-
-
-class RollbackLine(msgspec.Struct, tag="rollback"):
-    """A rollback."""
-
-    rollback: m.Rollback
-
-
-class ErrorLine(msgspec.Struct, tag="error"):
-    """A failure."""
-
-    error: m.Failure
-
-
-class OrphanLine(msgspec.Struct, tag="orphan"):
-    """A call without a result."""
-
-    orphan: m.Orphan
-
-
-class SubagentLine(msgspec.Struct, tag="subagent"):
-    """A sub-agent."""
-
-    subagent: m.Subagent
-
-
-class ResumeLine(msgspec.Struct, tag="resume"):
-    """A resume."""
-
-    resume: m.Resume
-
-
-class BranchLine(msgspec.Struct, tag="branch"):
-    """A line of the conversation that was left."""
-
-    branch: m.Branch
-
-
-class ProblemLine(msgspec.Struct, tag="problem"):
-    """A damaged or unknown line."""
-
-    problem: m.Problem
+class EventLine(msgspec.Struct):
+    """An event. Each kind of the table has a line of its own, such as `RejectionLine`, with the event in a field."""
 
 
 class EndLine(msgspec.Struct, tag="end"):
@@ -102,20 +39,25 @@ class EndLine(msgspec.Struct, tag="end"):
     end: m.End
 
 
-EventLine = (
-    CompactionLine
-    | ContextClearLine
-    | InterruptionLine
-    | RejectionLine
-    | RollbackLine
-    | ErrorLine
-    | OrphanLine
-    | SubagentLine
-    | ResumeLine
-    | BranchLine
-    | ProblemLine
-)
-StreamLine = SessionLine | MessageLine | EventLine | EndLine
+def _event_line(kind: EventKind) -> type[EventLine]:
+    fields: list[Any] = [(kind.tag, kind.struct)]
+    if kind.recorded.group is not None:
+        # It happened in the session this one was forked from.
+        fields.append(("inherited", bool, False))
+    return msgspec.defstruct(
+        "".join(word.title() for word in kind.tag.split("_")) + "Line", fields, bases=(EventLine,), tag=kind.tag,
+        omit_defaults=True, module=__name__, namespace={"__doc__": f"{kind.noun[0].upper()}{kind.noun[1:]}."},
+    )  # fmt: skip
+
+
+EVENT_LINES = {kind.name: _event_line(kind) for kind in EVENT_KINDS}
+"""The Struct of the stream line of each kind of event."""
+_KINDS = {line: BY_NAME[name] for name, line in EVENT_LINES.items()}
+
+if TYPE_CHECKING:
+    StreamLine: TypeAlias = SessionLine | MessageLine | EventLine | EndLine
+else:
+    StreamLine = Union[(SessionLine, MessageLine, *EVENT_LINES.values(), EndLine)]
 
 
 def iter_stream(session: Session) -> Iterator[StreamLine]:
@@ -150,79 +92,33 @@ def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
         elif isinstance(line, EndLine):
             yield session
         else:
-            _list_for(session, line).append(_content(line))
+            kind = _KINDS[type(line)]
+            is_inherited = getattr(line, "inherited", False)
+            (kind.inherited(session) if is_inherited else kind.of(session)).append(getattr(line, kind.tag))
 
 
 def empty(info: m.SessionInfo) -> Session:
     """A record with nothing in it yet."""
-    return Session(
-        info=info, messages=[], compaction=m.Compaction([]), context_clears=[], interruptions=[], rejections=[],
-        rollbacks=[], errors=[], orphans=[], subagents=[], resumes=[], branches=[], problems=[],
-    )  # fmt: skip
+    return Session(info=info, messages=[], **no_events())
 
 
 _LAST = 1 << 62
 
 
 def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
-    """All events of a record with the index of the message they stand behind."""
-    for boundary in head.compaction.inherited:
-        yield boundary.message_index, CompactionLine(boundary, inherited=True)
-    for boundary in head.compaction.boundaries:
-        yield boundary.message_index, CompactionLine(boundary)
-    for clear in head.context_clears:
-        yield _LAST if clear.after_message_index is None else clear.after_message_index, ContextClearLine(clear)
-    for interruption in head.interruptions:
-        yield (
-            _LAST if interruption.message_index is None else interruption.message_index,
-            InterruptionLine(interruption),
-        )
-    for rejection in head.rejections:
-        yield rejection.message_index, RejectionLine(rejection)
-    for rollback in head.rollbacks:
-        yield _LAST if rollback.message_index is None else rollback.message_index, RollbackLine(rollback)
-    for failure in head.errors:
-        yield failure.message_index, ErrorLine(failure)
-    for orphan in head.orphans:
-        yield orphan.message_index, OrphanLine(orphan)
-    for subagent in head.subagents:
-        yield _LAST if subagent.message_index is None else subagent.message_index, SubagentLine(subagent)
-    for resume in head.resumes:
-        yield resume.message_index, ResumeLine(resume)
-    for branch in head.branches:
-        yield branch.root_index, BranchLine(branch)
-    for problem in head.problems:
-        yield _LAST, ProblemLine(problem)
+    """All events of a record, each with the index of the message that its line follows."""
+    for kind in EVENT_KINDS:
+        line = EVENT_LINES[kind.name]
+        for event in kind.inherited(head):
+            yield _place(kind, event), line(event, inherited=True)  # type: ignore[call-arg]
+        for event in kind.of(head):
+            yield _place(kind, event), line(event)  # type: ignore[call-arg]
 
 
-def _list_for(session: Session, line: EventLine) -> list[Any]:
-    if isinstance(line, CompactionLine):
-        return session.compaction.inherited if line.inherited else session.compaction.boundaries
-    kind = _tag(line)
-    names = {"context_clear": "context_clears", "branch": "branches"}
-    found: list[Any] = getattr(session, names.get(kind, kind + "s"))
-    return found
-
-
-def _content(line: EventLine) -> Any:
-    return getattr(line, _tag(line))
-
-
-def _tag(line: EventLine) -> str:
-    return str(type(line).__struct_config__.tag)
+def _place(kind: EventKind, event: Any) -> int:
+    index = kind.index_of(event)
+    return _LAST if index is None else index
 
 
 def _counts(head: Session) -> dict[str, int]:
-    return {
-        "compactions": len(head.compaction.boundaries),
-        "context_clears": len(head.context_clears),
-        "interruptions": len(head.interruptions),
-        "rejections": len(head.rejections),
-        "rollbacks": len(head.rollbacks),
-        "errors": len(head.errors),
-        "orphans": len(head.orphans),
-        "subagents": len(head.subagents),
-        "resumes": len(head.resumes),
-        "branches": len(head.branches),
-        "problems": len(head.problems),
-    }
+    return {kind.count_name: len(kind.of(head)) for kind in EVENT_KINDS}

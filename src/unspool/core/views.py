@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from . import model as m
+from .events import EVENT_KINDS, EventKind
 from .session import Session
 
 Branches = Literal["active", "all"]
@@ -56,24 +57,20 @@ class View:
     def head(self) -> Session:
         """The record around the messages, with the places of its events brought in line."""
         session = self._session
-        orphans = [] if self._orphans == "hide" else session.orphans
+        if self._orphans == "hide":
+            session = msgspec.structs.replace(session, orphans=[])
         if not self._dead:
-            return msgspec.structs.replace(session, orphans=orphans)
-        compaction = m.Compaction(self._kept(session.compaction.boundaries), self._kept(session.compaction.inherited))
+            return msgspec.structs.replace(session)
         return msgspec.structs.replace(
             session,
             info=msgspec.structs.replace(session.info, tip=self._place(session.info.tip)),
-            compaction=compaction,
-            context_clears=self._kept(session.context_clears),
-            interruptions=self._kept(session.interruptions),
-            rejections=self._kept(session.rejections),
-            rollbacks=self._kept(session.rollbacks),
-            errors=self._kept(session.errors),
-            orphans=self._kept(orphans),
-            subagents=self._kept(session.subagents),
-            resumes=self._kept(session.resumes),
-            branches=[],
+            **{kind.field: self._events(session, kind) for kind in EVENT_KINDS},
         )
+
+    def _events(self, session: Session, kind: EventKind) -> Any:
+        if kind.recorded.is_off_path:
+            return kind.value([])
+        return kind.value(self._kept(kind.of(session)), self._kept(kind.inherited(session)))
 
     def whole(self) -> Session:
         """A record as the view shows it."""

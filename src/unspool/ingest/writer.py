@@ -6,13 +6,14 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ..core import model as m
 from ..core.builder import Recent, SessionBuilder
 from ..core.decisions import apply_decisions
+from ..core.events import EventKind, Marked, count_events, iter_events
 from ..core.session import Session
 from ..store.base import BLOCK, Store, head_values, whole_seconds
 from ..store.compression import pack, unpack
@@ -201,11 +202,11 @@ class SessionWriter:
         for block in recorder.rest():
             self._take(block)
         recorder.let_go()
-        counts = {"messages": len(recorder), **counts_of(head)}
+        counts = {"messages": len(recorder), **count_events(head)}
         return Ending(
             head_values(head, recorder.facts, counts, sealed), _usage_of(head), recorder.facts, self._before, sealed,
             list(self._tail.values()),
-            [_event(kind, event) for kind, event in _events(head)], list(_places(head, recorder)),
+            [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, recorder)),
             Compared(min((self._same, *self._tail)), self.changed(), head.info.tip),
         )  # fmt: skip
 
@@ -346,53 +347,26 @@ def _seconds(moment: datetime | None) -> float | None:
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
-def _events(head: Session) -> Iterator[tuple[str, msgspec.Struct]]:
-    kinds: tuple[tuple[str, Iterable[msgspec.Struct]], ...] = (
-        ("compaction", head.compaction.boundaries), ("clear", head.context_clears),
-        ("interruption", head.interruptions), ("rejection", head.rejections), ("rollback", head.rollbacks),
-        ("error", head.errors), ("orphan", head.orphans), ("subagent", head.subagents), ("resume", head.resumes),
-        ("branch", head.branches), ("problem", head.problems),
-    )  # fmt: skip
-    return ((kind, event) for kind, events in kinds for event in events)
+def _event(kind: EventKind, event: Any) -> tuple[str, int | None, float | None, str | None, bytes]:
+    at = _seconds(getattr(event, "timestamp", None))
+    return kind.name, kind.index_of(event), at, getattr(event, "tool_name", None), _encode(event)
 
 
-def counts_of(head: Session) -> dict[str, int]:
-    """How many events of each kind there are."""
-    counts = dict.fromkeys(
-        ("compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume",
-         "branch", "problem"),
-        0,
-    )  # fmt: skip
-    for kind, _ in _events(head):
-        counts[kind] += 1
-    return counts
+def _marks(head: Session, draft: SessionBuilder) -> Iterator[tuple[int, str]]:
+    """The messages that `is:` finds, and the mark of each: where the event is recorded, and the call it is about."""
+    for kind, event in iter_events(head):
+        if isinstance(kind.search, Marked):
+            for field in kind.search.fields:
+                for index in _messages_of(draft, getattr(event, field)):
+                    yield index, kind.search.word
 
 
-def _event(kind: str, event: msgspec.Struct) -> tuple[str, int | None, float | None, str | None, bytes]:
-    names = ("message_index", "after_message_index", "root_index")
-    message = next((getattr(event, name) for name in names if hasattr(event, name)), None)
-    return kind, message, _seconds(getattr(event, "timestamp", None)), getattr(event, "tool_name", None), _encode(event)
-
-
-def _places(head: Session, draft: SessionBuilder) -> Iterator[tuple[int, str]]:
-    """The messages that `is:` finds: where it is told, and the call it is about."""
-    for rejection in head.rejections:
-        yield from _both(draft, rejection.message_index, rejection.tool_use_id, "rejected")
-    for interruption in head.interruptions:
-        for index in (interruption.message_index, interruption.interrupted_message_index):
-            if index is not None:
-                yield index, "interrupted"
-        for call_id in interruption.tool_use_ids:
-            yield from _both(draft, None, call_id, "interrupted")
-    for failure in head.errors:
-        yield from _both(draft, failure.message_index, failure.tool_use_id, "error")
-    for orphan in head.orphans:
-        yield orphan.message_index, "orphan"
-
-
-def _both(draft: SessionBuilder, index: int | None, call_id: str | None, kind: str) -> Iterator[tuple[int, str]]:
-    if index is not None:
-        yield index, kind
-    call = draft.find_call(call_id) if call_id else None
-    if call is not None:
-        yield call.message, kind
+def _messages_of(draft: SessionBuilder, value: int | str | list[str] | None) -> Iterator[int]:
+    """The messages that a field names: a message, a call, or several calls."""
+    if isinstance(value, int):
+        yield value
+        return
+    for call_id in [value] if isinstance(value, str) else value or []:
+        call = draft.find_call(call_id) if call_id else None
+        if call is not None:
+            yield call.message

@@ -21,6 +21,7 @@ from typing import Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 import msgspec
 
 from ..core.errors import UsageError
+from ..core.events import find_kind
 from ..core.timestamps import parse_time
 from .tokenizer import lexeme, words_in
 
@@ -127,7 +128,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: Values[datetime] = Values()
     after: Values[datetime] = Values()
     is_: Values[str] = msgspec.field(default=Values(), name="is")
-    """`rejected`, `interrupted`, `error`, `orphan`, `compacted`, `subagent`, `branch`."""
+    """A kind of event, by its name in the table."""
     in_: Values[str] = msgspec.field(default=Values(), name="in")
     """The fields to search: `user`, `answer`, `thinking`, `input`, `output`, `note`."""
 
@@ -170,6 +171,14 @@ def _name(value: str, _now: datetime | None) -> Name:
     return name
 
 
+def _event(value: str, _now: datetime | None) -> str:
+    try:
+        return find_kind(value).name
+    except UsageError as error:
+        reason, _, advice = str(error).partition("; ")
+        raise ValueError(reason, advice) from None
+
+
 def _branch(value: str, _now: datetime | None) -> str | int:
     if value.lower() in ("active", "dead"):
         return value.lower()
@@ -196,10 +205,12 @@ _FILTERS: dict[str, _Read] = {
     "branch": _branch,
     "before": _time,
     "after": _time,
-    "is": _choice("state", "rejected", "interrupted", "error", "orphan", "compacted", "subagent", "branch"),
+    "is": _event,
     "in": _choice("field", "user", "answer", "thinking", "input", "output", "note"),
 }
-_OTHER_NAMES = {"since": "after", "until": "before", "has": "is"}
+_SYNONYMS = {"has": "is"}
+"""Other names that a filter may be given by."""
+_OTHER_NAMES = {"since": "after", "until": "before"}
 """What the same things are called elsewhere."""
 
 
@@ -317,7 +328,7 @@ class _Lexer:
 
     def _filter(self, found: re.Match[str], start: int, negated: bool) -> _Token | None:
         """A filter; None when the word before the colon is just a word."""
-        name = found[1].lower()
+        name = _SYNONYMS.get(found[1].lower(), found[1].lower())
         if name not in _FILTERS:
             follows = self._text[found.end() : found.end() + 1]
             if follows.strip() and (meant := _meant(name)):
@@ -327,7 +338,7 @@ class _Lexer:
         self._at = position = found.end()
         value = self._value()
         if not value.strip():
-            self._fail(f"nothing after {name}:", position)
+            self._fail(f"nothing after {found[0]}", position)
         try:
             return _Token("filter", start, negated, name=name, value=_FILTERS[name](value, self._now))
         except ValueError as error:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
 from ..search.query import Filters, Name, Values
 from ..search.snippet import Snippet
 from .rows import SessionRow
@@ -126,14 +127,22 @@ def _branch(value: str | int) -> tuple[str, object]:
     return _in_span("span.branch = ?"), value
 
 
-def _is(value: str) -> tuple[str, object]:
-    if value == "subagent":
-        return "session.kind = ?", "subagent"
-    if value == "compacted":
-        return _in_span("span.context = ?"), "compacted"
-    if value == "branch":
-        return _in_span("span.branch > ?"), 0
-    return _exists("place", "place", "place.kind = ?"), value
+def _is(name: str) -> tuple[str, object]:
+    """The condition for messages to which a kind of event happened."""
+    kind = BY_NAME[name]
+    match kind.search:
+        case InSubagent():
+            return "session.kind = ?", "subagent"
+        case OnBranch():
+            return _in_span("span.branch > ?"), 0
+        case InContext(state):
+            return _in_span("span.context = ?"), state
+        case Marked(word):
+            return _exists("place", "place", "place.kind = ?"), word
+        case AtEvent() if kind.recorded.index is None:
+            return "EXISTS (SELECT 1 FROM event WHERE event.session = part.session AND event.kind = ?)", name
+        case AtEvent():
+            return _exists("event", "event", "event.kind = ?"), name
 
 
 def containing(text: str) -> str:

@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from ..core import model as m
 from ..core.errors import UnspoolError, UsageError
+from ..core.events import BY_NAME, Event
 from ..core.timestamps import parse_time, zone_seconds
-from ..render.event_text import EVENTS, Event, describe_event, place_of
+from ..render.event_text import describe_event
 from ..render.sanitize import harmless
 from ..search.query import parse
 from ..search.snippet import Snippet
@@ -199,8 +200,9 @@ def _page_address(kind: str, filter: dict[str, str | None], page: int) -> str:
 
 
 def _ledger_row(row: EventRow) -> LedgerRow:
-    event: Event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
-    index = row.message_index if row.message_index is not None else place_of(event)
+    kind = BY_NAME[row.kind]
+    event: Event = msgspec.json.decode(row.event, type=kind.struct)
+    index = row.message_index if row.message_index is not None else kind.index_of(event)
     base = address(url_name(row.session))
     found = LedgerRow(
         session=row.session, text=describe_event(event), index=index, timestamp=row.timestamp,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.cli._shared.options import EVENT_KINDS, count_events
+from unspool.core.events import EVENT_NAMES, count_events
 from unspool.library import Library
 
 from ...builders import ClaudeLog, call
@@ -18,12 +18,12 @@ def test_all_events_are_listed(run: Run) -> None:
     """As many of each kind as the records hold, in table and JSON alike."""
     events = run("events", "--home", SAMPLES, "--json").records
     library = Library(SAMPLES)
-    totals = dict.fromkeys(EVENT_KINDS, 0)
+    totals = dict.fromkeys(EVENT_NAMES, 0)
     for ref in library.refs():
         for session in library.load_all(ref):
             for kind, count in count_events(session).items():
                 totals[kind] += count
-    assert {kind: sum(event["kind"] == kind for event in events) for kind in EVENT_KINDS} == totals
+    assert {kind: sum(event["kind"] == kind for event in events) for kind in EVENT_NAMES} == totals
     rows = [line.split("\t") for line in run("events", "--home", SAMPLES).lines]
     assert rows[0] == ["event", "agent", "session", "at", "time", "what"]
     assert [row[0] for row in rows[1:]] == [event["kind"] for event in events]
@@ -40,7 +40,7 @@ def test_an_event_tells_where_and_what(run: Run) -> None:
     assert event["timestamp"]
 
 
-@pytest.mark.parametrize("kind", EVENT_KINDS)
+@pytest.mark.parametrize("kind", EVENT_NAMES)
 def test_types(run: Run, kind: str) -> None:
     """`--type` leaves only events of that kind."""
     events = run("events", "--home", SAMPLES, "--type", kind, "--json").records

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from ...agents import AGENTS, Peek, SessionRef
 from ...core.assemble import TipRule
 from ...core.errors import NotFoundError, UsageError
+from ...core.events import EVENT_NAMES, count_events, find_kind
 from ...core.model import Kind
 from ...core.session import Session
 from ...core.stream import StreamLine
@@ -17,11 +18,8 @@ from ...core.timestamps import parse_time
 from ...core.views import Branches, OrphanMode
 from ...library import Library, expanded
 
-EVENT_KINDS = (
-    "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
-    "problem",
-)  # fmt: skip
-_HAS = "has:"
+_FILTERS = ("has:", "is:")
+"""How words among the sessions ask for events; both mean the same."""
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
@@ -48,9 +46,17 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--until", metavar="TIME", help="begun before")
     group.add_argument("--kind", choices=("main", "subagent", "all"), default=None)
     group.add_argument(
-        "--has", metavar="EVENT", action="append", default=[], choices=EVENT_KINDS,
-        help=f"only sessions with such an event (or the word has:EVENT): {', '.join(EVENT_KINDS)}",
+        "--has", metavar="EVENT", action="append", default=[], type=event_name,
+        help=f"only sessions with such an event (or the word has:EVENT): {', '.join(EVENT_NAMES)}",
     )  # fmt: skip
+
+
+def event_name(word: str) -> str:
+    """The kind of event that an option names, under the name of the table."""
+    try:
+        return find_kind(word).name
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
@@ -105,7 +111,7 @@ def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     """The sessions a command was asked for: those named, or all."""
     library = Library(*args.home)
     takes_events = "has" in args
-    names = [name for name in args.sessions if not (takes_events and name.startswith(_HAS))]
+    names = [name for name in args.sessions if not (takes_events and name.startswith(_FILTERS))]
     if not names:
         yield from (Chosen(library, ref) for ref in library.refs())
     # All names are looked up before anything is done: a wrong one should not stop the work in the middle.
@@ -182,29 +188,8 @@ class Filter:
 
 
 def _events_in(words: Iterable[str]) -> Iterator[str]:
-    """Events asked for by words like `has:rejection`."""
-    for word in words:
-        if word.startswith(_HAS):
-            if word[len(_HAS) :] not in EVENT_KINDS:
-                raise UsageError(f"{word!r}: there is no such event; choose from {', '.join(EVENT_KINDS)}")
-            yield word[len(_HAS) :]
-
-
-def count_events(session: Session) -> dict[str, int]:
-    """How many events of each kind a session has."""
-    return {
-        "compaction": len(session.compaction.boundaries),
-        "clear": len(session.context_clears),
-        "interruption": len(session.interruptions),
-        "rejection": len(session.rejections),
-        "rollback": len(session.rollbacks),
-        "error": len(session.errors),
-        "orphan": len(session.orphans),
-        "subagent": len(session.subagents),
-        "resume": len(session.resumes),
-        "branch": len(session.branches),
-        "problem": len(session.problems),
-    }
+    """Events asked for by words like `has:rejection` or `is:rejected`."""
+    return (find_kind(word.partition(":")[2]).name for word in words if word.startswith(_FILTERS))
 
 
 def is_terminal() -> bool:

@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
+from ...core.events import EVENT_NAMES, iter_events
 from ...core.session import Session
-from ...render.event_text import describe_event, iter_events, place_of
+from ...render.event_text import describe_event
 from ...render.sanitize import local
 from .._shared.failures import Failures
-from .._shared.options import EVENT_KINDS, Filter, add_filters, add_places, add_sessions, choose
+from .._shared.options import Filter, add_filters, add_places, add_sessions, choose, event_name
 from .._shared.output import print_json, print_table, short_id
 from .._shared.progress import watched
 
@@ -43,7 +44,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "where to look instead of everywhere")
     add_places(parser)
-    parser.add_argument("--type", action="append", default=[], choices=EVENT_KINDS, help="only such events")
+    kinds = ", ".join(EVENT_NAMES)
+    parser.add_argument(
+        "--type", action="append", default=[], metavar="EVENT", type=event_name, help=f"only such events: {kinds}"
+    )
     add_filters(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
 
@@ -51,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List the events."""
     keep = Filter(args)
-    kinds = frozenset(args.type or EVENT_KINDS)
+    kinds = frozenset(args.type or EVENT_NAMES)
     failures = Failures(args.debug)
     found = watched(_events(args, keep, kinds, failures), "events")
     if args.json:
@@ -81,7 +85,7 @@ def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str], failu
 def events_of(session: Session) -> Iterator[Event]:
     """All events of a session, each told in a line."""
     for kind, event in iter_events(session):
-        yield _event(session, kind, place_of(event), event, describe_event(event, 60))
+        yield _event(session, kind.name, kind.index_of(event), event, describe_event(event, 60))
 
 
 def _event(session: Session, kind: str, index: int | None, event: Any, text: str) -> Event:

@@ -11,10 +11,11 @@ import msgspec
 from ...agents import Peek
 from ...api import samples
 from ...core import model as m
+from ...core.events import BY_NAME, count_events
 from ...io.files import name_of
 from ...render.sanitize import local
 from .._shared.failures import Failures
-from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, count_events, is_terminal
+from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, is_terminal
 from .._shared.output import print_json, print_table, remark
 from .._shared.progress import watched
 
@@ -125,7 +126,7 @@ def _newest(row: Row) -> datetime:
 
 
 def _counted(kind: str, count: int) -> str:
-    return f"{count} {kind}" if count == 1 else f"{count} {kind}es" if kind == "branch" else f"{count} {kind}s"
+    return f"{count} {kind if count == 1 else BY_NAME[kind].plural}"
 
 
 def _cells(row: Row, columns: int) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from ...core.errors import UsageError
+from ...core.events import EVENT_NAMES
 from ...render.sanitize import harmless, local, one_line
 from ...search.query import Filters, parse
 from ...search.snippet import Snippet
@@ -23,14 +24,15 @@ EXAMPLES = """the query:
   read*                words that begin so
   red OR green         either              -word             without
   agent: project: tool: role: model: file: session: branch: before: after:
-  is:rejected interrupted error orphan compacted subagent branch
   in:user answer thinking input output note
+  is:rejected or has:rejection, and so on for every kind of event:
+    EVENTS
 
 examples:
   unspool search 'frozen dataclass'
   unspool search 'tool:bash is:error after:7d pytest'
   unspool search --regex 'def parse_\\w+\\('
-  unspool show 37c23     then reads the session"""
+  unspool show 37c23     then reads the session""".replace("EVENTS", " ".join(EVENT_NAMES))
 
 
 _AROUND = 80

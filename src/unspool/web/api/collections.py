@@ -7,10 +7,11 @@ from msgspec import UNSET, UnsetType
 
 from ... import __version__
 from ...core.errors import AmbiguousError, NotFoundError
+from ...core.events import BY_NAME
 from ...core.model import SCHEMA
 from ...core.session import Session
 from ...core.timestamps import parse_time, zone_seconds
-from ...render.event_text import EVENTS, describe_event
+from ...render.event_text import describe_event
 from ...store import Store
 from ...store.events import ledger
 from ...store.filters import joined, of_events, of_sessions, of_span
@@ -104,7 +105,7 @@ def all_events(store: Store, asked: LedgerAsked) -> Ledger:
 
 
 def _ledger_entry(row: EventRow) -> LedgerEntry:
-    event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
+    event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
     return LedgerEntry(
         session=row.session, kind=row.kind, message_index=row.message_index, timestamp=row.timestamp,  # type: ignore[arg-type]
         tool=row.tool, text=describe_event(event), event=event,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ... import __version__
-from ...render.event_text import EVENTS
+from ...core.events import EVENT_KINDS
 from ..settings import PORT
 from ..views import LiveEvent
 from .errors import FaultAnswer
@@ -37,7 +37,8 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     types = [endpoint.answered for endpoint in endpoints if endpoint.answered is not bytes]
     acts = [kind for act in ACTS for kind in (act.answer, act.body) if kind is not None]
     _, components = msgspec.json.schema_components(
-        [*types, *acts, FaultAnswer, LiveEvent, RunEvent, *EVENTS.values()], ref_template=SCHEMAS + "{name}"
+        [*types, *acts, FaultAnswer, LiveEvent, RunEvent, *(kind.struct for kind in EVENT_KINDS)],
+        ref_template=SCHEMAS + "{name}",
     )
     paths: dict[str, dict[str, Any]] = {PREFIX + each.path: {"get": _operation(each)} for each in endpoints}
     for act in ACTS:

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core import model as m
+from ...core.events import EVENT_KINDS
 from ...core.views import OrphanMode
-from ...render.event_text import EVENTS
 from ...render.transcript import CallView
 from ...store.rows import SessionRow
 from ...store.search import Found
@@ -162,7 +162,7 @@ class StatsAsked(Asked):
 # --- answers ---------------------------------------------------------------------------------------------------------
 
 AnyEvent = Annotated[
-    Any, Meta(extra_json_schema={"anyOf": [{"$ref": SCHEMAS + kind.__name__} for kind in EVENTS.values()]})
+    Any, Meta(extra_json_schema={"anyOf": [{"$ref": SCHEMAS + kind.struct.__name__} for kind in EVENT_KINDS]})
 ]
 """One of the events of the record."""
 

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET
 
 from ...core import model as m
+from ...core.events import iter_events
 from ...core.views import OrphanMode
-from ...render.event_text import describe_event, iter_events, place_of
+from ...render.event_text import describe_event
 from ...render.transcript import CallView, Entry
 from ..branch_path import BranchPath, Lines
 from ..session_list import url_name
@@ -148,11 +149,11 @@ def session_events(about: About, asked: SessionEventsAsked) -> SessionEvents:
     """Everything that happened in a session."""
     found = [
         EventItem(
-            kind=kind, message_index=place_of(event), timestamp=getattr(event, "timestamp", None),  # type: ignore[arg-type]
+            kind=kind.name, message_index=kind.index_of(event), timestamp=getattr(event, "timestamp", None),  # type: ignore[arg-type]
             text=describe_event(event), event=event,
         )
         for kind, event in iter_events(about.reader.head)
-        if asked.kind in (UNSET, kind)
+        if asked.kind in (UNSET, kind.name)
     ]  # fmt: skip
     nowhere = about.reader.row.messages
     found.sort(key=lambda item: nowhere if item.message_index is None else item.message_index)

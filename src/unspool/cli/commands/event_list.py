@@ -1,4 +1,4 @@
-"""The ledgers: what was refused, interrupted, compacted and cleared, across all sessions."""
+"""`unspool rejections` and the like: all events of one kind in the store, newest first."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
+from ...core.events import BY_NAME, find_listed_kind
 from ...core.timestamps import parse_time
-from ...render.event_text import EVENTS, describe_event
+from ...render.event_text import describe_event
 from ...render.markdown import fenced
 from ...render.sanitize import harmless, local, one_line
 from ...store.filters import joined, of_events, of_sessions
 from ...store.rows import EventRow
-from .output import print_json, print_table, short_id
-from .store import add_store, opened
+from .._shared.output import print_json, print_table, short_id
+from .._shared.store import add_store, opened
+
+EXAMPLES = """examples:
+  %(prog)s --since 30d
+  %(prog)s --agent codex --json
+  %(prog)s --format markdown > events.md"""
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """A line of a ledger."""
+    """An event with the session it belongs to."""
 
     agent: str
     session: str
@@ -45,11 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_store(parser)
 
 
-def run(kind: str, args: argparse.Namespace) -> int:
-    """Print the ledger of one kind of event."""
+def run(args: argparse.Namespace) -> int:
+    """List the events of the kind that the command is named after."""
+    kind = find_listed_kind(args.command)
     with opened(args) as store:
         where, values = _where(args)
-        entries = [_entry(row) for row in store.events([kind], where, *values)]
+        entries = [_entry(row) for row in store.events([kind.name], where, *values)]
     if args.format == "json":
         for entry in entries:
             print_json(entry)
@@ -70,7 +77,7 @@ def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
 
 
 def _entry(row: EventRow) -> Entry:
-    event = msgspec.json.decode(row.event, type=EVENTS[row.kind])
+    event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
     session = row.session
     return Entry(
         agent=session.agent, session=session.name, project=session.project, title=session.title,

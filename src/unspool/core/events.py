@@ -1,0 +1,419 @@
+"""The kinds of events, as one table.
+
+Everything that treats events alike is derived from `EVENT_KINDS`: the fields of the record, the lines of the stream,
+the rows of the store, the filters and commands of the command line, the parameters of the API, and the badges, lists
+and timeline of the web pages. To add a kind of event, write its Struct in `model` and one row here. How an event is
+described in words is registered for its Struct in `render.event_text`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from . import model as m
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .session import Session
+
+Event: TypeAlias = (
+    m.Boundary
+    | m.ContextClear
+    | m.Interruption
+    | m.Rejection
+    | m.Rollback
+    | m.Failure
+    | m.Orphan
+    | m.Subagent
+    | m.Resume
+    | m.Branch
+    | m.Problem
+)
+"""Any event of the table, for type checkers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Where the record and the stream hold the events of a kind."""
+
+    field: str = ""
+    """The field of the record; default: the kind's plural."""
+    group: type[m.Compaction] | None = None
+    """The Struct in that field, where it is not a plain list: it also holds the events of the session this one was
+    forked from."""
+    tag: str = ""
+    """The type of a stream line, and the field in it that holds the event; default: the kind's name."""
+    collected: str = ""
+    """The list of a `SessionBuilder` in which readers collect the events; default: the field."""
+    index: str | None = "message_index"
+    """The field of the event that says at which message it happened."""
+    is_off_path: bool = False
+    """The events describe messages off the active path, so a view of that path has none."""
+
+
+@dataclass(frozen=True)
+class AtEvent:
+    """`is:` finds the messages at which the event happened, or all of the session if it happens at no message."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """`is:` finds the messages that the store has marked."""
+
+    word: str
+    """What the store calls the mark."""
+    fields: tuple[str, ...]
+    """Fields of the event that name the messages, or the tool calls in them."""
+
+
+@dataclass(frozen=True)
+class InContext:
+    """`is:` finds the messages that were removed from the context by it."""
+
+    state: m.ContextState
+
+
+@dataclass(frozen=True)
+class OnBranch:
+    """`is:` finds the messages of all branches but the active one."""
+
+
+@dataclass(frozen=True)
+class InSubagent:
+    """`is:` finds the messages of sub-agents."""
+
+
+Search: TypeAlias = AtEvent | Marked | InContext | OnBranch | InSubagent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How pages show a kind of event."""
+
+    sign: str = "•"
+    icon: str = ""
+    """A symbol of the sprite that replaces the sign on the timeline."""
+    tone: Literal["", "accent", "warn", "bad"] = ""
+    badge: str = ""
+    """The word after the number on a badge, such as "3 rejected"; without it there is no badge."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How a kind of event is marked on the timeline of a session."""
+
+    name: str = ""
+    """Default: the kind's name."""
+    index: str = ""
+    """The field of the event that says where; default: the one that the record uses."""
+    is_at_start: bool = False
+    """An event without an index happened before the first message. Others without one are not marked."""
+    lane: int | Literal["full"] = 9
+    """Its column, or the whole width."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The list of all events of a kind, across sessions: a page, an endpoint of the API and maybe a command."""
+
+    title: str
+    about: str
+    """One sentence that says what is listed."""
+    empty: str
+    """What an empty list means."""
+    command: str = ""
+    """The help of the command of the same name; without it there is no command."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventKind:
+    """One kind of event: what it is called, where it is kept, and how it is found and shown."""
+
+    name: str
+    """Its name on the command line, in the API and in the store."""
+    struct: type[Any]
+    noun: str
+    """What one is called in a sentence, with the article."""
+    plural: str
+    aliases: tuple[str, ...] = ()
+    """More words by which a filter may name it."""
+    recorded: Recorded = Recorded()
+    search: Search = AtEvent()
+    look: Look = Look()
+    mark: Mark | None = Mark()
+    listing: Listing | None = None
+    rank: int = 99
+    """Its place among badges and lists."""
+
+    @property
+    def field(self) -> str:
+        """The field of the record that holds its events."""
+        return self.recorded.field or self.plural
+
+    @property
+    def collected(self) -> str:
+        """The list of a `SessionBuilder` in which its events are collected."""
+        return self.recorded.collected or self.field
+
+    @property
+    def tag(self) -> str:
+        """The type of its stream lines."""
+        return self.recorded.tag or self.name
+
+    @property
+    def count_name(self) -> str:
+        """The name of its count at the end of a stream."""
+        return self.field if self.recorded.group is None else self.plural
+
+    @property
+    def has_tool(self) -> bool:
+        """Whether such an event is about one tool call."""
+        return "tool_use_id" in self.struct.__struct_fields__
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words by which a filter may name it, the name first."""
+        found = (self.name, self.plural, self.tag, self.field, self.look.badge, *self.aliases)
+        return tuple(dict.fromkeys(word for word in found if word))
+
+    def of(self, record: Any) -> list[Any]:
+        """Such events in a record, or in anything with the fields of one."""
+        held: Any = getattr(record, self.field)
+        events: list[Any] = held if self.recorded.group is None else held.boundaries
+        return events
+
+    def inherited(self, record: Any) -> list[Any]:
+        """Such events of the session that a session was forked from, as far as its record has them."""
+        events: list[Any] = [] if self.recorded.group is None else getattr(record, self.field).inherited
+        return events
+
+    def value(self, events: list[Any], inherited: list[Any] | None = None) -> list[Any] | m.Compaction:
+        """What the record holds in the field for these events."""
+        group = self.recorded.group
+        return events if group is None else group(events, [] if inherited is None else inherited)
+
+    def index_of(self, event: Any) -> int | None:
+        """The message at which an event happened."""
+        name = self.recorded.index
+        index: int | None = None if name is None else getattr(event, name)
+        return index
+
+    def timeline_index(self, event: Any) -> int | None:
+        """The message at which an event is marked on the timeline; None: it is not."""
+        if self.mark is None:
+            return None
+        index: int | None = getattr(event, self.mark.index) if self.mark.index else self.index_of(event)
+        return 0 if index is None and self.mark.is_at_start else index
+
+
+EVENT_KINDS: tuple[EventKind, ...] = (
+    EventKind(
+        name="compaction",
+        struct=m.Boundary,
+        noun="a compaction",
+        plural="compactions",
+        aliases=("compact", "summarised", "summarized"),
+        recorded=Recorded(field="compaction", group=m.Compaction, collected="boundaries"),
+        search=InContext("compacted"),
+        look=Look(sign="▂", tone="accent", badge="compacted"),
+        mark=Mark(lane="full"),
+        listing=Listing(
+            title="Compactions",
+            about="Where older messages were replaced by a summary.",
+            empty="no context grew too large.",
+            command="list where context was compacted, and to how much",
+        ),
+        rank=3,
+    ),
+    EventKind(
+        name="clear",
+        struct=m.ContextClear,
+        noun="a cleared context",
+        plural="clears",
+        aliases=("cleared", "context_cleared"),
+        recorded=Recorded(field="context_clears", tag="context_clear", collected="clears", index="after_message_index"),
+        search=InContext("cleared"),
+        look=Look(sign="═", tone="accent"),
+        mark=Mark(lane="full", is_at_start=True),
+        listing=Listing(
+            title="Context clears",
+            about="Where somebody started over with an empty context.",
+            empty="no context was cleared.",
+            command="list where context was cleared",
+        ),
+        rank=4,
+    ),
+    EventKind(
+        name="interruption",
+        struct=m.Interruption,
+        noun="an interruption",
+        plural="interruptions",
+        aliases=("interrupt", "stopped"),
+        search=Marked("interrupted", ("message_index", "interrupted_message_index", "tool_use_ids")),
+        look=Look(sign="✕", tone="bad", badge="interrupted"),
+        mark=Mark(lane=5),
+        listing=Listing(
+            title="Interruptions",
+            about="Turns and tools that were stopped before they finished.",
+            empty="nothing was stopped.",
+            command="list what was stopped, by whom, and in the middle of what",
+        ),
+        rank=2,
+    ),
+    EventKind(
+        name="rejection",
+        struct=m.Rejection,
+        noun="a rejection",
+        plural="rejections",
+        aliases=("refused", "refusal", "refusals", "denied", "denial", "denials"),
+        search=Marked("rejected", ("message_index", "tool_use_id")),
+        look=Look(sign="⊘", tone="warn", badge="rejected"),
+        mark=Mark(lane=4),
+        listing=Listing(
+            title="Rejections",
+            about="What somebody rejected, with the reason if one was given.",
+            empty="nothing was rejected.",
+            command="list what was rejected, why, and the change or command that was rejected",
+        ),
+        rank=1,
+    ),
+    EventKind(
+        name="rollback",
+        struct=m.Rollback,
+        noun="a rollback",
+        plural="rollbacks",
+        aliases=("rolled_back", "rewind", "rewinds", "rewound"),
+        search=InContext("rewound"),
+        mark=None,  # its branch is marked
+    ),
+    EventKind(
+        name="error",
+        struct=m.Failure,
+        noun="a failure",
+        plural="errors",
+        aliases=("failure", "failures"),
+        recorded=Recorded(collected="failures"),
+        search=Marked("error", ("message_index", "tool_use_id")),
+        look=Look(sign="!", tone="bad", badge="failed"),
+        mark=Mark(lane=6),
+        listing=Listing(title="Errors", about="What failed and was not rejected.", empty="nothing failed."),
+        rank=5,
+    ),
+    EventKind(
+        name="orphan",
+        struct=m.Orphan,
+        noun="a call without a result",
+        plural="orphans",
+        aliases=("orphaned", "unfinished_call", "unfinished_calls"),
+        search=Marked("orphan", ("message_index",)),
+        look=Look(sign="○", tone="warn", badge="unfinished"),
+        mark=Mark(lane=7),
+        listing=Listing(
+            title="Unfinished calls",
+            about="Tool calls without a result: the agent was killed or is still running.",
+            empty="all calls finished.",
+        ),
+        rank=6,
+    ),
+    EventKind(
+        name="subagent",
+        struct=m.Subagent,
+        noun="a sub-agent",
+        plural="subagents",
+        aliases=("sub_agent", "sub_agents"),
+        search=InSubagent(),
+        look=Look(icon="agent", tone="accent"),
+        mark=Mark(lane=1),
+    ),
+    EventKind(
+        name="resume",
+        struct=m.Resume,
+        noun="a resume",
+        plural="resumes",
+        aliases=("resumed",),
+        look=Look(sign="▸"),
+        mark=Mark(lane=3),
+    ),
+    EventKind(
+        name="branch",
+        struct=m.Branch,
+        noun="a line of the conversation that was left",
+        plural="branches",
+        aliases=("branched",),
+        recorded=Recorded(index="root_index", is_off_path=True),
+        search=OnBranch(),
+        look=Look(sign="↶", tone="accent"),
+        mark=Mark(name="rewind", index="parent_index", is_at_start=True, lane=2),
+    ),
+    EventKind(
+        name="problem",
+        struct=m.Problem,
+        noun="a damaged or unknown line",
+        plural="problems",
+        aliases=("damage", "damaged"),
+        recorded=Recorded(index=None),
+        look=Look(sign="▲", tone="warn"),
+        mark=Mark(lane=8),
+    ),
+)
+"""All kinds, in the order of the record."""
+
+EVENT_NAMES = tuple(kind.name for kind in EVENT_KINDS)
+BY_NAME = {kind.name: kind for kind in EVENT_KINDS}
+BY_STRUCT: dict[type[Any], EventKind] = {kind.struct: kind for kind in EVENT_KINDS}
+BADGE_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.look.badge), key=lambda kind: kind.rank))
+"""Kinds that a list of sessions shows, the most important first."""
+LISTED_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.listing), key=lambda kind: kind.rank))
+"""Kinds that are listed across sessions, the most important first."""
+_BY_WORD = {word: kind for kind in EVENT_KINDS for word in kind.words}
+
+
+def find_kind(word: str) -> EventKind:
+    """The kind that a user means: by its name, its plural, what it is called in the record, or a synonym."""
+    kind = _named(word)
+    if kind is None:
+        raise UsageError(_unknown(word, EVENT_NAMES))
+    return kind
+
+
+def find_listed_kind(word: str) -> EventKind:
+    """The same, among the kinds that are listed across sessions."""
+    kind = _named(word)
+    if kind is None or kind.listing is None:
+        raise UsageError(_unknown(word, [kind.plural for kind in LISTED_KINDS]))
+    return kind
+
+
+def _named(word: str) -> EventKind | None:
+    return _BY_WORD.get(word.strip().lower().replace("-", "_").replace(" ", "_"))
+
+
+def _unknown(word: str, names: Iterable[str]) -> str:
+    return f"Unknown event type {word!r}; choose from {', '.join(names)}"
+
+
+def kind_of(event: Event) -> EventKind:
+    """The kind of an event."""
+    return BY_STRUCT[type(event)]
+
+
+def iter_events(session: Session) -> Iterator[tuple[EventKind, Event]]:
+    """All events of a session, kind by kind; its messages are not needed."""
+    return ((kind, event) for kind in EVENT_KINDS for event in kind.of(session))
+
+
+def count_events(session: Session) -> dict[str, int]:
+    """How many events of each kind a session has, by the kind's name."""
+    return {kind.name: len(kind.of(session)) for kind in EVENT_KINDS}
+
+
+def event_fields() -> list[tuple[str, Any]]:
+    """The fields of a record that hold events, with their types."""
+    return [(kind.field, kind.recorded.group or list[kind.struct]) for kind in EVENT_KINDS]  # type: ignore[name-defined]
+
+
+def no_events() -> dict[str, Any]:
+    """The same fields, with nothing in them yet."""
+    return {kind.field: kind.value([]) for kind in EVENT_KINDS}

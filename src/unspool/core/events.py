@@ -146,6 +146,8 @@ class EventKind:
     listing: Listing | None = None
     rank: int = 99
     """Its place among badges and lists."""
+    entry_rank: int | None = None
+    """Its place among the entries that events add to a message in a transcript; None: it has no entry of its own."""
 
     @property
     def field(self) -> str:
@@ -221,7 +223,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         mark=Mark(lane="full"),
         listing=Listing(
             title="Compactions",
-            about="Where older messages were replaced by a summary.",
+            about="Where a summary replaced older messages.",
             empty="no context grew too large.",
             command="list where context was compacted, and to how much",
         ),
@@ -239,11 +241,12 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         mark=Mark(lane="full", is_at_start=True),
         listing=Listing(
             title="Context clears",
-            about="Where somebody started over with an empty context.",
+            about="Where the context was cleared to start over.",
             empty="no context was cleared.",
             command="list where context was cleared",
         ),
         rank=4,
+        entry_rank=3,
     ),
     EventKind(
         name="interruption",
@@ -256,11 +259,12 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         mark=Mark(lane=5),
         listing=Listing(
             title="Interruptions",
-            about="Turns and tools that were stopped before they finished.",
+            about="Turns and tool calls that were stopped before they finished.",
             empty="nothing was stopped.",
             command="list what was stopped, by whom, and in the middle of what",
         ),
         rank=2,
+        entry_rank=1,
     ),
     EventKind(
         name="rejection",
@@ -273,7 +277,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         mark=Mark(lane=4),
         listing=Listing(
             title="Rejections",
-            about="What somebody rejected, with the reason if one was given.",
+            about="Tool calls that were rejected, with the reason if one was given.",
             empty="nothing was rejected.",
             command="list what was rejected, why, and the change or command that was rejected",
         ),
@@ -298,8 +302,9 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         search=Marked("error", ("message_index", "tool_use_id")),
         look=Look(sign="!", tone="bad", badge="failed"),
         mark=Mark(lane=6),
-        listing=Listing(title="Errors", about="What failed and was not rejected.", empty="nothing failed."),
+        listing=Listing(title="Errors", about="Tool calls and requests that failed.", empty="nothing failed."),
         rank=5,
+        entry_rank=2,
     ),
     EventKind(
         name="orphan",
@@ -312,7 +317,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         mark=Mark(lane=7),
         listing=Listing(
             title="Unfinished calls",
-            about="Tool calls without a result: the agent was killed or is still running.",
+            about="Tool calls without a result: the agent was stopped, or is still running.",
             empty="all calls finished.",
         ),
         rank=6,
@@ -335,6 +340,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("resumed",),
         look=Look(sign="▸"),
         mark=Mark(lane=3),
+        entry_rank=4,
     ),
     EventKind(
         name="branch",
@@ -367,6 +373,10 @@ BADGE_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.look.badge), ke
 """Kinds that a list of sessions shows, the most important first."""
 LISTED_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.listing), key=lambda kind: kind.rank))
 """Kinds that are listed across sessions, the most important first."""
+ENTRY_KINDS = tuple(
+    sorted((kind for kind in EVENT_KINDS if kind.entry_rank is not None), key=lambda kind: kind.entry_rank or 0)
+)
+"""Kinds that have entries of their own in a transcript, in the order in which a message shows them."""
 _BY_WORD = {word: kind for kind in EVENT_KINDS for word in kind.words}
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from ..core import model as m
 from ..core.events import Event, kind_of
 from .sanitize import one_line
-from .transcript import clear_label, compaction_label, fork_label, interruption_label, resume_label, subagent_label
 
 _WIDTH = 80
 _NAME_WIDTH = 40
@@ -30,12 +29,66 @@ def timeline_label(event: Event) -> str:
     return (_LABELS.get(type(event)) or _LINES.get(type(event), _sentence))(event)
 
 
+# --- texts of the kinds -----------------------------------------------------------------------------------------------
+
+
 def _sentence(event: Any) -> str:
     """What the table calls an event, with what the event says of itself."""
     noun = kind_of(event).noun.partition(" ")[2]
     name = noun[0].upper() + noun[1:]
     text = next((getattr(event, name) for name in ("text", "detail", "reason", "evidence") if hasattr(event, name)), "")
     return f"{name}: {one_line(str(text), _WIDTH)}" if text else name
+
+
+def compaction_label(boundary: m.Boundary) -> str:
+    """What a compaction did."""
+    parts = ["Compacted"]
+    if boundary.trigger is not None:
+        parts.append(boundary.trigger)
+    if boundary.pre_tokens is not None:
+        after = f" → {boundary.post_tokens:,}" if boundary.post_tokens is not None else ""
+        parts.append(f"{boundary.pre_tokens:,}{after} tokens")
+    replaced, kept = len(boundary.replaced_message_indices), len(boundary.preserved_message_indices)
+    parts.append(f"{replaced} messages replaced, {kept} kept")
+    return " · ".join(parts)
+
+
+def interruption_label(interruption: m.Interruption) -> str:
+    """Who stopped what."""
+    who = "by the user" if interruption.type == "user" else "by the system"
+    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}"
+
+
+def clear_label(clear: m.ContextClear) -> str:
+    """That the context was cleared."""
+    onward = f"; continues in {clear.next_session}" if clear.next_session else ""
+    return f"Context cleared{sureness(clear.confidence)}{onward}"
+
+
+def fork_label(branch: m.Branch) -> str:
+    """What was left at a fork."""
+    why = {
+        "rewind": "rewound", "interrupted": "abandoned", "resumed": "left behind on resume", "retry": "tried again",
+        "fork": "forked",
+    }[branch.reason]  # fmt: skip
+    plural = "s" if branch.length != 1 else ""
+    return f"{branch.length} message{plural} {why} here (branch {branch.id})"
+
+
+def resume_label(resume: m.Resume) -> str:
+    """That the agent was started again, and what was lost from its context."""
+    lost = len(resume.lost_message_indices)
+    return f"Resumed ({resume.evidence})" + (f"; {lost} messages were lost from the context" if lost else "")
+
+
+def subagent_label(agent: m.Subagent) -> str:
+    """Which sub-agent ran, and how it ended."""
+    return " · ".join(part for part in (agent.agent_type, agent.description, agent.status, agent.session) if part)
+
+
+def sureness(confidence: float) -> str:
+    """A remark if something is only inferred."""
+    return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
 
 
 def _rejection(event: m.Rejection, width: int) -> str:
@@ -71,8 +124,8 @@ def _rejected_tool(event: m.Rejection) -> str:
 
 
 def _unfinished_call(event: m.Orphan) -> str:
-    state = "is still running" if event.reason == "running" else f"unfinished ({event.reason})"
-    return f"{one_line(event.tool_name, _NAME_WIDTH)} {state}"
+    state = "still running" if event.reason == "running" else f"unfinished call ({event.reason})"
+    return f"{one_line(event.tool_name, _NAME_WIDTH)}: {state}"
 
 
 _LABELS: dict[type[Any], Callable[[Any], str]] = {

@@ -63,10 +63,10 @@ def _entry(entry: Entry) -> Iterator[str]:
         if entry.text:
             yield ""
             yield from fenced(entry.text)
-    elif entry.kind in ("clear", "interruption", "fork", "resume"):
-        yield from _band(entry.label)
-    else:
+    elif entry.kind in ("error", "problem"):
         yield f"**{_inline(entry.label)}:** {_inline(entry.text, 400)}"
+    else:
+        yield from _band(entry.label)
     yield ""
 
 

@@ -98,11 +98,11 @@ def _entry(entry: Entry, look: _Look) -> RenderableType | None:
         if entry.text:
             parts.append(Text(harmless(entry.text) if full else one_line(entry.text, 300), style="blue"))
         return Group(*parts)
-    if entry.kind in _BANDS:
-        sign, style = _BANDS[entry.kind]
-        return look.band(f"{sign} {entry.label}", style, "╌")
-    style = "red" if entry.kind == "error" else "yellow"
-    return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
+    if entry.kind in ("error", "problem"):
+        style = "red" if entry.kind == "error" else "yellow"
+        return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
+    sign, style = _BANDS.get(entry.kind, ("•", "blue"))
+    return look.band(f"{sign} {entry.label}", style, "╌")
 
 
 def _stamp(entry: Entry) -> tuple[str, str]:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
 from ..core import model as m
+from ..core.events import ENTRY_KINDS, EventKind
 from ..core.session import Session
 from ..core.views import Branches
+from .event_text import compaction_label, fork_label, subagent_label, timeline_label
 
-E = TypeVar("E")
-
-EntryKind = Literal[
-    "prompt", "answer", "thinking", "call", "note", "notes", "image", "compaction", "clear", "interruption", "fork",
-    "resume", "error", "problem",
-]  # fmt: skip
+EntryKind: TypeAlias = str
+"""What an entry is: `prompt`, `answer`, `thinking`, `call`, `note`, `notes`, `image`, `fork`, or a kind of event."""
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
 """What a tool call does, told by the agent whose tool it is."""
@@ -129,10 +127,7 @@ class Transcript:
             for boundary in (*session.compaction.inherited, *session.compaction.boundaries)
         }
         self._summaries = {boundary.summary_message_index for boundary in self._boundaries.values()}
-        self._clears = _by_place(session.context_clears, "after_message_index")
-        self._interruptions = _by_place(session.interruptions, "message_index")
-        self._resumes = _by_place(session.resumes, "message_index")
-        self._failures = _by_place([e for e in session.errors if e.tool_use_id is None], "message_index")
+        self._events_at = {kind: _by_message(kind, session) for kind in ENTRY_KINDS}
         self._forks: dict[int, list[m.Branch]] = {}
         for branch in session.branches:
             self._forks.setdefault(-1 if branch.parent_index is None else branch.parent_index, []).append(branch)
@@ -256,25 +251,11 @@ class Transcript:
     # --- events ---
 
     def _events(self, message: m.Message) -> Iterator[Entry]:
-        index = message.index
-        found = [
-            *(
-                Entry(kind="interruption", index=index, label=interruption_label(x))
-                for x in self._interruptions.get(index, ())
-            ),
-            *(
-                Entry(kind="error", index=index, label=x.kind.replace("_", " "), text=x.text)
-                for x in self._failures.get(index, ())
-            ),
-            *(
-                Entry(kind="clear", index=index, label=clear_label(x), session=x.next_session)
-                for x in self._clears.get(index, ())
-            ),
-            *(Entry(kind="resume", index=index, label=resume_label(x)) for x in self._resumes.get(index, ())),
-        ]
-        for entry in found:
-            entry.branch, entry.context, entry.timestamp = message.branch, message.context, message.timestamp
-            yield entry
+        for kind, events in self._events_at.items():
+            for event in events.get(message.index, ()):
+                entry = _event_entry(kind, event, message.index)
+                entry.branch, entry.context, entry.timestamp = message.branch, message.context, message.timestamp
+                yield entry
 
     def _fork_notes(self, index: int) -> Iterator[Entry]:
         for branch in self._forks.get(index, ()):
@@ -346,57 +327,6 @@ def problem_entry(number: int, problem: m.Problem) -> Entry:
     return Entry(kind="problem", index=None, key=f"problem{number}", label=problem.reason, text=where + problem.detail)
 
 
-def compaction_label(boundary: m.Boundary) -> str:
-    """Say what a compaction did."""
-    parts = ["Compacted"]
-    if boundary.trigger is not None:
-        parts.append(boundary.trigger)
-    if boundary.pre_tokens is not None:
-        after = f" → {boundary.post_tokens:,}" if boundary.post_tokens is not None else ""
-        parts.append(f"{boundary.pre_tokens:,}{after} tokens")
-    replaced, kept = len(boundary.replaced_message_indices), len(boundary.preserved_message_indices)
-    parts.append(f"{replaced} messages replaced, {kept} kept")
-    return " · ".join(parts)
-
-
-def interruption_label(interruption: m.Interruption) -> str:
-    """Say who stopped what."""
-    who = "by the user" if interruption.type == "user" else "by the system"
-    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}"
-
-
-def clear_label(clear: m.ContextClear) -> str:
-    """Say that the context was emptied."""
-    onward = f"; it goes on in {clear.next_session}" if clear.next_session else ""
-    return f"Context cleared{sureness(clear.confidence)}{onward}"
-
-
-def fork_label(branch: m.Branch) -> str:
-    """Say what was left at a fork."""
-    why = {
-        "rewind": "rewound", "interrupted": "abandoned", "resumed": "left behind on resume", "retry": "tried again",
-        "fork": "forked",
-    }[branch.reason]  # fmt: skip
-    plural = "s" if branch.length != 1 else ""
-    return f"{branch.length} message{plural} {why} here (branch {branch.id})"
-
-
-def resume_label(resume: m.Resume) -> str:
-    """Say that the agent was started anew, and what it no longer knew."""
-    lost = len(resume.lost_message_indices)
-    return f"Resumed ({resume.evidence})" + (f"; {lost} messages were lost from the context" if lost else "")
-
-
-def subagent_label(agent: m.Subagent) -> str:
-    """Say which sub-agent ran and what became of it."""
-    return " · ".join(part for part in (agent.agent_type, agent.description, agent.status, agent.session) if part)
-
-
-def sureness(confidence: float) -> str:
-    """A remark where something is only inferred."""
-    return "" if confidence >= 0.95 else f" ({confidence:.0%} sure)"
-
-
 def _seconds_between(call: m.Message, result: m.Message) -> float | None:
     if call.timestamp is None or result.timestamp is None:
         return None
@@ -412,10 +342,18 @@ def _first_string(action: m.Action) -> str | None:
     return next((value for value in values if isinstance(value, str) and value), None)
 
 
-def _by_place(events: list[E], name: str) -> dict[int, list[E]]:
-    found: dict[int, list[E]] = {}
-    for event in events:
-        place = getattr(event, name)
-        if place is not None:
-            found.setdefault(place, []).append(event)
+def _by_message(kind: EventKind, session: Session) -> dict[int, list[Any]]:
+    """The events of a kind by their message, without those about a tool call, which are shown with the call."""
+    found: dict[int, list[Any]] = {}
+    for event in kind.of(session):
+        index = kind.index_of(event)
+        if index is not None and getattr(event, "tool_use_id", None) is None:
+            found.setdefault(index, []).append(event)
     return found
+
+
+def _event_entry(kind: EventKind, event: Any, index: int) -> Entry:
+    if isinstance(event, m.Failure):
+        return Entry(kind=kind.name, index=index, label=event.kind.replace("_", " "), text=event.text)
+    onward = getattr(event, "next_session", None)
+    return Entry(kind=kind.name, index=index, label=timeline_label(event), session=onward)

@@ -17,26 +17,17 @@ import zstandard
 from ..agents import AGENTS
 from ..core import model as m
 from ..core.errors import NotFoundError
+from ..core.events import iter_events
 from ..core.session import Session
-from ..render.sanitize import one_line
-from ..render.transcript import (
-    Entry,
-    Transcript,
-    clear_label,
-    compaction_label,
-    fork_label,
-    interruption_label,
-    problem_entry,
-    resume_label,
-    subagent_label,
-)
+from ..render.event_text import timeline_label
+from ..render.transcript import Entry, Transcript, problem_entry
 from ..store.base import BLOCK, Store, unpacked_head
 from ..store.message_patches import Facts
 from ..store.rows import SessionRow
 from .branch_path import BranchPath, Lines, Run
 from .context_index import ContextIndex
 from .session_list import is_live
-from .views import ContextView, EntryPage, Mark, MarkKind
+from .views import ContextView, EntryPage, Mark
 
 PAGE = 50
 """Messages of a trail on one page."""
@@ -246,7 +237,7 @@ class SessionQuery:
         """Turns and events along a line."""
         trail = self.trail(branch)
         length = max(1, len(trail))
-        found: dict[MarkKind, list[tuple[int, str]]] = {}
+        found: dict[str, list[tuple[int, str]]] = {}
         for number, index in enumerate(self._prompts):
             found.setdefault("turn", []).append((index, f"turn {number + 1}"))
         for index, kind, label in self._happened():
@@ -258,30 +249,11 @@ class SessionQuery:
         ]
         return sorted(marks, key=lambda mark: (mark.index, mark.kind))
 
-    def _happened(self) -> Iterator[tuple[int, MarkKind, str]]:
-        head = self.head
-        for boundary in head.compaction.boundaries:
-            yield boundary.message_index, "compaction", compaction_label(boundary)
-        for clear in head.context_clears:
-            yield clear.after_message_index or 0, "clear", clear_label(clear)
-        for interruption in head.interruptions:
-            if interruption.message_index is not None:
-                yield interruption.message_index, "interruption", interruption_label(interruption)
-        for refusal in head.rejections:
-            reason = f": “{one_line(refusal.reason, 80)}”" if refusal.reason else ""
-            yield refusal.message_index, "rejection", f"Refused {one_line(refusal.tool_name or '', 40)}{reason}"
-        for failure in head.errors:
-            yield failure.message_index, "error", f"{failure.kind.replace('_', ' ')}: {one_line(failure.text, 80)}"
-        for orphan in head.orphans:
-            label = "is not finished yet" if orphan.reason == "running" else f"never finished ({orphan.reason})"
-            yield orphan.message_index, "orphan", f"{one_line(orphan.tool_name, 40)} {label}"
-        for branch in head.branches:
-            yield branch.parent_index or 0, "rewind", fork_label(branch)
-        for resume in head.resumes:
-            yield resume.message_index, "resume", resume_label(resume)
-        for agent in head.subagents:
-            if agent.message_index is not None:
-                yield agent.message_index, "subagent", one_line(subagent_label(agent), 80)
+    def _happened(self) -> Iterator[tuple[int, str, str]]:
+        for kind, event in iter_events(self.head):
+            index = kind.timeline_index(event)
+            if kind.mark is not None and index is not None:
+                yield index, kind.mark.name or kind.name, timeline_label(event)
 
     # --- context ---
 

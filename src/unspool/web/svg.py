@@ -7,7 +7,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from ..core import model as m
-from ..render.transcript import fork_label
+from ..render.event_text import fork_label
 from .views import Stretch
 
 _WIDTH = 440

@@ -12,10 +12,6 @@ from ..render.transcript import Entry
 from ..store.rows import SessionRow
 
 State = Literal["in", "summarised", "cleared", "rewound", "unsent", "after"]
-MarkKind = Literal[
-    "turn", "compaction", "clear", "interruption", "rejection", "error", "orphan", "rewind", "resume", "subagent",
-    "problem",
-]  # fmt: skip
 
 
 class Filter(msgspec.Struct, kw_only=True):
@@ -62,7 +58,8 @@ class Mark(msgspec.Struct):
     index: int
     at: float
     """How far along the trail, from 0 to 1."""
-    kind: MarkKind
+    kind: str
+    """`turn`, or the name of an event's mark."""
     label: str
 
 

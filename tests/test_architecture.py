@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unspool
+from unspool.core.events import EVENT_KINDS
 
 PACKAGE = Path(unspool.__file__).parent
 FLOORS = (
@@ -139,3 +141,47 @@ def test_nothing_grows_too_large(module: str) -> None:
     long = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION]
     assert long == []
     assert len((PACKAGE / (module.replace(".", "/") + ".py")).read_text().splitlines()) <= MOST_LINES_OF_A_FILE
+
+
+# --- event kinds -----------------------------------------------------------------------------------------------------
+
+EVENT_TABLE = "core.events"
+EVENT_WORDS = {word: kind.name for kind in EVENT_KINDS for word in (kind.name, kind.plural, kind.tag, kind.field)}
+ONLY_EVENTS = {"compaction", "interruption", "rejection", "rollback", "orphan"}
+"""Other lists may share words with the kinds of events, such as how a session began; they have none of these."""
+WORD = re.compile(r"[a-z_]+")
+TEXT_FILES = sorted(
+    path for path in PACKAGE.rglob("*.*") if path.suffix in (".html", ".js", ".css") and "samples" not in path.parts
+)
+
+
+def kinds_in(texts: Iterable[str]) -> set[str]:
+    """The kinds of events that some texts are the names of, if they list kinds of events at all."""
+    kinds = {EVENT_WORDS[text] for text in texts if text in EVENT_WORDS}
+    return kinds if len(kinds) > 2 and kinds & ONLY_EVENTS else set()
+
+
+def listed_strings(tree: ast.Module) -> Iterator[list[str]]:
+    """The strings of each tuple, list, set, dict and call, and the words of each string that is no documentation."""
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    documentation = {id(value) for value in statements if isinstance(value, ast.Constant)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield WORD.findall(node.value)
+        elif not isinstance(node, ast.stmt | ast.Module):
+            yield [
+                part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            ]
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name != EVENT_TABLE])
+def test_event_kinds_are_named_in_one_place(module: str) -> None:
+    """Code that needs several kinds of events gets them from the table."""
+    assert [texts for texts in listed_strings(parsed(module)) if kinds_in(texts)] == []
+
+
+@pytest.mark.parametrize("path", TEXT_FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_event_kinds_are_not_listed_in_templates_scripts_and_styles(path: Path) -> None:
+    """The same for what is not Python: no line names several kinds."""
+    lines = path.read_text().splitlines()
+    assert [line for line in lines if kinds_in(WORD.findall(line))] == []

@@ -37,7 +37,7 @@ from unspool.web.api.routes import ENDPOINTS
 from unspool.web.api.run_schemas import ACTS, RunEventKind
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
-from unspool.web.views import EventKind
+from unspool.web.views import LiveEventKind
 
 from ..regen import OPENAPI
 from .conftest import PORT, TOKEN
@@ -136,7 +136,7 @@ def test_the_page_about_the_api_names_everything() -> None:
     """Each address, each kind of change, each code of an error."""
     page = (OPENAPI.parents[1] / "api.md").read_text()
     assert [path for path in openapi(ENDPOINTS)["paths"] if f"| `{path}` |" not in page] == []
-    assert [kind for kind in get_args(EventKind) + get_args(RunEventKind) if f"`{kind}`" not in page] == []
+    assert [kind for kind in get_args(LiveEventKind) + get_args(RunEventKind) if f"`{kind}`" not in page] == []
     assert [code for code in CODES.values() if f"`{code}`" not in page] == []
 
 

@@ -15,9 +15,9 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from unspool.core import model as m
+from unspool.core.events import LISTED_KINDS
 from unspool.render.sanitize import harmless
 from unspool.store.backends.sqlite import SqliteStore
-from unspool.web.overviews import LEDGERS
 from unspool.web.session_list import url_name
 from unspool.web.session_query import SessionQuery
 from unspool.web.templating import address
@@ -25,7 +25,7 @@ from unspool.web.templating import address
 from .test_templating import Fragment, assert_inert
 
 Client = TestClient[Litestar]
-PAGES = ["/", "/search", "/search?q=hello", "/stats", *(f"/events/{kind}" for kind in LEDGERS)]
+PAGES = ["/", "/search", "/search?q=hello", "/stats", *(f"/events/{kind.plural}" for kind in LISTED_KINDS)]
 
 
 def page(client: Client, url: str) -> Fragment:

@@ -93,6 +93,8 @@ class Look:
     """How pages show a kind of event."""
 
     sign: str = "•"
+    terminal_sign: str = ""
+    """The sign in a terminal; default: the same."""
     icon: str = ""
     """A symbol of the sprite that replaces the sign on the timeline."""
     tone: Literal["", "accent", "warn", "bad"] = ""
@@ -237,7 +239,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("cleared", "context_cleared"),
         recorded=Recorded(field="context_clears", tag="context_clear", collected="clears", index="after_message_index"),
         search=InContext("cleared"),
-        look=Look(sign="═", tone="accent"),
+        look=Look(sign="═", terminal_sign="∅", tone="accent"),
         mark=Mark(lane="full", is_at_start=True),
         listing=Listing(
             title="Context clears",
@@ -338,7 +340,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         noun="a resume",
         plural="resumes",
         aliases=("resumed",),
-        look=Look(sign="▸"),
+        look=Look(sign="▸", terminal_sign="↻"),
         mark=Mark(lane=3),
         entry_rank=4,
     ),
@@ -373,6 +375,8 @@ BADGE_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.look.badge), ke
 """Kinds that a list of sessions shows, the most important first."""
 LISTED_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.listing), key=lambda kind: kind.rank))
 """Kinds that are listed across sessions, the most important first."""
+MARKED_KINDS = {kind.mark.name or kind.name: kind for kind in EVENT_KINDS if kind.mark is not None}
+"""Kinds that are marked on the timeline, by the name of the mark."""
 ENTRY_KINDS = tuple(
     sorted((kind for kind in EVENT_KINDS if kind.entry_rank is not None), key=lambda kind: kind.entry_rank or 0)
 )

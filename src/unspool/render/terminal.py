@@ -12,6 +12,7 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
+from ..core.events import BY_NAME
 from ..core.session import Session
 from ..core.views import Branches
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
@@ -22,7 +23,8 @@ _COLOURS = {
     "ok": "green", "error": "red", "tool_use_error": "red", "rejected": "yellow", "interrupted": "red",
     "unknown": "magenta",
 }  # fmt: skip
-_BANDS = {"clear": ("∅", "blue"), "interruption": ("✕", "red"), "fork": ("↶", "magenta"), "resume": ("↻", "blue")}
+_STYLES = {"": "blue", "accent": "blue", "warn": "yellow", "bad": "red"}
+"""The colour of each tone."""
 _OUTPUT_LINES = 12
 
 
@@ -101,8 +103,10 @@ def _entry(entry: Entry, look: _Look) -> RenderableType | None:
     if entry.kind in ("error", "problem"):
         style = "red" if entry.kind == "error" else "yellow"
         return Text(f"! {harmless(entry.label)}: {one_line(entry.text, 300)}", style=style)
-    sign, style = _BANDS.get(entry.kind, ("•", "blue"))
-    return look.band(f"{sign} {entry.label}", style, "╌")
+    if entry.kind == "fork":
+        return look.band(f"↶ {entry.label}", "magenta", "╌")
+    event = BY_NAME[entry.kind].look
+    return look.band(f"{event.terminal_sign or event.sign} {entry.label}", _STYLES[event.tone], "╌")
 
 
 def _stamp(entry: Entry) -> tuple[str, str]:

@@ -10,8 +10,8 @@ import msgspec
 from markupsafe import Markup
 
 from ..core import model as m
-from ..core.errors import UnspoolError, UsageError
-from ..core.events import BY_NAME, Event
+from ..core.errors import UnspoolError
+from ..core.events import BADGE_KINDS, BY_NAME, Event, find_kind, find_listed_kind
 from ..core.timestamps import parse_time, zone_seconds
 from ..render.event_text import describe_event
 from ..render.sanitize import harmless
@@ -26,7 +26,7 @@ from ..store.stats import Stats, stats
 from . import charts
 from .api.search import search_exactly
 from .session_list import is_live, list_sessions, name_of_project, url_name
-from .templating import AGENTS, BADGES, address, render
+from .templating import AGENTS, address, render
 from .views import Filter, Listed
 
 _SESSIONS = 200
@@ -35,15 +35,6 @@ _FOUND = 30
 _HITS = 5
 _TOLD = 60
 """So much of a command is told with the event."""
-LEDGERS = {
-    "rejections": ("Rejections", "What somebody refused, with the reason where one was given.", "nothing was refused."),
-    "interruptions": ("Interruptions", "Turns and tools that were stopped before their end.", "nothing was stopped."),
-    "compactions": ("Compactions", "Where older messages were replaced by a summary.", "no context grew too large."),
-    "clears": ("Context clears", "Where somebody began anew with an empty context.", "no context was cleared."),
-    "errors": ("Errors", "What failed and was not refused.", "nothing failed."),
-    "orphans": ("Never finished", "Tool calls without a result: the agent was killed or still runs.", "all ended."),
-}  # fmt: skip
-"""The name of each ledger, what it is about, and what its being empty means."""
 
 
 class Frame(msgspec.Struct, kw_only=True):
@@ -106,7 +97,9 @@ def listing(store: Store, filter: Filter, base: Frame, here: SessionRow | None =
         next=_list_address(filter, page=shown // filter.limit) if shown < found.total else None,
         all=_list_address(Filter(sort=filter.sort)),
         with_agent={name: _list_address(filter, agent=None if filter.agent == name else name) for name in AGENTS},
-        with_kind={kind: _list_address(filter, has=None if filter.has == kind else kind) for kind, _, _ in BADGES},
+        with_kind={
+            kind.name: _list_address(filter, has=None if filter.has == kind.name else kind.name) for kind in BADGE_KINDS
+        },
         sorted_by={sort: _list_address(filter, sort=sort) for sort in ("recent", "started", "messages", "title")},
     )  # fmt: skip
 
@@ -138,6 +131,8 @@ def _list_address(filter: Filter, page: int = 0, **changes: str | None) -> str:
 def filter_from(asked: dict[str, str | None], page: int) -> Filter:
     """What somebody wants to see of the list."""
     given = {name: value or None for name, value in asked.items() if name in ("agent", "project", "has", "status")}
+    if given.get("has"):
+        given["has"] = find_kind(given["has"] or "").name
     return Filter(
         q=asked.get("q") or "", sort=asked.get("sort") or "recent", limit=_SESSIONS, offset=max(0, page) * _SESSIONS,
         **given,
@@ -173,8 +168,9 @@ class LedgerRow(msgspec.Struct, kw_only=True):
 
 def events_page(store: Store, kind: str, asked: dict[str, str | None], page: int, base: Frame) -> str:
     """The ledger of one kind of event."""
-    if kind not in LEDGERS:
-        raise UsageError(f"there are ledgers of {', '.join(LEDGERS)}, not of {kind!r}")
+    listed = find_listed_kind(kind)
+    listing = listed.listing
+    assert listing is not None
     filter = {name: asked.get(name) or None for name in ("agent", "project", "tool", "after", "before")}
     conditions = [
         *of_sessions(filter["agent"], filter["project"]),
@@ -182,12 +178,13 @@ def events_page(store: Store, kind: str, asked: dict[str, str | None], page: int
     ]
     offset = max(0, page) * _EVENTS
     where, values = joined(conditions)
-    rows, total = ledger(store, [kind.removesuffix("s")], where, values, _EVENTS, offset)
-    name, about, nothing = LEDGERS[kind]
+    rows, total = ledger(store, [listed.name], where, values, _EVENTS, offset)
+    kind = listed.plural
     view = {
-        "kind": kind, "name": name, "about": about, "nothing": nothing, "filter": filter, "total": total,
-        "is_filtered": any(filter.values()), "has_tools": kind in ("rejections", "errors", "orphans"),
-        "sign_class": kind.removesuffix("s"), "rows": [_ledger_row(row) for row in rows],
+        "kind": kind, "name": listing.title, "about": listing.about, "nothing": listing.empty,
+        "filter": filter, "total": total,
+        "is_filtered": any(filter.values()), "has_tools": listed.has_tool,
+        "sign_class": listed.name, "rows": [_ledger_row(row) for row in rows],
         "previous": _page_address(kind, filter, page - 1) if page > 0 else None,
         "next": _page_address(kind, filter, page + 1) if offset + len(rows) < total else None,
     }  # fmt: skip

@@ -20,7 +20,7 @@ from ..store.rows import JournalEntry
 from .session_list import find
 from .session_query import SessionQuery
 from .store_pool import StorePool
-from .views import EventKind, LiveEntry, LiveEvent
+from .views import LiveEntry, LiveEvent, LiveEventKind
 
 _QUEUE = 256
 _REPLAY = 5000
@@ -104,7 +104,7 @@ class LiveEvents:
                 for client in clients:
                     client.put(row.seq, frame, row.seq)
 
-    def tell(self, kind: EventKind, **facts: int) -> None:
+    def tell(self, kind: LiveEventKind, **facts: int) -> None:
         """Tell everybody something that is in no journal."""
         event = LiveEvent(seq=self._seen, at=datetime.now(UTC), kind=kind, **facts)  # type: ignore[arg-type]
         for client in self._clients:

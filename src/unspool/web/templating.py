@@ -17,6 +17,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
 from ..render.ansi import coloured
 from ..render.diff import count_changes, diff_rows
@@ -36,11 +37,6 @@ MOST_CELLS = 20_000
 """A row of a table that is shorter than the first one is filled up: a few lines can become a page of megabytes."""
 SLASH = "~"
 AGENTS = {"claude": ("C", "Claude Code"), "codex": ("X", "Codex CLI"), "gemini": ("G", "Gemini CLI")}
-BADGES = (
-    ("rejection", "⊘", "refused"), ("interruption", "✕", "interrupted"), ("compaction", "▂", "compacted"),
-    ("error", "!", "failed"), ("orphan", "○", "never finished"),
-)  # fmt: skip
-"""What a list says of a session: the kind of event, its sign, and what it means."""
 _HEADING = re.compile(r"<(/?)h([1-6])>")
 _TOOLS = (
     ("web", "globe"), ("fetch", "globe"), ("url", "globe"), ("grep", "search"), ("glob", "search"),
@@ -69,7 +65,15 @@ def environment() -> Environment:
         opens=opens_itself, compact=compact, link=link,
     )  # fmt: skip
     made.globals.update(
-        marks=MARKS, agents=AGENTS, made_up=MADE_UP_RESULT, saved=SAVED, icon=icon, asset=asset, badge_kinds=BADGES
+        marks=MARKS,
+        agents=AGENTS,
+        made_up=MADE_UP_RESULT,
+        saved=SAVED,
+        icon=icon,
+        asset=asset,
+        badge_kinds=BADGE_KINDS,
+        event_lists=LISTED_KINDS,
+        event_marks=MARKED_KINDS,
     )
     return made
 
@@ -167,9 +171,13 @@ def short_id(name: str) -> str:
     return harmless(name.rsplit("/", 1)[-1][:8])
 
 
-def badges(counts: dict[str, int]) -> list[tuple[str, str, int, str]]:
-    """What happened in a session: kind, sign, how often, and the meaning in words."""
-    return [(kind, sign, counts[kind], f"{counts[kind]} {word}") for kind, sign, word in BADGES if counts.get(kind)]
+def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:
+    """What happened in a session: kind of event, how often, and both in words."""
+    return [
+        (kind, counts[kind.name], f"{counts[kind.name]} {kind.look.badge}")
+        for kind in BADGE_KINDS
+        if counts.get(kind.name)
+    ]
 
 
 # --- addresses and pictures ------------------------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class FoundEvent(msgspec.Struct):
     message_index: int | None
 
 
-EventKind = Literal[
+LiveEventKind = Literal[
     "session.created", "messages.appended", "messages.superseded", "branches.changed", "events.found",
     "subagents.changed", "session.changed", "session.ended", "session.gone", "session.forgotten", "resync", "progress",
 ]  # fmt: skip
@@ -126,7 +126,7 @@ class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     seq: int
     at: datetime
-    kind: EventKind
+    kind: LiveEventKind
     session: SessionRow | None = None
     name: str | None = None
     """Of a session that is not there any more."""

@@ -25,7 +25,7 @@ EXAMPLES = """the query:
   red OR green         either              -word             without
   agent: project: tool: role: model: file: session: branch: before: after:
   in:user answer thinking input output note
-  is:rejected or has:rejection, and so on for every kind of event:
+  is:EVENT, has:EVENT, with synonyms such as is:failed, where EVENT is one of
     EVENTS
 
 examples:

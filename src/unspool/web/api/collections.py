@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from ... import __version__
 from ...core.errors import AmbiguousError, NotFoundError
-from ...core.events import BY_NAME
+from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import SCHEMA
 from ...core.session import Session
 from ...core.timestamps import parse_time, zone_seconds
@@ -98,7 +98,7 @@ def all_events(store: Store, asked: LedgerAsked) -> Ledger:
         *of_sessions(_or_none(asked.agent), asked.project or None),
         *of_events(asked.tool or None, parse_time(asked.after), parse_time(asked.before)),
     ]
-    rows, total = ledger(store, [asked.kind.removesuffix("s")], *joined(conditions), asked.limit, asked.offset)
+    rows, total = ledger(store, [find_listed_kind(asked.kind).name], *joined(conditions), asked.limit, asked.offset)
     return Ledger(
         seq=seq, total=total, limit=asked.limit, offset=asked.offset, entries=[_ledger_entry(row) for row in rows]
     )
@@ -107,7 +107,7 @@ def all_events(store: Store, asked: LedgerAsked) -> Ledger:
 def _ledger_entry(row: EventRow) -> LedgerEntry:
     event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
     return LedgerEntry(
-        session=row.session, kind=row.kind, message_index=row.message_index, timestamp=row.timestamp,  # type: ignore[arg-type]
+        session=row.session, kind=row.kind, message_index=row.message_index, timestamp=row.timestamp,
         tool=row.tool, text=describe_event(event), event=event,
     )  # fmt: skip
 

@@ -7,8 +7,8 @@ is annotated with is also what the published description says.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -31,8 +31,14 @@ class About(NamedTuple):
     """The last change before anything of it was read."""
 
 
+Synonyms: TypeAlias = Mapping[str, Callable[[str], str]]
+"""For parameters that accept synonyms of their values: a function that gives the value for a word."""
+
+
 class Asked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The parameters of an endpoint."""
+
+    synonyms: ClassVar[Synonyms] = {}
 
 
 class Endpoint(NamedTuple):
@@ -99,6 +105,9 @@ def understood(endpoint: Endpoint, in_path: dict[str, str], query: bytes) -> Ask
     for name, value in given.items():
         if "\0" in value:
             raise RefusedError(f"The parameter {name} holds a character that no text has.", "Leave out %00.")
+    for name, meant in endpoint.asked.synonyms.items():
+        if name in given:
+            given[name] = meant(given[name])
     try:
         return msgspec.convert(given, endpoint.asked, strict=False)
     except msgspec.ValidationError as error:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from ...core import model as m
-from ...core.events import EVENT_KINDS
+from ...core.events import (
+    ENTRY_KINDS,
+    EVENT_KINDS,
+    EVENT_NAMES,
+    LISTED_KINDS,
+    event_fields,
+    find_kind,
+    find_listed_kind,
+)
 from ...core.views import OrphanMode
 from ...render.transcript import CallView
 from ...store.rows import SessionRow
 from ...store.search import Found
 from ..views import Listed, ProjectRow
-from .params import Asked
+from .params import Asked, Synonyms
 
 SCHEMAS = "#/components/schemas/"
 MOST_MESSAGES = 1000
@@ -39,13 +47,21 @@ After = Annotated[str, Meta(max_length=40, description="2026-11-01, 2026-11-01T1
 Before = Annotated[str, Meta(max_length=40, description="The same, for until then.")]
 Limit = Annotated[int, Meta(ge=1, le=500, description="At most so many.")]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Leave out so many from the beginning.")]
-Has = Literal["rejection", "interruption", "compaction", "clear", "error", "orphan", "branch", "subagent", "problem"]
 Sort = Literal["recent", "started", "messages", "title"]
-LedgerKind = Literal["rejections", "interruptions", "compactions", "clears", "errors", "orphans"]
-Happening = Literal[
-    "compaction", "clear", "interruption", "rejection", "rollback", "error", "orphan", "subagent", "resume", "branch",
-    "problem",
-]  # fmt: skip
+if TYPE_CHECKING:
+    EventName: TypeAlias = str
+    EventListName: TypeAlias = str
+else:
+    EventName = Literal[EVENT_NAMES]
+    EventListName = Literal[tuple(kind.plural for kind in LISTED_KINDS)]
+
+
+def _event_name(word: str) -> str:
+    return find_kind(word).name
+
+
+def _event_list_name(word: str) -> str:
+    return find_listed_kind(word).plural
 
 
 class Nothing(Asked):
@@ -55,10 +71,15 @@ class Nothing(Asked):
 class SessionsAsked(Asked):
     """Which sessions to list."""
 
+    synonyms: ClassVar[Synonyms] = {"has": _event_name}
+
     q: Annotated[str, Meta(max_length=1000, description="Words in the title, the project, the id or the agent.")] = ""
     agent: Agent | UnsetType = UNSET
     project: Annotated[str, Meta(max_length=4000, description="Sessions of this project: its path or its name.")] = ""
-    has: Annotated[Has, Meta(description="Sessions in which this happened.")] | UnsetType = UNSET
+    has: (
+        Annotated[EventName, Meta(description="Sessions with such an event; synonyms such as `rejected` work too.")]
+        | UnsetType
+    ) = UNSET
     status: Annotated[m.Status, Meta(description="Sessions that ended so.")] | UnsetType = UNSET
     sort: Annotated[
         Sort, Meta(description="`recent` has those at work first; the others keep their order while pages are turned.")
@@ -123,13 +144,19 @@ class MessageAsked(SessionAsked):
 class SessionEventsAsked(SessionAsked):
     """Which events of a session."""
 
-    kind: Annotated[Happening, Meta(description="Only such events.")] | UnsetType = UNSET
+    synonyms: ClassVar[Synonyms] = {"kind": _event_name}
+
+    kind: (
+        Annotated[EventName, Meta(description="Only such events; synonyms such as `rejected` work too.")] | UnsetType
+    ) = UNSET
 
 
 class LedgerAsked(Asked):
     """Which events of all sessions."""
 
-    kind: Annotated[LedgerKind, Meta(description="What happened.")]
+    synonyms: ClassVar[Synonyms] = {"kind": _event_list_name}
+
+    kind: Annotated[EventListName, Meta(description="What happened; synonyms such as `rejected` work too.")]
     agent: Agent | UnsetType = UNSET
     project: PartOfProject = ""
     tool: Annotated[str, Meta(max_length=300, description="Of calls of this tool.")] = ""
@@ -185,24 +212,21 @@ class SessionPage(msgspec.Struct, kw_only=True):
     sessions: list[Listed]
 
 
-class Head(msgspec.Struct, kw_only=True):
-    """The record of a session without its messages."""
-
+class _HeadStart(msgspec.Struct, kw_only=True):
     seq: int
     stored: SessionRow
     schema: str
     info: m.SessionInfo = msgspec.field(name="session")
-    compaction: m.Compaction
-    context_clears: list[m.ContextClear]
-    interruptions: list[m.Interruption]
-    rejections: list[m.Rejection]
-    rollbacks: list[m.Rollback]
-    errors: list[m.Failure]
-    orphans: list[m.Orphan]
-    subagents: list[m.Subagent]
-    resumes: list[m.Resume]
-    branches: list[m.Branch]
-    problems: list[m.Problem]
+
+
+if TYPE_CHECKING:
+    _HeadFields = _HeadStart
+else:
+    _HeadFields = msgspec.defstruct("_HeadFields", event_fields(), bases=(_HeadStart,), kw_only=True)
+
+
+class Head(_HeadFields, kw_only=True):
+    """The record of a session without its messages."""
 
 
 class Messages(msgspec.Struct, kw_only=True):
@@ -225,9 +249,12 @@ class Picture(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where it was, if the log does not hold it."""
 
 
-ItemKind = Literal[
-    "prompt", "answer", "thinking", "call", "image", "compaction", "clear", "interruption", "resume", "error"
-]
+if TYPE_CHECKING:
+    ItemKind: TypeAlias = str
+else:
+    ItemKind = Literal[
+        ("prompt", "answer", "thinking", "call", "image", "compaction", *(kind.name for kind in ENTRY_KINDS))
+    ]
 
 
 class HistoryItem(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -288,7 +315,7 @@ class Tree(msgspec.Struct, kw_only=True):
 class EventItem(msgspec.Struct, kw_only=True):
     """Something that happened in a session."""
 
-    kind: Happening
+    kind: EventName
     message_index: int | None
     timestamp: datetime | None
     text: str
@@ -305,7 +332,7 @@ class LedgerEntry(msgspec.Struct, kw_only=True):
     """Something that happened, with the session it happened in."""
 
     session: SessionRow
-    kind: Happening
+    kind: EventName
     message_index: int | None
     timestamp: datetime | None
     tool: str | None

@@ -149,7 +149,7 @@ def session_events(about: About, asked: SessionEventsAsked) -> SessionEvents:
     """Everything that happened in a session."""
     found = [
         EventItem(
-            kind=kind.name, message_index=kind.index_of(event), timestamp=getattr(event, "timestamp", None),  # type: ignore[arg-type]
+            kind=kind.name, message_index=kind.index_of(event), timestamp=getattr(event, "timestamp", None),
             text=describe_event(event), event=event,
         )
         for kind, event in iter_events(about.reader.head)

@@ -52,7 +52,7 @@ def copy_with_row(folder: Path) -> Path:
     source = source.replace(TABLE, STRUCT + TABLE)
     end = source.index("\n)\n", source.index(TABLE)) + 1
     source = source[:end] + ROW + source[end:]
-    path.write_text(source.replace("from . import model as m\n", "import msgspec\n\nfrom . import model as m\n", 1))
+    path.write_text(source)
     return folder
 
 

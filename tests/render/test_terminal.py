@@ -127,7 +127,7 @@ def test_a_label_is_not_read_as_markup(tmp_path: Path) -> None:
         m.ContextClear(after_message_index=0, evidence="session", confidence=1.0, next_session="[/x]")
     )
     for plain in (True, False):
-        assert "it goes on in [/x]" in shown(session, plain=plain)
+        assert "continues in [/x]" in shown(session, plain=plain)
 
 
 def test_a_result_without_its_call_is_shown(tmp_path: Path) -> None:

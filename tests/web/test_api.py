@@ -165,6 +165,19 @@ def test_sessions_can_be_chosen(client: Client, store: Store) -> None:
     assert get(client, "/api/sessions", project="no such project")["total"] == 0
 
 
+@pytest.mark.parametrize("word", ["rejections", "rejected", "Refused", "denial"])
+def test_event_types_have_synonyms(client: Client, store: Store, word: str) -> None:
+    """Wherever the API takes an event type."""
+    assert get(client, "/api/sessions", has=word) == get(client, "/api/sessions", has="rejection")
+    assert get(client, f"/api/events/{word}") == get(client, "/api/events/rejections")
+    for prefix in ("is", "has"):
+        assert get(client, "/api/search", q=f"{prefix}:{word}") == get(client, "/api/search", q="is:rejection")
+    row = next(row for row in store.sessions() if row.counts["rejection"])
+    events = f"{address_of(row)}/events"
+    assert get(client, events, kind=word) == get(client, events, kind="rejection")
+    assert get(client, events, kind=word)["events"]
+
+
 # --- pages -----------------------------------------------------------------------------------------------------------
 
 
@@ -416,12 +429,15 @@ BAD = [
     ("/api/sessions/1/messages?last=1001", "at most 1,000"),
     ("/api/sessions/1/context/first", "index is a whole number"),
     ("/api/sessions/1/history?limit=201", "from 1 to 200"),
-    ("/api/events/rejection", "one of clears, compactions"),
+    ("/api/sessions?has=fun", "Unknown event type 'fun'; choose from compaction, clear, interruption"),
+    ("/api/sessions/1/events?kind=fun", "Unknown event type 'fun'; choose from compaction, clear, interruption"),
+    ("/api/events/fun", "Unknown event type 'fun'; choose from rejections, interruptions"),
+    ("/api/events/rollbacks", "Unknown event type 'rollbacks'; choose from rejections, interruptions"),
     ("/api/events/rejections?after=whenever", "is no time"),
     ("/api/stats?before=99999999999d", "is no time"),
     ("/api/search", "nothing to look for"),
     ("/api/search?q=%28", "at character"),
-    ("/api/search?q=is:purple", "is:"),
+    ("/api/search?q=is:purple", "Unknown event type 'purple' at character 4; choose from compaction"),
     ("/api/search?regex=%28", "no regular expression"),
     (f"/api/search?regex={'%28' * 400}", "no regular expression"),
     ("/api/search?regex=a%7B99999999999%7D", "no regular expression"),

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
+from unspool.core.events import BADGE_KINDS
 from unspool.web.api.schemas import ItemKind
 
 from ..builders import ClaudeLog, call
@@ -108,8 +109,8 @@ def test_the_list_is_the_list_of_the_api(visitor: Visitor, server: Server) -> No
     assert listed[0]["row"]["title"] == "What is going on at the moment?"
     assert groups[0]["sessions"][0]["live"]
     assert not any(shown["live"] for group in groups[1:] for shown in group["sessions"])
-    said = {"rejection": "refused", "interruption": "interrupted", "compaction": "compacted", "error": "failed"}
-    said["orphan"] = "never finished"
+    said = {kind.name: kind.look.badge for kind in BADGE_KINDS}
+    assert said["rejection"] == "rejected"
     expected: dict[str, list[Any]] = {}
     for each in listed[:200]:
         row = each["row"]
@@ -134,7 +135,7 @@ def test_the_list_is_filtered_by_chips_and_words(visitor: Visitor, server: Serve
     page.get_by_role("link", name="Only Codex CLI").click()
     page.wait_for_url("**/?agent=codex")
     assert shown() == {each["row"]["name"] for each in server.sessions("&agent=codex")}
-    page.get_by_role("link", name="With something refused").click()
+    page.get_by_role("link", name="With something rejected").click()
     page.wait_for_url("**/?agent=codex&has=rejection")
     refused = {each["row"]["name"] for each in server.sessions("&agent=codex&has=rejection")}
     assert shown() == refused

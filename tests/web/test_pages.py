@@ -228,6 +228,7 @@ def test_filters_of_the_list(client: Client, store: SqliteStore) -> None:
     assert agents == {"codex"}
     assert len(only.all("data-agent")) < len(everything.all("data-agent"))
     assert "/?has=rejection" in only.all("href")
+    assert page(client, "/list?agent=codex&has=rejected").words == only.words
     assert "No session fits" in page(client, "/list?q=nothing-is-called-so").words
 
 
@@ -237,6 +238,7 @@ def test_filters_of_a_ledger(client: Client) -> None:
     assert everything.words.count("rejected by") > 3
     assert "Nothing here with these filters" in page(client, "/events/rejections?after=2099-01-01").words
     assert page(client, "/events/rejections?agent=gemini&tool=replace").words.count("rejected by") >= 1
+    assert page(client, "/events/refused").words == everything.words
 
 
 def test_search_answers_what_is_typed(client: Client) -> None:

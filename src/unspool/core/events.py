@@ -9,8 +9,9 @@ described in words is registered for its Struct in `render.event_text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
 
 from . import model as m
 from .errors import UsageError
@@ -34,8 +35,7 @@ Event: TypeAlias = (
 """Any event of the table, for type checkers."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """Where the record and the stream hold the events of a kind."""
 
     field: str = ""
@@ -53,13 +53,11 @@ class Recorded:
     """The events describe messages off the active path, so a view of that path has none."""
 
 
-@dataclass(frozen=True)
-class AtEvent:
+class AtEvent(msgspec.Struct, frozen=True):
     """`is:` finds the messages at which the event happened, or all of the session if it happens at no message."""
 
 
-@dataclass(frozen=True)
-class Marked:
+class Marked(msgspec.Struct, frozen=True):
     """`is:` finds the messages that the store has marked."""
 
     word: str
@@ -68,28 +66,24 @@ class Marked:
     """Fields of the event that name the messages, or the tool calls in them."""
 
 
-@dataclass(frozen=True)
-class InContext:
+class InContext(msgspec.Struct, frozen=True):
     """`is:` finds the messages that were removed from the context by it."""
 
     state: m.ContextState
 
 
-@dataclass(frozen=True)
-class OnBranch:
+class OnBranch(msgspec.Struct, frozen=True):
     """`is:` finds the messages of all branches but the active one."""
 
 
-@dataclass(frozen=True)
-class InSubagent:
+class InSubagent(msgspec.Struct, frozen=True):
     """`is:` finds the messages of sub-agents."""
 
 
 Search: TypeAlias = AtEvent | Marked | InContext | OnBranch | InSubagent
 
 
-@dataclass(frozen=True, kw_only=True)
-class Look:
+class Look(msgspec.Struct, frozen=True, kw_only=True):
     """How pages show a kind of event."""
 
     sign: str = "•"
@@ -102,8 +96,7 @@ class Look:
     """The word after the number on a badge, such as "3 rejected"; without it there is no badge."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """How a kind of event is marked on the timeline of a session."""
 
     name: str = ""
@@ -116,8 +109,7 @@ class Mark:
     """Its column, or the whole width."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The list of all events of a kind, across sessions: a page, an endpoint of the API and maybe a command."""
 
     title: str
@@ -129,8 +121,7 @@ class Listing:
     """The help of the command of the same name; without it there is no command."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventKind:
+class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of event: what it is called, where it is kept, and how it is found and shown."""
 
     name: str

@@ -113,7 +113,9 @@ def test_a_wrong_time_is_wrong_usage(run: Run, text: str) -> None:
     assert done.err.startswith(f"unspool: {text!r} is no time; try ")
 
 
-@pytest.mark.parametrize("words", [("--has", "rejection"), ("has:rejection",)])
+@pytest.mark.parametrize(
+    "words", [("--has", "rejection"), ("has:rejection",), ("--has", "refused"), ("has:rejections",), ("is:rejected",)]
+)
 def test_sessions_with_an_event(run: Run, words: tuple[str, ...]) -> None:
     """By option or by word: only those, with a column that counts."""
     done = run("ls", "--home", SAMPLES, *words)
@@ -134,9 +136,10 @@ def test_all_events_asked_for_have_to_be_there(run: Run) -> None:
 
 def test_an_event_that_does_not_exist(run: Run) -> None:
     """The message lists those that do."""
-    done = run("ls", "--home", SAMPLES, "has:fun")
-    assert done.code == 2
-    assert "choose from compaction, clear" in done.err
+    for words in (("has:fun",), ("is:fun",), ("--has", "fun")):
+        done = run("ls", "--home", SAMPLES, *words)
+        assert done.code == 2
+        assert "Unknown event type 'fun'; choose from compaction, clear" in done.err
 
 
 def test_counting_events(run: Run) -> None:

@@ -43,7 +43,7 @@ def run(*arguments: str) -> str:
     output, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with redirect_stdout(output), redirect_stderr(errors), suppress(SystemExit):
         main(arguments)
-    texts = [stream.buffer.getvalue().decode() for stream in (output, errors)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode() for stream in (output, errors)]
     return texts[0] or texts[1]
 
 

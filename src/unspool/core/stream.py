@@ -44,10 +44,11 @@ def _event_line(kind: EventKind) -> type[EventLine]:
     if kind.recorded.group is not None:
         # It happened in the session this one was forked from.
         fields.append(("inherited", bool, False))
-    return msgspec.defstruct(
+    line: Any = msgspec.defstruct(
         "".join(word.title() for word in kind.tag.split("_")) + "Line", fields, bases=(EventLine,), tag=kind.tag,
         omit_defaults=True, module=__name__, namespace={"__doc__": f"{kind.noun[0].upper()}{kind.noun[1:]}."},
     )  # fmt: skip
+    return line  # type: ignore[no-any-return]
 
 
 EVENT_LINES = {kind.name: _event_line(kind) for kind in EVENT_KINDS}
@@ -110,9 +111,9 @@ def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
     for kind in EVENT_KINDS:
         line = EVENT_LINES[kind.name]
         for event in kind.inherited(head):
-            yield _place(kind, event), line(event, inherited=True)  # type: ignore[call-arg]
+            yield _place(kind, event), line(event, inherited=True)
         for event in kind.of(head):
-            yield _place(kind, event), line(event)  # type: ignore[call-arg]
+            yield _place(kind, event), line(event)
 
 
 def _place(kind: EventKind, event: Any) -> int:

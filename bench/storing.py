@@ -28,9 +28,11 @@ from unspool.ingest.tail import SessionTail
 from unspool.io.lines import block_of
 from unspool.library import Library
 from unspool.search.query import Filters, parse
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.compression import LEVEL
-from unspool.store.text_index import parts_of
+from unspool.store.indexed_text import texts_of
+from unspool.store.regex_search import search_regex
+from unspool.store.store import Store
 
 from . import memory
 from .multiply import multiply, recordings
@@ -43,14 +45,15 @@ Found = TypeVar("Found")
 _SYNC = """
 import sys, time
 from pathlib import Path
-from unspool.ingest.sync import Sync
-from unspool.store.backends.sqlite import SqliteStore
-store = SqliteStore(Path(sys.argv[2]), machine=("bench", "bench"))
+from unspool.ingest.sync import Syncer
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
+store = Store(SqliteDatabase(Path(sys.argv[2]), machine=("bench", "bench")))
 start = time.perf_counter()
-report = Sync(store, sys.argv[1], may_share=True).run()
+report = Syncer(store, sys.argv[1], may_share=True).run()
 print(time.perf_counter() - start)
 assert not report.failures, report.failures
-store.tidy()
+store.database.optimize()
 """
 
 
@@ -75,9 +78,9 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
     yield Measure("the store, to its source", 100 * database.stat().st_size / size, " %", 40)
     peak = memory.peak_of(_sync(home, folder / "memory.db"))
     yield Measure("memory of the first sync", peak / 1e6, " MB", 300)
-    store = SqliteStore(database, machine=_MACHINE)
+    store = Store(SqliteDatabase(database, machine=_MACHINE))
     again = seconds(lambda: Syncer(store, home).run())
-    files = len(store.files())
+    files = len(store.files.all())
     yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
     yield from _exact(store)
     store.close()
@@ -110,7 +113,7 @@ def _floor(home: Path, folder: Path) -> tuple[float, str]:
             for ref in refs[start : start + 50]
             for session in library.load_all(ref)
             for message in session.messages
-            for part in parts_of(message, lambda _: None)
+            for part in texts_of(message, lambda _: None)
         ]
         indexing += seconds(lambda texts=texts: _index(database, texts))  # type: ignore[misc]
     database.close()
@@ -120,10 +123,10 @@ def _floor(home: Path, folder: Path) -> tuple[float, str]:
 def _decode(paths: list[Path]) -> None:
     for path in paths:
         agent = next(name for name, agent in AGENTS.items() if agent.info.folder in path.parts)
-        wire = import_module(f"unspool.agents.{agent}.wire")
+        schema = import_module(f"unspool.agents.{agent}.schema")
         data = path.read_bytes()
         if path.suffix == ".jsonl":
-            wire.LINES.batch(block_of(data))
+            schema.LINES.batch(block_of(data))
 
 
 def _pack(paths: list[Path]) -> None:
@@ -184,13 +187,15 @@ def _run_agentsview(program: str, home: Path, data: Path) -> float:
         run("daemon", "stop")
 
 
-def _exact(store: SqliteStore) -> Iterator[Measure]:
-    rows = store.sessions()
+def _exact(store: Store) -> Iterator[Measure]:
+    rows = store.sessions.select()
     sample = rows[:200]
     messages = sum(row.messages for row in rows)
-    texts = (part for row in sample for message in store.messages(row.id) for part in parts_of(message, lambda _: None))
+    texts = (
+        part for row in sample for message in store.messages.read(row.id) for part in texts_of(message, lambda _: None)
+    )
     size = sum(len(part.text) for part in texts) / sum(row.messages for row in sample) * messages
-    took = seconds(lambda: list(store.search_exactly(r"zzqx_\w+\(", Filters())))
+    took = seconds(lambda: list(search_regex(store, r"zzqx_\w+\(", Filters())))
     detail = f"{size / 1e6:.0f} MB of text in {took:.2f} s"
     yield Measure("regex over everything, for 300 MB of text", took / (size / 300e6), " s", 1.0, detail)
 
@@ -199,14 +204,14 @@ def searching(folder: Path) -> Iterator[Measure]:
     """Words among a million messages."""
     home = folder / "million"
     _write_million(home)
-    store = SqliteStore(folder / "million.db", machine=_MACHINE)
+    store = Store(SqliteDatabase(folder / "million.db", machine=_MACHINE))
     Syncer(store, home, may_share=True).run()
     words = [row[0] for row in _vocabulary(store)]
     queries = [parse(word) for word in words]
     queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
     queries += [parse(f'"{one} {other}" OR {one} role:human') for one, other in pairwise(words[::4])]
-    times = sorted(seconds(lambda query=query: store.search(query)) for query in queries)  # type: ignore[misc]
-    ((messages,),) = store.rows("SELECT sum(messages) FROM session")
+    times = sorted(seconds(lambda query=query: store.search.run(query)) for query in queries)  # type: ignore[misc]
+    ((messages,),) = store.database.rows("SELECT sum(messages) FROM session")
     detail = f"{messages:,} messages, {len(queries)} queries; p95 {1e3 * times[int(len(times) * 0.95)]:.1f} ms"
     yield Measure("search for words, median", 1e3 * statistics.median(times), " ms", 30, detail)
     store.close()
@@ -238,9 +243,9 @@ def _write_million(home: Path) -> None:
                 parent = id
 
 
-def _vocabulary(store: SqliteStore) -> list[tuple[str]]:
-    store.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, words, row)")
-    found = store.rows("SELECT term FROM temp.vocabulary WHERE doc > 3 AND length(term) > 2 ORDER BY term")
+def _vocabulary(store: Store) -> list[tuple[str]]:
+    store.database.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, words, row)")
+    found = store.database.rows("SELECT term FROM temp.vocabulary WHERE doc > 3 AND length(term) > 2 ORDER BY term")
     return random.Random(1).sample([(row[0],) for row in found], min(200, len(found)))
 
 
@@ -265,11 +270,11 @@ def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
     with open(log, "rb") as source:
         data = source.read(size)
     path.write_bytes(data[: data.rfind(b"\n") + 1])
-    store = SqliteStore(folder / "sessions.db", machine=_MACHINE)
+    store = Store(SqliteDatabase(folder / "sessions.db", machine=_MACHINE))
     Syncer(store, folder / "home").run()
     home = AGENTS["claude"].open(folder / "home" / ".claude")
     ref = next(iter(home.refs()))
-    live = SessionTail(store, home, ref, store.stored("claude", ref.id)[ref.id])
+    live = SessionTail(store, home, ref, store.sessions.from_source("claude", ref.id)[ref.id])
     cpu, times = [], []
     for number in range(60):
         with open(path, "a", encoding="utf-8") as file:
@@ -277,7 +282,7 @@ def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
         before, start = time.process_time(), time.perf_counter()
         with store.transaction():
             live.take_in()
-        found = store.search(parse(f"zebra{number}"))
+        found = store.search.run(parse(f"zebra{number}"))
         times.append(time.perf_counter() - start)
         cpu.append(time.process_time() - before)
         assert len(found) == 1

@@ -200,7 +200,7 @@ def test_names(tmp_path: Path) -> None:
         assert library.find(name).id == child
     with pytest.raises(NotFoundError, match="no session 'nosuch' among 4"):
         library.find("nosuch")
-    with pytest.raises(AmbiguousError, match="'' fits 4 sessions"):
+    with pytest.raises(AmbiguousError, match="'' matches 4 sessions"):
         library.find("")
 
 

@@ -14,7 +14,8 @@ from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
 from .core.builder import ReplayBuilder, SessionBuilder
 from .core.decisions import apply_decisions
-from .core.errors import AmbiguousError, NotFoundError, UnspoolError
+from .core.errors import NotFoundError, UnspoolError
+from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
@@ -217,31 +218,29 @@ class Library:
     # --- names ---
 
     def find(self, name: str) -> SessionRef:
-        """A session by path, id, unique beginning of an id, or `latest`."""
-        if os.sep in name or name.endswith((".jsonl", ".json", ".zst")):
+        """A session by path, id, unique beginning of an id, or `latest`; see `core.resolve`."""
+        if looks_like_path(name):
             path = expanded(name)
             if path.exists():
                 return self.ref_of(path)
         refs = list(self.refs())
-        if name == "latest":
+        if name == LATEST:
             return self._latest(refs)
-        fits = [ref for ref in refs if name in (ref.id, ref.id.rsplit("/", 1)[-1])]
-        fits = fits or [ref for ref in refs if _begins_with(ref, name)]
-        if not fits and "/" in name:
-            own = [ref for ref in refs if ref.id == name.split("/")[0]]
-            fits = [inner for ref in own for inner in self.inside(ref) if inner.id.startswith(name)]
-        if len(fits) == 1:
-            return fits[0]
-        if not fits:
-            raise NotFoundError(f"no session {name!r} among {len(refs)}; `unspool ls` lists them")
-        same = len({ref.id for ref in fits}) == 1
-        shown = ", ".join(str(ref.path) if same else ref.id for ref in fits[:5])
-        raise AmbiguousError(f"{name!r} fits {len(fits)} sessions: {shown}{', …' if len(fits) > 5 else ''}")
+        candidates = refs
+        if "/" in name and not matching(name, refs, _id_of):
+            # A sub-agent that is part of its parent's file is not listed: it is found by reading that file.
+            parents = matching(name.split("/")[0], refs, _id_of)
+            candidates = [inner for parent in parents for inner in self.inside(parent)]
+        found = resolve_name(name, candidates, _id_of, lambda: len(refs))
+        if len(found) > 1:
+            # Copies of a session share its id; only their paths differ.
+            raise ambiguous(name, [str(ref.path) for ref in found])
+        return found[0]
 
     def _latest(self, refs: Iterable[SessionRef]) -> SessionRef:
         mains = [ref for ref in refs if ref.kind == "main"]
         if not mains:
-            raise NotFoundError("there are no sessions yet")
+            raise no_sessions()
         return max(mains, key=lambda ref: max(map(changed_at, (ref.path, *ref.more))))
 
 
@@ -250,10 +249,8 @@ def _of_file(ref: SessionRef) -> SessionRef:
     return replace(ref, id=ref.parent, kind="main", parent=None, is_inside=False) if ref.is_inside else ref
 
 
-def _begins_with(ref: SessionRef, name: str) -> bool:
-    # A sub-agent's id begins with its session's: the beginning of that means the session alone.
-    own = ref.id if "/" in name else ref.id.rsplit("/", 1)[-1]
-    return own.startswith(name)
+def _id_of(ref: SessionRef) -> str:
+    return ref.id
 
 
 def expanded(name: str | Path) -> Path:

@@ -218,7 +218,7 @@ print(*sys.modules, file=sys.stderr)
     assert "unspool.library" in loaded
     heavy = {
         "asyncio", "jinja2", "markdown_it", "pygments", "rich", "unspool.ingest", "unspool.runs", "unspool.search",
-        "unspool.store.base", "unspool.web",
+        "unspool.store.store", "unspool.web",
     }  # fmt: skip
     assert loaded & heavy == set()
 

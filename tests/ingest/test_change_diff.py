@@ -38,7 +38,7 @@ class Journal:
         return self.told()
 
     def told(self) -> Told:
-        entries = self.store.journal(self._seen)
+        entries = self.store.changes.since(self._seen)
         numbers = [entry.seq for entry in entries]
         assert numbers == sorted(set(numbers))
         self._seen = numbers[-1] if numbers else self._seen
@@ -48,7 +48,7 @@ class Journal:
         """The only session, followed line by line."""
         opened = AGENTS[agent].open(self.home / f".{agent}")
         (ref,) = opened.refs()
-        return SessionTail(self.store, opened, ref, self.store.stored(agent, ref.id)[ref.id])
+        return SessionTail(self.store, opened, ref, self.store.sessions.from_source(agent, ref.id)[ref.id])
 
     def take_in(self, live: SessionTail, path: Path, data: bytes) -> Told:
         """Write on at the end of a file, and take that in at once."""
@@ -90,7 +90,7 @@ def test_what_is_appended_is_told(make: Callable[[int], ClaudeLog | CodexLog | G
     ((_, made),) = journal.after_sync()
     make(4).write(journal.home)
     (new,) = of_kind(journal.after_sync(), "messages.appended")
-    (row,) = journal.store.sessions()
+    (row,) = journal.store.sessions.select()
     assert new == {"first": made["count"], "count": row.messages - made["count"]}
     assert journal.after_sync() == []
 
@@ -261,25 +261,25 @@ def test_following_adds_up(make: Callable[[int], ClaudeLog | CodexLog | GeminiLo
     """Who takes what is told, and loads what was superseded, has what the store has."""
     path = make(1).write(journal.home)
     journal.after_sync()
-    (row,) = journal.store.sessions()
-    mine = [_said(message) for message in journal.store.messages(row.id)]
+    (row,) = journal.store.sessions.select()
+    mine = [_said(message) for message in journal.store.messages.read(row.id)]
     live = journal.live(row.agent)
     before = make(1).data
     for number, line in enumerate(make(45).data[len(before) :].splitlines(keepends=True)):
         told = journal.take_in(live, path, line)
         if number % 25 == 24:
             told += journal.after_sync()
-            (stored,) = journal.store.stored(row.agent, row.ref).values()
+            (stored,) = journal.store.sessions.from_source(row.agent, row.ref).values()
             live = live if live.settled(stored) else journal.live(row.agent)
         for kind, data in told:
             if kind == "messages.appended":
                 assert data["first"] == len(mine)
-                mine += [_said(x) for x in journal.store.messages(row.id, len(mine), len(mine) + data["count"])]
+                mine += [_said(x) for x in journal.store.messages.read(row.id, len(mine), len(mine) + data["count"])]
             elif kind == "messages.superseded":
                 first, last = data["first"], data["last"]
-                mine[first:last] = [_said(x) for x in journal.store.messages(row.id, first, last)]
+                mine[first:last] = [_said(x) for x in journal.store.messages.read(row.id, first, last)]
     journal.after_sync()
-    assert mine == [_said(message) for message in journal.store.messages(row.id)]
+    assert mine == [_said(message) for message in journal.store.messages.read(row.id)]
 
 
 def _said(message: m.Message) -> bytes:
@@ -297,8 +297,8 @@ def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None
     length = len(log.data)
     log.model("g", "other words")
     assert journal.take_in(live, path, log.data[length:]) == [("messages.superseded", {"first": 1, "last": 2})]
-    (row,) = journal.store.sessions()
-    assert b"other words" in msgspec.json.encode(journal.store.messages(row.id))
+    (row,) = journal.store.sessions.select()
+    assert b"other words" in msgspec.json.encode(journal.store.messages.read(row.id))
     assert of_kind(journal.after_sync(), "messages.superseded") == []
 
 

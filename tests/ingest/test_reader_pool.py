@@ -47,7 +47,8 @@ import os, signal, sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unspool.ingest import reader_pool, sync
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 
 def interrupted(call):
     def first(*values, **named):
@@ -63,7 +64,7 @@ sync.WORTH_IT = 0
 BaseProcess._bootstrap = interrupted(BaseProcess._bootstrap)
 reader_pool._end_with = interrupted(reader_pool._end_with)
 reader_pool._read = interrupted(reader_pool._read)
-store = SqliteStore(Path(sys.argv[1]) / "store.db", machine=("test", "test"))
+store = Store(SqliteDatabase(Path(sys.argv[1]) / "store.db", machine=("test", "test")))
 print(sync.Sync(store, sys.argv[2], may_share=True).run().failures)
 store.close()
 """

@@ -14,25 +14,28 @@ from unspool.ingest.tail import SessionTail
 from unspool.ingest.watch import Watcher
 from unspool.library import Library
 from unspool.search.query import parse
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store import Store
+from unspool.store.filters import SessionFilter
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..store.contents import new_store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteStore]:
+def store(tmp_path: Path) -> Iterator[Store]:
     """An empty store."""
     made = new_store(tmp_path / "sessions.db")
     yield made
     made.close()
 
 
-def equals_fresh(store: SqliteStore, home: Path) -> bool:
+def equals_fresh(store: Store, home: Path) -> bool:
     """Whether the store holds what reading gives."""
     library = Library(home)
     fresh = {session.id: msgspec.json.encode(session) for ref in library.refs() for session in library.load_all(ref)}
-    return fresh == {row.name: msgspec.json.encode(store.load(row.id)) for row in store.sessions()}
+    return fresh == {
+        row.name: msgspec.json.encode(store.messages.load_session(row.id)) for row in store.sessions.select()
+    }
 
 
 def claude_lines() -> list[bytes]:
@@ -85,7 +88,7 @@ def place_of(agent: str, home: Path) -> Path:
 @pytest.mark.parametrize(
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
-def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: SqliteStore) -> None:
+def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
     """What is appended is there at once; a reading of the whole adds what it alone can know."""
     home = tmp_path / "home"
     path = place_of(agent, home)
@@ -93,20 +96,20 @@ def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path:
     Syncer(store, home).run()
     opened = AGENTS[agent].open(next(home.iterdir()))
     (ref,) = opened.refs()
-    live = SessionTail(store, opened, ref, store.stored(agent, ref.id)[ref.id])
+    live = SessionTail(store, opened, ref, store.sessions.from_source(agent, ref.id)[ref.id])
     for line in lines[20:]:
         with open(path, "ab") as file:
             file.write(line + b"\n")
         with store.transaction():
             live.take_in()
-    ((messages, around),) = store.rows("SELECT messages, around FROM session")
+    ((messages, around),) = store.database.rows("SELECT messages, around FROM session")
     assert around == "", "it has to be read as a whole"
     assert messages == len(next(Library(home).load_all(ref)).messages)
     Syncer(store, home).run()
     assert equals_fresh(store, home)
 
 
-def test_half_a_line_waits_for_its_end(tmp_path: Path, store: SqliteStore) -> None:
+def test_half_a_line_waits_for_its_end(tmp_path: Path, store: Store) -> None:
     """A line that is being written is no damage."""
     log = ClaudeLog()
     log.user("hello")
@@ -114,7 +117,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path, store: SqliteStore) -> No
     Syncer(store, tmp_path / "home").run()
     home = AGENTS["claude"].open(tmp_path / "home" / ".claude")
     (ref,) = home.refs()
-    live = SessionTail(store, home, ref, store.stored("claude", ref.id)[ref.id])
+    live = SessionTail(store, home, ref, store.sessions.from_source("claude", ref.id)[ref.id])
     log.model("a long answer")
     line = log.lines[-1] + b"\n"
     for piece, count in ((line[:30], 0), (line[30:], 1)):
@@ -126,7 +129,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path, store: SqliteStore) -> No
     assert equals_fresh(store, tmp_path / "home")
 
 
-def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: SqliteStore) -> None:
+def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: Store) -> None:
     """Appends are found at once, and after a quiet moment the record is whole; other changes come in as well."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -141,13 +144,13 @@ def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: SqliteStore
     path.write_bytes(log.data)
     gone.unlink()
     follower.take_in({path, gone})
-    assert store.search(parse("sleep"))[0].hits[0].field == "input"
+    assert store.search.run(parse("sleep"))[0].hits[0].field == "input"
     follower._due = 0.0
     follower.take_in(set())
-    (row,) = store.sessions("session.agent = 'claude'")
-    assert store.load(row.id).orphans[0].tool_use_id == "c1"
-    assert [row.gone_at is not None for row in store.sessions("session.agent = 'codex'")] == [True]
-    seqs = [entry.seq for entry in store.journal()]
+    (row,) = store.sessions.select(SessionFilter(agent="claude"))
+    assert store.messages.load_session(row.id).orphans[0].tool_use_id == "c1"
+    assert [row.gone_at is not None for row in store.sessions.select(SessionFilter(agent="codex"))] == [True]
+    seqs = [entry.seq for entry in store.changes.since()]
     assert seqs == sorted(set(seqs))
 
 
@@ -155,7 +158,7 @@ def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: SqliteStore
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
 def test_a_session_that_begins_is_taken_in_at_once(
-    agent: str, lines: list[bytes], tmp_path: Path, store: SqliteStore
+    agent: str, lines: list[bytes], tmp_path: Path, store: Store
 ) -> None:
     """It does not wait for the reading of everything, which then finds nothing to tell."""
     home = tmp_path / "home"
@@ -164,20 +167,20 @@ def test_a_session_that_begins_is_taken_in_at_once(
     follower._net = float("inf")
     path.write_bytes(b"".join(line + b"\n" for line in lines[:10]))
     follower.take_in({path.parent})
-    assert [entry.kind for entry in store.journal()] == ["session.created"]
+    assert [entry.kind for entry in store.changes.since()] == ["session.created"]
     with open(path, "ab") as file:
         file.write(b"".join(line + b"\n" for line in lines[10:20]))
     follower.take_in({path})
-    assert store.journal()[-1].kind == "messages.appended"
+    assert store.changes.since()[-1].kind == "messages.appended"
     for _ in range(2):
         follower._due = 0.0
         follower.take_in(set())
         assert equals_fresh(store, home)
-    rows = [msgspec.json.decode(entry.data) for entry in store.journal()]
-    assert sum(row.get("count", 0) for row in rows) == store.sessions()[0].messages, "each message is told once"
+    rows = [msgspec.json.decode(entry.data) for entry in store.changes.since()]
+    assert sum(row.get("count", 0) for row in rows) == store.sessions.select()[0].messages, "each message is told once"
 
 
-def test_what_is_no_session_is_left_alone(tmp_path: Path, store: SqliteStore) -> None:
+def test_what_is_no_session_is_left_alone(tmp_path: Path, store: Store) -> None:
     """A file without a conversation, one that only warms up, one of something else."""
     home = tmp_path / "home"
     follower = Watcher(store, home)
@@ -189,13 +192,13 @@ def test_what_is_no_session_is_left_alone(tmp_path: Path, store: SqliteStore) ->
     follower._find_homes()
     follower._net = float("inf")
     follower.take_in(paths)
-    assert store.sessions() == []
+    assert store.sessions.select() == []
     follower._due = 0.0
     follower.take_in(set())
-    assert store.sessions() == []
+    assert store.sessions.select() == []
 
 
-def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store: SqliteStore) -> None:
+def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store: Store) -> None:
     """Lines that keep coming put that off, but not for ever."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -218,7 +221,7 @@ def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store:
     assert equals_fresh(store, home)
 
 
-def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Path, store: SqliteStore) -> None:
+def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Path, store: Store) -> None:
     """Another program finds that the session was not read as a whole, though no file has changed."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -227,7 +230,7 @@ def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Pa
     Syncer(store, home).run()
     opened = AGENTS["claude"].open(home / ".claude")
     (ref,) = opened.refs()
-    live = SessionTail(store, opened, ref, store.stored("claude", ref.id)[ref.id])
+    live = SessionTail(store, opened, ref, store.sessions.from_source("claude", ref.id)[ref.id])
     log.model(call("c1", command="ls"))
     path.write_bytes(log.data)
     with store.transaction():

@@ -20,7 +20,9 @@ import pytest
 from unspool.ingest import watch
 from unspool.ingest import worker as feeding
 from unspool.ingest.watch import Watcher
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
+from unspool.store.store import Store
 
 from ..builders import ClaudeLog
 from ..store.contents import Contents, contents, difference, fresh
@@ -32,7 +34,8 @@ _EACH = """
 import os, signal, threading
 from pathlib import Path
 from unspool.ingest import reader_pool, sync, transactions, watch, worker
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 worker._TELL_SECONDS = transactions._SECONDS = 0.0
 """
 """Each session is told and committed alone."""
@@ -129,9 +132,9 @@ class Feed:
         """Processes that have read for it."""
         return [int(path.name.removeprefix("worker-")) for path in self.data.glob("worker-*")]
 
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """Another view of the same store."""
-        return SqliteStore(self.place, machine=("another", "another"), read_only=True)
+        return Store(SqliteDatabase(self.place, machine=("another", "another"), read_only=True))
 
 
 @pytest.fixture
@@ -151,14 +154,14 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Feed]]:
         assert complaints == ""
 
 
-def held(store: SqliteStore) -> Contents:
+def held(store: Store) -> Contents:
     """What a store holds at one moment, though a feed goes on."""
-    ((store.machine,),) = store.rows("SELECT machine FROM session LIMIT 1")
+    ((store.database.machine,),) = store.database.rows("SELECT machine FROM session LIMIT 1")
     with store.snapshot():
         return contents(store)
 
 
-def comes_to_hold(store: SqliteStore, folder: Path, home: Path) -> None:
+def comes_to_hold(store: Store, folder: Path, home: Path) -> None:
     """Wait until a store holds what a new one would."""
     expected = fresh(folder, home)
     wait_until(
@@ -185,23 +188,23 @@ def test_it_reads_all_and_then_follows(start: Callable[..., Feed], tmp_path: Pat
         line["progress"].keys() for line in feed.said if "progress" in line
     )
     store = feed.store()
-    assert store.last_entry() == [line["seq"] for line in feed.said if "seq" in line][-1] == 6
+    assert store.changes.last_seq() == [line["seq"] for line in feed.said if "seq" in line][-1] == 6
     for agent in AGENTS:
-        seen = store.last_entry()
+        seen = store.changes.last_seq()
         with open(paths[agent], "ab") as file:
             file.write(rest_of(log_of(agent, 4), log_of(agent, 3)))
         feed.until("seq", lambda seq, agent=agent, seen=seen: has_appended(store, agent, seen, seq))  # type: ignore[misc]
-        assert store.last_entry() >= feed.said[-1]["seq"]
+        assert store.changes.last_seq() >= feed.said[-1]["seq"]
     seqs = [line["seq"] for line in feed.said if "seq" in line]
     assert seqs == sorted(set(seqs))
     store.close()
     feed.end()
 
 
-def has_appended(store: SqliteStore, agent: str, seen: int, told: int) -> bool:
+def has_appended(store: Store, agent: str, seen: int, told: int) -> bool:
     """Whether messages that came to a session of an agent are among what was told. Other things may be told before."""
-    sessions = {row.id for row in store.sessions("session.agent = ?", agent)}
-    kinds = [entry.kind for entry in store.journal(seen) if entry.session in sessions and entry.seq <= told]
+    sessions = {row.id for row in store.sessions.select(SessionFilter(agent=agent))}
+    kinds = [entry.kind for entry in store.changes.since(seen) if entry.session in sessions and entry.seq <= told]
     return "messages.appended" in kinds
 
 
@@ -213,8 +216,11 @@ def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_
     feed.until("ready")
     store = feed.store()
 
-    def come(count: int, where: str = "TRUE") -> None:
-        wait_until(lambda: len(store.sessions(where)) == count, f"{count} sessions where {where}")
+    def come(count: int, filter: SessionFilter | None = None, messages: int = 0) -> None:
+        wait_until(
+            lambda: sum(row.messages >= messages for row in store.sessions.select(filter)) == count,
+            f"{count} sessions {filter} of {messages} messages",
+        )
 
     codex_log(1).write(home)
     come(2)
@@ -230,14 +236,16 @@ def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_
         agent.user("look", f"look {agent.agent}")
         agent.model("looking", name=f"looking {agent.agent}")
         agent.write(home)
-    come(3, "session.kind = 'subagent'")
+    come(3, SessionFilter(kind="subagent"))
     for agent in agents:
         agent.user("more", f"more {agent.agent}")
         agent.write(home)
-    come(3, "session.kind = 'subagent' AND session.messages = 3")
-    wait_until(lambda: "subagents.changed" in [entry.kind for entry in store.journal()], "the sub-agents to be told")
+    come(3, SessionFilter(kind="subagent"), 3)
+    wait_until(
+        lambda: "subagents.changed" in [entry.kind for entry in store.changes.since()], "the sub-agents to be told"
+    )
     comes_to_hold(store, tmp_path, home)
-    created = [entry.session for entry in store.journal() if entry.kind == "session.created"]
+    created = [entry.session for entry in store.changes.since() if entry.kind == "session.created"]
     assert len(created) == len(set(created)) == 7
     store.close()
 
@@ -249,7 +257,7 @@ def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path
     store = feed.store()
     for count, agent in enumerate(("claude", "codex"), 1):
         log_of(agent, 2).write(tmp_path / "home")
-        feed.until("seq", lambda _, count=count: len(store.sessions()) == count)  # type: ignore[misc]
+        feed.until("seq", lambda _, count=count: len(store.sessions.select()) == count)  # type: ignore[misc]
     store.close()
     feed.end()
 
@@ -259,7 +267,7 @@ def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(watch, "_NET_SECONDS", float("inf"))
     home = tmp_path / "home"
     write_home(home)
-    store = SqliteStore(tmp_path / "store.db", machine=("test", "test"))
+    store = Store(SqliteDatabase(tmp_path / "store.db", machine=("test", "test")))
     follower = Watcher(store, home)
     follower.read_all()
     stop = threading.Event()
@@ -273,7 +281,7 @@ def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytes
             woken.append(time.monotonic())  # a lower bound: a busy machine only adds to it
             if len(woken) == 2:
                 # The first time it looks at everything once more.
-                store._database.set_trace_callback(asked.append)
+                store.database._connection.set_trace_callback(asked.append)
             elif len(woken) == 5:
                 assert stop is not None
                 stop.set()
@@ -331,7 +339,7 @@ def test_it_may_end_at_every_line(how: str, tmp_path: Path) -> None:
     assert done.stderr == ""
     assert done.returncode == 0
     assert int(done.stdout.splitlines()[-1]) > 60, "lines at which it was ended"
-    with closing(SqliteStore(tmp_path / "store.db", machine=("another", "another"), read_only=True)) as store:
+    with closing(Store(SqliteDatabase(tmp_path / "store.db", machine=("another", "another"), read_only=True))) as store:
         assert difference(held(store), fresh(tmp_path, home)) == ""
 
 
@@ -351,13 +359,13 @@ def test_it_ends_in_the_middle_of_the_first_reading(start: Callable[..., Feed], 
 
 
 _STUCK = """
-rows = SqliteStore.rows
+rows = SqliteDatabase.rows
 def stuck(self, sql, *values):
     if sql == "COMMIT" and self.rows("SELECT 1 FROM session"):
         print('{"commits": true}', flush=True)
         threading.Event().wait()
     return rows(self, sql, *values)
-SqliteStore.rows = stuck
+SqliteDatabase.rows = stuck
 """
 
 
@@ -379,19 +387,19 @@ def test_what_takes_for_ever_does_not_keep_it(how: str, start: Callable[..., Fee
 
 
 _WAITS = """
-alone = SqliteStore.alone
+exclusive = SqliteDatabase.exclusive
 def told(self):
     print('{"waits": true}', flush=True)
-    return alone(self)
-SqliteStore.alone = told
+    return exclusive(self)
+SqliteDatabase.exclusive = told
 """
 
 
 def test_a_store_that_another_program_writes(start: Callable[..., Feed], tmp_path: Path) -> None:
     """It waits for its turn, and ends meanwhile when it should."""
     claude_log(2).write(tmp_path / "home")
-    writer = SqliteStore(tmp_path / "store.db", machine=("other", "other"))
-    with writer.alone():
+    writer = Store(SqliteDatabase(tmp_path / "store.db", machine=("other", "other")))
+    with writer.exclusive():
         feed = start(_WAITS)
         feed.until("waits")
         feed.end()
@@ -405,7 +413,7 @@ def test_a_store_that_another_program_writes(start: Callable[..., Feed], tmp_pat
 
 _KILLED = """
 commits = 0
-rows = SqliteStore.rows
+rows = SqliteDatabase.rows
 def killed(self, sql, *values):
     global commits
     if sql == "COMMIT":
@@ -416,7 +424,7 @@ def killed(self, sql, *values):
     if sql == "COMMIT" and commits == {number}:
         os.kill(os.getpid(), signal.SIGKILL)
     return found
-SqliteStore.rows = killed
+SqliteDatabase.rows = killed
 """
 """Killed at a commit, when it is made or when it is not made yet."""
 
@@ -441,12 +449,12 @@ def test_killed_in_the_first_reading_and_started_again(lines: str, start: Callab
         assert bool(feed.workers()) == bool(lines)
         ends(*feed.workers())
         with closing(feed.store()) as store:
-            assert max(told) <= store.last_entry() < count
+            assert max(told) <= store.changes.last_seq() < count
     feed = start(lines)
     feed.until("ready")
     told += [line["seq"] for line in feed.said if "seq" in line]
     with closing(feed.store()) as store:
-        entries = store.journal()
+        entries = store.changes.since()
         assert [entry.kind for entry in entries] == ["session.created"] * count
         assert len({entry.session for entry in entries}) == count
         assert told == sorted(told)

@@ -19,7 +19,8 @@ from unspool.library import Library
 from unspool.runs.log import RunLog
 from unspool.runs.protocol import RunSpec
 from unspool.store import Store
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
 from unspool.web.api.run_schemas import StartBody
 from unspool.web.app import create_app
 from unspool.web.runs import plan
@@ -41,7 +42,7 @@ def book(tmp_path: Path) -> Iterator[RunLog]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    store = SqliteStore(tmp_path / "sessions.db", machine=("tests", "tests"))
+    store = Store(SqliteDatabase(tmp_path / "sessions.db", machine=("tests", "tests")))
     yield store
     store.close()
 
@@ -105,7 +106,7 @@ def test_a_session_whose_log_does_not_tell_its_folder_yet(
     Syncer(store, home).run()
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("UPDATE session SET project = ?", (project,))
-    name = store.sessions("session.agent = ?", agent)[0].name
+    name = store.sessions.select(SessionFilter(agent=agent))[0].name
     body = StartBody(session=name, fork=forks)
     with pytest.raises(UsageError, match="not known in which folder"):
         plan(store, body, (str(home),), book)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from unspool.store.backends.postgres import PostgresStore
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Store
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 
 from . import server
 from .contents import MACHINE
@@ -43,9 +43,9 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
 
     def open(machine: tuple[str, str] = MACHINE) -> Store:
         if address:
-            store: Store = PostgresStore(address, machine=machine)
+            store: Store = Store(PostgresDatabase(address, machine=machine))
         else:
-            store = SqliteStore(tmp_path / "store.db", machine=machine)
+            store = Store(SqliteDatabase(tmp_path / "store.db", machine=machine))
         opened.append(store)
         return store
 

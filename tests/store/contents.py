@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from unspool.ingest.sync import Report, Syncer
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Store
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
+from unspool.store.store import Store
 
 MACHINE = ("key of the machine", "machine")
 Contents = dict[str, Any]
@@ -25,23 +26,23 @@ def synced(store: Store, *places: Path) -> Report:
     return report
 
 
-def new_store(path: Path, machine: tuple[str, str] = MACHINE) -> SqliteStore:
+def new_store(path: Path, machine: tuple[str, str] = MACHINE) -> Store:
     """An empty store in one file. Making its tables anew each time would take longer than many tests."""
     path.write_bytes(_empty_store())
-    store = SqliteStore(path, machine=machine)
+    store = Store(SqliteDatabase(path, machine=machine))
     # Nobody needs it after a power cut.
-    store.rows("PRAGMA synchronous = OFF")
+    store.database.rows("PRAGMA synchronous = OFF")
     return store
 
 
 @lru_cache(maxsize=1)
 def _empty_store() -> bytes:
     with TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "empty.db", machine=MACHINE)
-        store.rows("DELETE FROM machine")
-        store.tidy()
+        store = Store(SqliteDatabase(Path(folder) / "empty.db", machine=MACHINE))
+        store.database.rows("DELETE FROM machine")
+        store.database.optimize()
         store.close()
-        return store.path.read_bytes()
+        return (Path(folder) / "empty.db").read_bytes()
 
 
 def fresh(folder: Path, home: Path) -> Contents:
@@ -58,14 +59,14 @@ def fresh(folder: Path, home: Path) -> Contents:
 
 def contents(store: Store, *, gone: bool = False) -> Contents:
     """Sessions by agent and name, and files by path; `gone`: also what is no longer on the disk."""
-    sessions = store.sessions("session.machine = ? AND (session.gone_at IS NULL OR ?)", store.machine, gone)
+    sessions = store.sessions.select(SessionFilter(machine=store.machine, is_gone=None if gone else False))
     _assert_no_strays(store)
     words = _words(store)
     return {
         "sessions": {f"{row.agent} {row.name}": _session(store, row.id, words) for row in sessions},
         "files": {
-            path: (row.agent, row.size, row.kept, b"".join(store.chunks(row.id)))
-            for path, row in sorted(store.files().items())
+            path: (row.agent, row.size, row.kept, b"".join(store.files.chunks(row.id)))
+            for path, row in sorted(store.files.all().items())
             if gone or row.gone_at is None
         },
     }
@@ -83,10 +84,12 @@ def _session(store: Store, id: int, words: dict[int, list[tuple[int, str]]]) -> 
         "files": """SELECT path FROM session_file JOIN file ON file.id = session_file.file
             WHERE session = ? ORDER BY place""",
     }
-    touches = store.rows("SELECT message, text FROM touch JOIN name ON name.id = touch.path WHERE session = ?", id)
+    touches = store.database.rows(
+        "SELECT message, text FROM touch JOIN name ON name.id = touch.path WHERE session = ?", id
+    )
     return {
-        "record": msgspec.json.encode(store.load(id)),
-        **{name: [tuple(row) for row in store.rows(sql, id)] for name, sql in ordered.items()},
+        "record": msgspec.json.encode(store.messages.load_session(id)),
+        **{name: [tuple(row) for row in store.database.rows(sql, id)] for name, sql in ordered.items()},
         "touches": sorted(tuple(row) for row in touches),
         "parts": _parts(store, id, words),
     }
@@ -97,17 +100,17 @@ def _parts(store: Store, session: int, words: dict[int, list[tuple[int, str]]]) 
     sql = """SELECT part.id, message, field, author, tool.text, model.text, at FROM part
         LEFT JOIN name AS tool ON tool.id = part.tool LEFT JOIN name AS model ON model.id = part.model
         WHERE session = ? ORDER BY message, part.id"""
-    return [(*row[1:], words.get(row[0], [])) for row in store.rows(sql, session)]
+    return [(*row[1:], words.get(row[0], [])) for row in store.database.rows(sql, session)]
 
 
 def _words(store: Store) -> dict[int, list[tuple[int, str]]]:
     """The words of each part, with their places, as the index has them."""
-    if isinstance(store, SqliteStore):
-        store.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, instance)")
-        rows = store.rows('SELECT doc, "offset", term FROM temp.vocabulary')
+    if isinstance(store.database, SqliteDatabase):
+        store.database.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, instance)")
+        rows = store.database.rows('SELECT doc, "offset", term FROM temp.vocabulary')
     else:
         sql = "SELECT part, unnest(positions) - 1, lexeme FROM words, unnest(words.words)"
-        rows = store.rows(sql)
+        rows = store.database.rows(sql)
     found: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for part, place, word in rows:
         found[part].append((place, word))
@@ -116,12 +119,12 @@ def _words(store: Store) -> dict[int, list[tuple[int, str]]]:
 
 def _assert_no_strays(store: Store) -> None:
     """Nothing stays behind of what was taken out."""
-    parts = {row[0] for row in store.rows("SELECT id FROM part")}
+    parts = {row[0] for row in store.database.rows("SELECT id FROM part")}
     assert _words(store).keys() <= parts
     for table in ("block", "part", "event", "place", "span", "touch", "act", "session_file"):
         sql = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"
-        assert store.rows(sql)[0][0] == 0, table
-    assert store.rows("SELECT count(*) FROM chunk WHERE file NOT IN (SELECT id FROM file)")[0][0] == 0
+        assert store.database.rows(sql)[0][0] == 0, table
+    assert store.database.rows("SELECT count(*) FROM chunk WHERE file NOT IN (SELECT id FROM file)")[0][0] == 0
 
 
 def difference(left: Contents, right: Contents) -> str:

@@ -17,11 +17,12 @@ from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from unspool.store.base import Row, Store
+
 from unspool.ingest import transactions
 from unspool.ingest.sync import Syncer
-from unspool.store.backends.postgres import PostgresStore
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Row, Store
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.backends.sqlite import SqliteDatabase
 
 from ..waiting import PATIENCE
 from . import server
@@ -39,8 +40,8 @@ _PROGRAMS.set_forkserver_preload([__name__, "unspool.ingest.sync"])
 def opened(place: str) -> Store:
     """A store at a path or an address."""
     if "://" in place:
-        return PostgresStore(place, machine=MACHINE)
-    return SqliteStore(Path(place), machine=MACHINE)
+        return Store(PostgresDatabase(place, machine=MACHINE))
+    return Store(SqliteDatabase(Path(place), machine=MACHINE))
 
 
 class Running:
@@ -148,9 +149,9 @@ def _check(place: str, folder: Path, home: Path) -> None:
         synced(store, home)
         found = difference(contents(store), fresh(folder, home))
         assert found == "", found
-        if isinstance(store, SqliteStore):
-            assert store.rows("PRAGMA integrity_check") == [("ok",)]
-            store.rows("INSERT INTO words (words) VALUES ('integrity-check')")
+        if isinstance(store.database, SqliteDatabase):
+            assert store.database.rows("PRAGMA integrity_check") == [("ok",)]
+            store.database.rows("INSERT INTO words (words) VALUES ('integrity-check')")
     finally:
         store.close()
 

@@ -10,15 +10,16 @@ import msgspec
 import pytest
 
 from unspool.core import model as m
-from unspool.core.errors import NotFoundError, UnspoolError
+from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.ingest.archive import restore_session
 from unspool.search.query import parse
 from unspool.store.backends import postgres, sqlite
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Store
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.filters import SessionFilter
 from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
-from unspool.store.usage_rows import Acts
+from unspool.store.store import Store
+from unspool.store.usage_rows import UsageRows
 
 from ..builders import ClaudeLog
 from ..recordings import Recording, recordings
@@ -48,31 +49,31 @@ def _records(home: Path, sessions: list[Recording]) -> dict[str, bytes]:
 
 def _found(store: Store, words: str) -> list[tuple[str, int]]:
     """The sessions and messages that a search finds."""
-    names = {row.id: row.name for row in store.sessions()}
-    return sorted((names[match.session], match.message) for match in store.matches(parse(words), 1000))
+    names = {row.id: row.name for row in store.sessions.select()}
+    return sorted((names[match.session], match.message) for match in store.search.matches(parse(words), 1000))
 
 
 def test_what_is_not_known_is_nothing_and_none_is_a_number(store: Store) -> None:
     """Rows may say `NOTHING` for what is not known; the database holds NULL there, and 0 where 0 was counted."""
     with store.transaction():
-        id = store.new_session("claude", "one", "one")
-        acts = Acts()
-        acts.plain += [(0, 0, "prompt", "", NOTHING, NOTHING), (1, 0, "call", "Bash", "ok", 5)]
-        acts.add_paid(2, 0, "reply", None, NOTHING, m.Usage(input=0, output=7))
-        store.put_acts(id, acts)
-        store.put_texts(id, [(0, 0, 0, "", "", NOTHING, "something"), (1, 0, 0, "Bash", "a model", 5, "else")])
-    ((bash,),) = store.rows("SELECT id FROM name WHERE text = 'Bash'")
-    ((model,),) = store.rows("SELECT id FROM name WHERE text = 'a model'")
+        id = store.sessions.create("claude", "one", "one")
+        usage = UsageRows()
+        usage.counts += [(0, 0, "prompt", "", NOTHING, NOTHING), (1, 0, "call", "Bash", "ok", 5)]
+        usage.add_tokens(2, 0, "reply", None, NOTHING, m.Usage(input=0, output=7))
+        store.usage.add(id, usage)
+        store.texts.add(id, [(0, 0, 0, "", "", NOTHING, "something"), (1, 0, 0, "Bash", "a model", 5, "else")])
+    ((bash,),) = store.database.rows("SELECT id FROM name WHERE text = 'Bash'")
+    ((model,),) = store.database.rows("SELECT id FROM name WHERE text = 'a model'")
     counted = (
         "SELECT name, outcome, at, input, output, cache_read, reasoning FROM act WHERE session = ? ORDER BY message"
     )
-    assert [tuple(row) for row in store.rows(counted, id)] == [
+    assert [tuple(row) for row in store.database.rows(counted, id)] == [
         (None, None, None, None, None, None, None),
         (bash, "ok", 5, None, None, None, None),
         (None, None, None, 0, 7, None, None),
     ]
     said = "SELECT tool, model, at FROM part WHERE session = ? ORDER BY id"
-    assert [tuple(row) for row in store.rows(said, id)] == [(None, None, None), (bash, model, 5)]
+    assert [tuple(row) for row in store.database.rows(said, id)] == [(None, None, None), (bash, model, 5)]
 
 
 # --- taking in --------------------------------------------------------------------------------------------------------
@@ -86,10 +87,10 @@ def test_a_recording_is_taken_in_whole(recording: Recording, store: Store, tmp_p
         recording.home, [recording]
     )
     assert difference(contents(store), fresh(tmp_path, recording.home)) == ""
-    last = store.journal(0, 10_000)[-1].seq
+    last = store.changes.since(0, 10_000)[-1].seq
     again = synced(store, recording.home)
     assert (again.new, again.changed, again.gone, again.bytes) == (0, 0, 0, 0)
-    assert store.journal(last) == []
+    assert store.changes.since(last) == []
 
 
 def _append(path: Path, agent: str) -> None:
@@ -166,12 +167,12 @@ def test_a_file_that_moved_is_recognised(move: Callable[[Path, str], None], stor
     home = tmp_path / "home"
     path = claude_log(3, "one").write(home)
     synced(store, home)
-    ((id,),) = store.rows("SELECT id FROM session")
+    ((id,),) = store.database.rows("SELECT id FROM session")
     move(path, "claude")
     synced(store, home)
     assert difference(contents(store), fresh(tmp_path, home)) == ""
-    assert store.rows("SELECT id FROM session") == [(id,)]
-    assert len(store.rows("SELECT id FROM file")) == 1
+    assert store.database.rows("SELECT id FROM session") == [(id,)]
+    assert len(store.database.rows("SELECT id FROM file")) == 1
 
 
 def test_a_file_with_another_name_is_another_session(store: Store, tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_of_copies_the_one_that_was_written_last_counts(store: Store, tmp_path: 
     def check(messages: int) -> None:
         synced(store, home)
         assert difference(contents(store), fresh(tmp_path, home)) == ""
-        assert [row.messages for row in store.sessions()] == [messages]
+        assert [row.messages for row in store.sessions.select()] == [messages]
 
     check(12)
     append(copy, rest_of(claude_log(6), claude_log(3)))
@@ -212,7 +213,7 @@ def test_a_session_that_came_from_elsewhere_gives_way(store: Store, tmp_path: Pa
     for turns, home in enumerate(homes, 2):
         claude_log(turns).write(home)
         synced(store, *homes[: turns - 1])
-        assert [row.messages for row in store.sessions()] == [4 * turns]
+        assert [row.messages for row in store.sessions.select()] == [4 * turns]
     append(claude_log(2).write(homes[0]), rest_of(claude_log(9), claude_log(2)))
     synced(store, *homes)
     assert contents(store)["sessions"] == fresh(tmp_path, homes[0])["sessions"]
@@ -226,15 +227,15 @@ def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:
     before, data = contents(store), path.read_bytes()
     path.unlink()
     assert synced(store, home).gone == 1
-    (row,) = store.sessions()
+    (row,) = store.sessions.select()
     assert row.gone_at is not None
-    assert store.journal()[-1].kind == "session.gone"
+    assert store.changes.since()[-1].kind == "session.gone"
     assert contents(store, gone=True) == before
     assert len(_found(store, "please")) == 3
     assert synced(store, home).gone == 0
     path.write_bytes(data)
     synced(store, home)
-    assert store.sessions()[0].gone_at is None
+    assert store.sessions.select()[0].gone_at is None
     assert contents(store) == before
 
 
@@ -246,7 +247,7 @@ def test_what_was_cut_off_stays_in_the_archive(store: Store, tmp_path: Path) -> 
     synced(store, home)
     put(path, claude_log(1).data)
     synced(store, home)
-    kept = [b"".join(store.chunks(id)) for (id,) in store.rows("SELECT id FROM file ORDER BY id")]
+    kept = [b"".join(store.files.chunks(id)) for (id,) in store.database.rows("SELECT id FROM file ORDER BY id")]
     assert kept == [data, claude_log(1).data]
 
 
@@ -257,11 +258,11 @@ def test_records_of_unknown_kinds_are_kept(store: Store, tmp_path: Path) -> None
     log.line("from-the-future", None, content={"deep": [1, {"x": "y"}]})
     log.write(tmp_path)
     synced(store, tmp_path)
-    (row,) = store.sessions()
-    (problem,) = store.load(row.id).problems
+    (row,) = store.sessions.select()
+    (problem,) = store.messages.load_session(row.id).problems
     assert isinstance(problem.record, msgspec.Raw)
     assert bytes(problem.record) == log.lines[1]
-    assert [message.index for message in store.messages(row.id, 0, 10)] == [0]
+    assert [message.index for message in store.messages.read(row.id, 0, 10)] == [0]
 
 
 def test_searching_follows_the_files(store: Store, tmp_path: Path) -> None:
@@ -293,11 +294,11 @@ def test_files_are_given_back_as_they_were(store: Store, tmp_path: Path) -> None
         append(path, b'{"type":"x","filler":"' + bytes([65 + number]) * 450_000 + b'"}\n')
     synced(store, home)
     data = path.read_bytes()
-    (row,) = store.sessions()
+    (row,) = store.sessions.select()
     shutil.rmtree(home)
     written = restore_session(store, row.id, tmp_path / "back")
     assert [file.read_bytes() for file, _ in written] == [data]
-    assert len(store.rows("SELECT start FROM chunk")) == 3
+    assert len(store.database.rows("SELECT start FROM chunk")) == 3
 
 
 def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> None:
@@ -308,21 +309,21 @@ def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> 
     log_of("claude", 3, "other").write(home)
     synced(store, home)
     (saved,) = home.rglob("tool-results/*")
-    (row,) = store.sessions("session.name = ?", saved.parent.parent.name)
+    (row,) = store.sessions.select(SessionFilter(name=saved.parent.parent.name))
     assert _found(store, '"line 1199 of many"') == [(row.name, 12)]
     restored = {path.relative_to(back): path.read_bytes() for path, _ in restore_session(store, row.id, back)}
     files = (*home.rglob(f"{row.name}.jsonl"), saved)
     assert restored == {path.relative_to(home): path.read_bytes() for path in files}
     with store.transaction():
-        inner = store.new_session("claude", f"{row.name}/inner", row.ref)
-        store.put_session_files(inner, [file for file, _, _ in store.files_of(row.id)])
-        store.forget(inner)
-    assert len(store.files_beside(row.id)) == 1, "a sub-agent in the same log does not take it away"
+        inner = store.sessions.create("claude", f"{row.name}/inner", row.ref)
+        store.files.set_for_session(inner, [file.id for file in store.files.of_session(row.id)])
+        store.sessions.delete(inner)
+    assert len(store.files.beside_session(row.id)) == 1, "a sub-agent in the same log does not take it away"
     with store.transaction():
-        store.forget(row.id)
-    assert [path for path in store.files() if row.name in path] == []
+        store.sessions.delete(row.id)
+    assert [path for path in store.files.all() if row.name in path] == []
     assert _found(store, '"line 1199 of many"') == []
-    assert len(store.sessions()) == len(store.files()) == 1
+    assert len(store.sessions.select()) == len(store.files.all()) == 1
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -336,14 +337,16 @@ def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) ->
     synced(store, home)
     put(path, log_of(agent, 1).data)
     synced(store, home)
-    name = next(row for row in store.sessions() if "one" in str(msgspec.json.encode(store.load(row.id)))).name
+    name = next(
+        row for row in store.sessions.select() if "one" in str(msgspec.json.encode(store.messages.load_session(row.id)))
+    ).name
     with store.transaction():
-        store.forget(store.find(name).id)
+        store.sessions.delete(store.sessions.find(name).id)
     path.unlink()
     shutil.rmtree(home)
     shutil.move(kept, home)
     assert difference(contents(store), fresh(tmp_path, home)) == ""
-    assert len(store.rows("SELECT id FROM file")) == len(fresh(tmp_path, home)["files"])
+    assert len(store.database.rows("SELECT id FROM file")) == len(fresh(tmp_path, home)["files"])
     assert _found(store, "one") == []
 
 
@@ -352,31 +355,31 @@ def test_the_journal_tells_what_changed(store: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     paths = write_home(home)
     synced(store, home)
-    entries = store.journal()
+    entries = store.changes.since()
     assert [entry.seq for entry in entries] == sorted({entry.seq for entry in entries})
     assert [entry.kind for entry in entries] == ["session.created"] * 6
     assert {msgspec.json.decode(entry.data)["agent"] for entry in entries} == set(AGENTS)
     _append(paths["claude"], "claude")
     synced(store, home)
-    (later,) = store.journal(entries[-1].seq)
+    (later,) = store.changes.since(entries[-1].seq)
     assert later.seq > entries[-1].seq
     assert (later.kind, msgspec.json.decode(later.data)) == ("messages.appended", {"first": 12, "count": 8})
 
 
 def test_old_changes_are_forgotten(store: Store) -> None:
     """Who comes back after a long time can see that too much has happened; numbers are never given again."""
-    assert (store.first_entry(), store.last_entry()) == (0, 0)
+    assert (store.changes.first_seq(), store.changes.last_seq()) == (0, 0)
     for number in range(8):
-        store.note("session.gone", number)
-    last = store.last_entry()
-    store.prune_journal(8)
-    assert store.first_entry() == last - 7
-    store.prune_journal(3)
-    assert [entry.session for entry in store.journal()] == [5, 6, 7]
-    assert (store.first_entry(), store.last_entry()) == (last - 2, last)
-    store.prune_journal(0)
-    store.note("session.gone", 8)
-    assert store.first_entry() > last
+        store.changes.append("session.gone", number)
+    last = store.changes.last_seq()
+    store.changes.prune(8)
+    assert store.changes.first_seq() == last - 7
+    store.changes.prune(3)
+    assert [entry.session for entry in store.changes.since()] == [5, 6, 7]
+    assert (store.changes.first_seq(), store.changes.last_seq()) == (last - 2, last)
+    store.changes.prune(0)
+    store.changes.append("session.gone", 8)
+    assert store.changes.first_seq() > last
 
 
 def test_sessions_have_short_names(store: Store, tmp_path: Path) -> None:
@@ -384,12 +387,17 @@ def test_sessions_have_short_names(store: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     write_home(home)
     synced(store, home)
-    for row in store.sessions():
-        assert store.find(row.name) == store.find(row.name[:8]) == store.find(row.name[:8].upper()) == row
-    with pytest.raises(NotFoundError, match="6 sessions"):
-        store.find("")
+    for row in store.sessions.select():
+        assert (
+            store.sessions.find(row.name)
+            == store.sessions.find(row.name[:8])
+            == store.sessions.find(row.name[:8].upper())
+            == row
+        )
+    with pytest.raises(AmbiguousError, match="'' matches 6 sessions"):
+        store.sessions.find("")
     with pytest.raises(NotFoundError, match="no session"):
-        store.find("nothing%")
+        store.sessions.find("nothing%")
 
 
 def test_sessions_without_a_time_come_last(store: Store, tmp_path: Path) -> None:
@@ -400,7 +408,7 @@ def test_sessions_without_a_time_come_last(store: Store, tmp_path: Path) -> None
     timeless.write(home)
     claude_log().write(home)
     synced(store, home)
-    assert [row.ended_at is None for row in store.sessions()] == [False, True]
+    assert [row.ended_at is None for row in store.sessions.select()] == [False, True]
 
 
 # --- several ----------------------------------------------------------------------------------------------------------
@@ -424,7 +432,11 @@ def test_machines_do_not_disturb_each_other(open_again: Open, tmp_path: Path) ->
     (home / ".claude" / "projects").mkdir(parents=True)
     assert synced(there, home).gone == 2
     assert difference(contents(here), before) == ""
-    assert len(here.sessions("machine.key = ?", MACHINE[0])) == len(here.sessions("machine.key = ?", OTHER[0])) == 6
+    assert (
+        len(here.sessions.select(SessionFilter(machine=here.machine)))
+        == len(here.sessions.select(SessionFilter(machine=there.machine)))
+        == 6
+    )
 
 
 def test_all_or_nothing(open_again: Open, tmp_path: Path) -> None:
@@ -436,15 +448,15 @@ def test_all_or_nothing(open_again: Open, tmp_path: Path) -> None:
 
     def fail() -> None:
         with store.transaction():
-            id = store.new_session("claude", "name", "ref")
-            store.put_touches(id, [(0, "/some/path")])
-            store.note("session", id)
+            id = store.sessions.create("claude", "name", "ref")
+            store.texts.add_touched_files(id, [(0, "/some/path")])
+            store.changes.append("session", id)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         fail()
     assert contents(store) == contents(open_again()) == empty
-    assert store.journal() == []
+    assert store.changes.since() == []
     synced(store, home)
     assert difference(contents(store), fresh(tmp_path, home)) == ""
 
@@ -480,7 +492,7 @@ def test_an_older_store_is_brought_up_to_date(
     _use(_steps(*steps), monkeypatch)
     for _ in range(2):
         newer = open_again()
-        assert newer.rows("SELECT number FROM extra") == [(7,)]
+        assert newer.database.rows("SELECT number FROM extra") == [(7,)]
         assert difference(contents(newer), before) == ""
 
 
@@ -493,7 +505,7 @@ def test_a_step_that_fails_leaves_nothing(open_again: Open, monkeypatch: pytest.
         _use(_steps((newest + 1, broken)), patch)
         with pytest.raises(UnspoolError, match="nowhere"):
             open_again()
-    assert open_again().sessions() == []
+    assert open_again().sessions.select() == []
 
 
 def test_a_newer_store_is_refused(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,37 +525,37 @@ def test_a_store_may_be_only_read(tmp_path: Path) -> None:
     """Then nothing is written, not even beside it; and who tries is told."""
     home, path = tmp_path / "home", tmp_path / "store.db"
     write_home(home)
-    writer = SqliteStore(path, machine=MACHINE)
+    writer = Store(SqliteDatabase(path, machine=MACHINE))
     synced(writer, home)
-    reader = SqliteStore(path, machine=MACHINE, read_only=True)
+    reader = Store(SqliteDatabase(path, machine=MACHINE, read_only=True))
     assert difference(contents(reader), contents(writer)) == ""
     with pytest.raises(UnspoolError, match="cannot be written"):
-        reader.rows("DELETE FROM session")
+        reader.database.rows("DELETE FROM session")
     reader.close()
     writer.close()
 
 
 def test_an_old_store_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be brought up to date."""
-    SqliteStore(tmp_path / "store.db", machine=MACHINE).close()
+    Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)).close()
     _use(_steps((Migrations("sqlite").newest + 1, "CREATE TABLE extra (number BIGINT)")), monkeypatch)
     with pytest.raises(UnspoolError, match="older unspool"):
-        SqliteStore(tmp_path / "store.db", machine=MACHINE, read_only=True)
+        Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE, read_only=True))
 
 
 def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second writer waits for a while, then tells why it ends."""
     for name in ("_WAIT_SECONDS", "_STEP_SECONDS"):
         monkeypatch.setattr(sqlite, name, 0.05)
-    first, second = (SqliteStore(tmp_path / "store.db", machine=MACHINE) for _ in range(2))
+    first, second = (Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)) for _ in range(2))
 
     def write() -> None:
         with second.transaction():
             raise AssertionError("it is locked")
 
-    with first.transaction(), pytest.raises(UnspoolError, match="being written by another program"):
+    with first.transaction(), pytest.raises(UnspoolError, match="locked by another program"):
         write()
-    with first.alone(), pytest.raises(UnspoolError, match="being written by another program"):
+    with first.exclusive(), pytest.raises(UnspoolError, match="locked by another program"):
         synced(second, tmp_path)
     first.close()
     second.close()
@@ -553,6 +565,6 @@ def test_what_is_no_store_is_said(tmp_path: Path) -> None:
     """A file of something else is left alone."""
     path = tmp_path / "store.db"
     path.write_bytes(b"something else entirely\n" * 100)
-    with pytest.raises(UnspoolError, match="damaged or no store of unspool"):
-        SqliteStore(path, machine=MACHINE)
+    with pytest.raises(UnspoolError, match="damaged or not an unspool store"):
+        Store(SqliteDatabase(path, machine=MACHINE))
     assert path.read_bytes() == b"something else entirely\n" * 100

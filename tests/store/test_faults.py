@@ -21,9 +21,9 @@ from unspool.core.errors import UnspoolError
 from unspool.ingest.sync import Syncer
 from unspool.store import place as place_of_store
 from unspool.store.backends import sqlite
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Store
+from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.locate import machine_identity
+from unspool.store.store import Store
 
 from ..waiting import PATIENCE
 from .contents import MACHINE, contents, difference, fresh, synced
@@ -68,7 +68,7 @@ def test_many_make_one_store(tmp_path: Path) -> None:
 
     def make(path: Path) -> None:
         everybody.wait()
-        SqliteStore(path, machine=MACHINE).close()
+        Store(SqliteDatabase(path, machine=MACHINE)).close()
 
     with ThreadPoolExecutor(everybody.parties) as threads:
         for number in range(50):
@@ -80,7 +80,7 @@ def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) ->
     home = tmp_path / "home"
     write_home(home)
     store = opened(place)
-    code = "import sys; from tests.store.kills import opened\nstore = opened(sys.argv[1])\nwith store.alone():\n"
+    code = "import sys; from tests.store.kills import opened\nstore = opened(sys.argv[1])\nwith store.exclusive():\n"
     code += "    with store.transaction():\n        print('has it', flush=True); sys.stdin.read()"
     root = Path(__file__).parents[2]
     holder = subprocess.Popen(
@@ -98,7 +98,7 @@ def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) ->
 def test_a_writer_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than SQLite waits by itself: for the turn, for a transaction, and for a statement alone."""
     monkeypatch.setattr(sqlite, "_STEP_SECONDS", 0.0)
-    first, second = (SqliteStore(tmp_path / "store.db", machine=MACHINE) for _ in range(2))
+    first, second = (Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)) for _ in range(2))
     held = ExitStack()
     refused: list[float] = []
 
@@ -109,9 +109,12 @@ def test_a_writer_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(sqlite, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
     for hold, use in (
-        (first.alone, second.alone),
+        (first.exclusive, second.exclusive),
         (first.transaction, second.transaction),
-        (first.transaction, lambda: nullcontext(second.rows("INSERT INTO machine (key, name) VALUES ('k', 'n')"))),
+        (
+            first.transaction,
+            lambda: nullcontext(second.database.rows("INSERT INTO machine (key, name) VALUES ('k', 'n')")),
+        ),
     ):
         refused.clear()
         held.enter_context(hold())
@@ -170,18 +173,18 @@ def test_a_key_that_was_never_written_is_made(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[SqliteStore]:
+def small(tmp_path: Path) -> Iterator[Store]:
     """A store that has taken in something, and cannot grow any more."""
     write_home(tmp_path / "home")
-    store = SqliteStore(tmp_path / "store.db", machine=MACHINE)
+    store = Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE))
     synced(store, tmp_path / "home")
-    ((pages,),) = store.rows("PRAGMA page_count")
-    store.rows(f"PRAGMA max_page_count = {pages}")
+    ((pages,),) = store.database.rows("PRAGMA page_count")
+    store.database.rows(f"PRAGMA max_page_count = {pages}")
     yield store
     store.close()
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_half(small: SqliteStore, tmp_path: Path) -> None:
+def test_a_full_disk_is_said_and_leaves_nothing_half(small: Store, tmp_path: Path) -> None:
     """The sessions are as they were; with more space, the next run takes in the rest."""
     home, before = tmp_path / "home", contents(small)
     for agent in AGENTS:
@@ -189,12 +192,12 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(small: SqliteStore, tmp_pat
     with pytest.raises(UnspoolError, match=r"cannot grow.*nothing is lost"):
         Syncer(small, home).run()
     assert difference(_without_new(small, before), before) == ""
-    small.rows("PRAGMA max_page_count = 1000000")
+    small.database.rows("PRAGMA max_page_count = 1000000")
     synced(small, home)
     assert difference(contents(small), fresh(tmp_path, home)) == ""
 
 
-def test_a_full_disk_while_a_session_grows(small: SqliteStore, tmp_path: Path) -> None:
+def test_a_full_disk_while_a_session_grows(small: Store, tmp_path: Path) -> None:
     """A session that is there keeps what it had."""
     home = tmp_path / "home"
     before = contents(small)
@@ -204,7 +207,7 @@ def test_a_full_disk_while_a_session_grows(small: SqliteStore, tmp_path: Path) -
     with pytest.raises(UnspoolError, match="cannot grow"):
         Syncer(small, home).run()
     assert difference(contents(small), before) == ""
-    small.rows("PRAGMA max_page_count = 1000000")
+    small.database.rows("PRAGMA max_page_count = 1000000")
     synced(small, home)
     assert difference(contents(small), fresh(tmp_path, home)) == ""
 

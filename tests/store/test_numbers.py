@@ -33,6 +33,6 @@ def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path
         for name in TOKENS:
             recorded = sum(getattr(record.info.usage, name) or 0 for record in records)
             assert sum(getattr(entry, name) for entry in told.tokens) == recorded, (recording.name, name)
-        for path, row in store.files().items():
-            assert b"".join(store.chunks(row.id)) == Path(path).read_bytes(), path
+        for path, row in store.files.all().items():
+            assert b"".join(store.files.chunks(row.id)) == Path(path).read_bytes(), path
         store.close()

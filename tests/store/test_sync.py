@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from unspool.store.backends.postgres import PostgresStore
-from unspool.store.backends.sqlite import SqliteStore
-from unspool.store.base import Store
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 
 from ..builders import ClaudeLog
 from . import server
@@ -110,8 +110,8 @@ class Run:
 
     def open(self) -> Store:
         if self.address:
-            return PostgresStore(self.address, machine=MACHINE)
-        return SqliteStore(self.folder / "store.db", machine=MACHINE)
+            return Store(PostgresDatabase(self.address, machine=MACHINE))
+        return Store(SqliteDatabase(self.folder / "store.db", machine=MACHINE))
 
     def go(self, steps: list[Step]) -> None:
         """Take the steps."""
@@ -131,9 +131,9 @@ class Run:
         """Bring the store up to date and compare it with a new one."""
         synced(self.store, self.home)
         assert difference(contents(self.store), fresh(self.folder, self.home)) == ""
-        last = self.store.journal(0, 100_000)[-1:]
+        last = self.store.changes.since(0, 100_000)[-1:]
         synced(self.store, self.home)
-        assert self.store.journal(0, 100_000)[-1:] == last
+        assert self.store.changes.since(0, 100_000)[-1:] == last
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -12,7 +12,8 @@ from litestar import Litestar
 from litestar.testing import TestClient
 
 from unspool.ingest.sync import Syncer
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
@@ -49,7 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def store_path(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with all of them."""
     path = tmp_path_factory.mktemp("store") / "sessions.db"
-    store = SqliteStore(path, machine=("tests", "tests"))
+    store = Store(SqliteDatabase(path, machine=("tests", "tests")))
     report = Syncer(store, home).run()
     assert not report.failures
     store.close()
@@ -57,9 +58,9 @@ def store_path(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(store_path: Path) -> Iterator[SqliteStore]:
+def store(store_path: Path) -> Iterator[Store]:
     """The same, opened."""
-    store = SqliteStore(store_path, machine=("tests", "tests"), read_only=True)
+    store = Store(SqliteDatabase(store_path, machine=("tests", "tests"), read_only=True))
     yield store
     store.close()
 

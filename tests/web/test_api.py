@@ -20,7 +20,8 @@ from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.ingest.sync import Syncer
 from unspool.store import Store
-from unspool.store.backends.postgres import PostgresStore
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.filters import SessionFilter
 from unspool.store.rows import SessionRow
 from unspool.web.api.openapi import openapi
 from unspool.web.api.params import find_endpoint
@@ -68,7 +69,7 @@ def plain(value: object) -> Any:
 
 
 def rows_of(store: Store, agent: str) -> list[SessionRow]:
-    return store.sessions("session.agent = ?", agent)
+    return store.sessions.select(SessionFilter(agent=agent))
 
 
 # --- what is answered ------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ def test_sessions_are_told_as_the_record_has_them(client: Client, store: Store, 
     rows = rows_of(store, agent)
     assert len(rows) > 20
     for row in rows:
-        record = plain(store.load(row.id))
+        record = plain(store.messages.load_session(row.id))
         head = get(client, address_of(row))
         assert {name: value for name, value in head.items() if name not in ("seq", "stored")} == {
             name: value for name, value in record.items() if name not in ("messages", "type")
@@ -107,7 +108,7 @@ def test_views_of_sessions_have_the_form_that_is_published(client: Client, store
         assert len(events) == sum(count for kind, count in row.counts.items() if kind != "messages")
         if row.messages:
             context = get(client, f"{address}/context/{row.messages - 1}")
-            expected = store.load(row.id).context_at(row.messages - 1)
+            expected = store.messages.load_session(row.id).context_at(row.messages - 1)
             assert context["count"] == len(expected.message_indices)
             assert get(client, f"{address}/raw/{row.messages - 1}")
 
@@ -115,7 +116,7 @@ def test_views_of_sessions_have_the_form_that_is_published(client: Client, store
 def test_a_raw_record_is_the_bytes_of_the_log(client: Client, store: Store) -> None:
     """As they stand in the file, found by what the message says of its source."""
     row = next(row for row in rows_of(store, "claude") if row.kind == "main" and row.messages > 10)
-    record = store.load(row.id)
+    record = store.messages.load_session(row.id)
     for message in record.messages:
         raw = get(client, f"{address_of(row)}/raw/{message.index}")
         with open(record.info.files[message.source.file].path, "rb") as file:
@@ -125,7 +126,7 @@ def test_a_raw_record_is_the_bytes_of_the_log(client: Client, store: Store) -> N
 
 def test_names_with_slashes_are_taken_as_they_are(client: Client, store: Store) -> None:
     """Sub-agents are called after their session; escaped or not, by name or by number, it is the same one."""
-    row = next(row for row in store.sessions() if "/" in row.name)
+    row = next(row for row in store.sessions.select() if "/" in row.name)
     for key in (quote(row.name, safe=""), row.name, str(row.id)):
         assert get(client, f"/api/sessions/{key}")["stored"]["id"] == row.id
         assert get(client, f"/api/sessions/{key}/messages", last=1)["total"] == row.messages
@@ -133,19 +134,19 @@ def test_names_with_slashes_are_taken_as_they_are(client: Client, store: Store) 
 
 def test_sub_agents_are_found_by_project_and_id(client: Client, store: Store) -> None:
     """The whole record, whether the project is given by its path or its name."""
-    rows = store.sessions("session.kind = 'subagent' AND session.project IS NOT NULL")
+    rows = [row for row in store.sessions.select(SessionFilter(kind="subagent")) if row.project is not None]
     assert {row.agent for row in rows} >= {"claude", "codex"}
     for row in rows:
         project, agent_id = row.project or "", row.name.rsplit("/", 1)[-1]
         for name in (project, project.rsplit("/", 1)[-1]):
             found = get(client, f"/api/projects/{quote(name, safe='')}/agent-sessions/{quote(agent_id, safe='')}")
-            assert found == plain(store.load(row.id))
+            assert found == plain(store.messages.load_session(row.id))
 
 
 def test_projects_and_their_sessions(client: Client, store: Store) -> None:
     """Every main session is in one project, which is found by path and by name."""
     projects = get(client, "/api/projects")["projects"]
-    assert sum(project["sessions"] for project in projects) == len(store.sessions("session.kind = 'main'"))
+    assert sum(project["sessions"] for project in projects) == len(store.sessions.select(SessionFilter(kind="main")))
     for project in projects:
         for name in (project["path"], project["name"]):
             found = get(client, f"/api/projects/{quote(name, safe='')}/sessions", limit=500)
@@ -160,7 +161,7 @@ def test_sessions_can_be_chosen(client: Client, store: Store) -> None:
     assert all(listed["row"]["counts"]["rejection"] for listed in refused["sessions"])
     killed = get(client, "/api/sessions", status="killed")["sessions"]
     assert {listed["row"]["status"] for listed in killed} == {"killed"}
-    name = store.sessions("session.kind = 'main'")[0].name
+    name = store.sessions.select(SessionFilter(kind="main"))[0].name
     assert [listed["row"]["name"] for listed in get(client, "/api/sessions", q=name)["sessions"]] == [name]
     assert get(client, "/api/sessions", project="no such project")["total"] == 0
 
@@ -206,7 +207,7 @@ def test_pages_of_ledgers_are_the_whole_ledger(client: Client, kind: str) -> Non
 
 def test_pages_of_messages_are_all_messages(client: Client, store: Store) -> None:
     """From any place to any other; beyond the end there are none."""
-    row = max(store.sessions(), key=lambda row: row.messages)
+    row = max(store.sessions.select(), key=lambda row: row.messages)
     address = f"{address_of(row)}/messages"
     whole = get(client, address)["messages"]
     for first in (0, 1, 63, 64, 65, row.messages - 1):
@@ -245,7 +246,7 @@ def test_history_is_walked_backwards(client: Client, store: Store, agent: str) -
 def test_history_holds_the_conversation_and_nothing_else(client: Client, store: Store, agent: str) -> None:
     """The words of the active path, and every call of it once, with its result."""
     for row in rows_of(store, agent):
-        record = store.load(row.id)
+        record = store.messages.load_session(row.id)
         told = get(client, f"{address_of(row)}/history", limit=200)
         items = told["items"]
         assert told["length"] == len(record.active_path())
@@ -274,14 +275,14 @@ def _answers(record: Session) -> Iterator[str]:
 
 def test_history_leads_on_to_the_events(client: Client, store: Store) -> None:
     """Its number is the last change there was, so that nothing is missed and nothing comes twice."""
-    row = store.sessions()[0]
-    assert get(client, f"{address_of(row)}/history")["seq"] == store.last_entry()
+    row = store.sessions.select()[0]
+    assert get(client, f"{address_of(row)}/history")["seq"] == store.changes.last_seq()
 
 
 def test_pictures_have_an_address_of_their_own(client: Client, store: Store) -> None:
     """The bytes of pictures are not in the history."""
     seen = 0
-    for row in store.sessions():
+    for row in store.sessions.select():
         for item in get(client, f"{address_of(row)}/history", limit=200)["items"]:
             if item["kind"] == "image":
                 seen += 1
@@ -394,7 +395,7 @@ def test_ordinary_patterns_are_taken(client: Client, pattern: str) -> None:
 
 def test_calls_that_never_finished_are_told_as_one_likes(client: Client, store: Store) -> None:
     """As they are, not at all, or with a result that says of itself that it is made up."""
-    key = next(row.id for row in store.sessions() if row.counts.get("orphan"))
+    key = next(row.id for row in store.sessions.select() if row.counts.get("orphan"))
     told = {
         mode: get(client, f"/api/sessions/{key}/history", orphans=mode, limit=200)["items"]
         for mode in ("mark", "hide", "synthesize")
@@ -513,7 +514,7 @@ def test_lists_have_tags_too(client: Client, address: str) -> None:
 
 def test_sessions_have_different_tags(client: Client, store: Store) -> None:
     """A tag says which session it is of."""
-    tags = [client.get(f"{address_of(row)}/tree").headers["etag"] for row in store.sessions()[:50]]
+    tags = [client.get(f"{address_of(row)}/tree").headers["etag"] for row in store.sessions.select()[:50]]
     assert len(set(tags)) == len(tags)
 
 
@@ -521,8 +522,8 @@ def test_the_server_says_that_it_is_well(client: Client, store: Store) -> None:
     """With its version and what it holds."""
     health = get(client, "/api/health")
     assert health["status"] == "ok"
-    assert health["sessions"] == len(store.sessions())
-    assert health["seq"] == store.last_entry()
+    assert health["sessions"] == len(store.sessions.select())
+    assert health["seq"] == store.changes.last_seq()
 
 
 @pytest.mark.slow
@@ -533,9 +534,9 @@ def test_postgresql_gives_the_same_answers(client: Client, home: Path) -> None:
     from unspool.web.app import create_app
 
     with server.running() as address:
-        store = PostgresStore(address, machine=("tests", "tests"))
+        store = Store(PostgresDatabase(address, machine=("tests", "tests")))
         assert not Syncer(store, home).run().failures
-        names = [row.name for row in store.sessions("session.kind = 'main'")[:20]]
+        names = [row.name for row in store.sessions.select(SessionFilter(kind="main"))[:20]]
         store.close()
         app = create_app(Settings(token=TOKEN, store=address, port=PORT, follows=False))
         with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as other:

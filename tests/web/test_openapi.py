@@ -31,6 +31,7 @@ from schemathesis.schemas import BaseSchema
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
+from unspool.store.filters import SessionFilter
 from unspool.web.api.errors import CODES
 from unspool.web.api.openapi import openapi, openapi_text
 from unspool.web.api.routes import ENDPOINTS
@@ -159,7 +160,7 @@ def test_any_question_gets_an_answer_of_the_published_form(client: Client, case:
 @BOUNDED
 def test_any_question_about_something_real(client: Client, store: Store, case: Question) -> None:
     """The same with sessions and projects that are there."""
-    rows = store.sessions("session.kind = 'main'")
+    rows = store.sessions.select(SessionFilter(kind="main"))
     known = {"key": rows[len(str(case.query)) % len(rows)].name, "project": "demo", "index": 0}
     case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
     case.validate_response(asked(client, case), checks=CHECKS)

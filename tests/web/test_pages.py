@@ -17,7 +17,7 @@ from litestar.testing import TestClient
 from unspool.core import model as m
 from unspool.core.events import LISTED_KINDS
 from unspool.render.sanitize import harmless
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store import Store
 from unspool.web.session_list import url_name
 from unspool.web.session_query import SessionQuery
 from unspool.web.templating import address
@@ -35,11 +35,11 @@ def page(client: Client, url: str) -> Fragment:
     return assert_inert(answer.text)
 
 
-def readers(store: SqliteStore) -> Iterator[SessionQuery]:
-    return (SessionQuery(store, row) for row in store.sessions())
+def readers(store: Store) -> Iterator[SessionQuery]:
+    return (SessionQuery(store, row) for row in store.sessions.select())
 
 
-def reader_with(store: SqliteStore, what: str) -> SessionQuery:
+def reader_with(store: Store, what: str) -> SessionQuery:
     return next(reader for reader in readers(store) if reader.row.counts.get(what))
 
 
@@ -70,7 +70,7 @@ def test_pages_about_everything(client: Client, url: str) -> None:
     assert body["data-page-kind"] in ("sessions", "search", "stats", "events")
 
 
-def test_sessions_have_pages(client: Client, store: SqliteStore) -> None:
+def test_sessions_have_pages(client: Client, store: Store) -> None:
     """With what the script needs to go on from there."""
     for reader in list(readers(store))[::5]:
         parsed = page(client, address(url_name(reader.row)))
@@ -86,7 +86,7 @@ def test_sessions_have_pages(client: Client, store: SqliteStore) -> None:
 LINK = re.compile(r'\s(?:href|data-load|src)="([^"]*)"')
 
 
-def test_links_lead_somewhere(client: Client, store: SqliteStore) -> None:
+def test_links_lead_somewhere(client: Client, store: Store) -> None:
     """From the list and from sessions in which much happened, through pages and pieces of pages."""
     seen: set[str] = set()
     shapes: dict[str, int] = {}
@@ -112,7 +112,7 @@ def test_links_lead_somewhere(client: Client, store: SqliteStore) -> None:
         assert any(part in shape for shape in shapes), part
 
 
-def test_pages_of_a_session_are_sections(client: Client, store: SqliteStore) -> None:
+def test_pages_of_a_session_are_sections(client: Client, store: Store) -> None:
     """One after the other they hold every message that has something to show."""
     reader = max(readers(store), key=lambda reader: reader.row.messages)
     base = address(url_name(reader.row))
@@ -124,7 +124,7 @@ def test_pages_of_a_session_are_sections(client: Client, store: SqliteStore) -> 
     assert client.get(f"{base}/pages/{reader.pages()}").status_code == 404
 
 
-def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store: SqliteStore) -> None:
+def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store: Store) -> None:
     """Also on a line that was left."""
     reader = reader_with(store, "branch")
     branch = reader.head.branches[0]
@@ -134,7 +134,7 @@ def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store
     assert f"You are reading branch {branch.id}" in parsed.words
 
 
-def test_a_branch_in_place(client: Client, store: SqliteStore) -> None:
+def test_a_branch_in_place(client: Client, store: Store) -> None:
     """Its own messages, under their own anchors."""
     reader = reader_with(store, "branch")
     branch = reader.head.branches[0]
@@ -143,7 +143,7 @@ def test_a_branch_in_place(client: Client, store: SqliteStore) -> None:
     assert client.get(f"{address(url_name(reader.row))}/branches/99").status_code == 404
 
 
-def test_two_branches_side_by_side(client: Client, store: SqliteStore) -> None:
+def test_two_branches_side_by_side(client: Client, store: Store) -> None:
     """From the message after which they part."""
     reader = reader_with(store, "branch")
     branch = next(branch for branch in reader.head.branches if branch.parent_index is not None)
@@ -152,7 +152,7 @@ def test_two_branches_side_by_side(client: Client, store: SqliteStore) -> None:
     assert f"They part after #{branch.parent_index}" in " ".join(parsed.words.split())
 
 
-def test_what_a_compaction_replaced(client: Client, store: SqliteStore) -> None:
+def test_what_a_compaction_replaced(client: Client, store: Store) -> None:
     """Stands beside the summary."""
     reader = reader_with(store, "compaction")
     boundary = reader.head.compaction.boundaries[0]
@@ -162,7 +162,7 @@ def test_what_a_compaction_replaced(client: Client, store: SqliteStore) -> None:
     assert parsed.all("id") == []
 
 
-def test_every_block_can_be_had_whole(client: Client, store: SqliteStore) -> None:
+def test_every_block_can_be_had_whole(client: Client, store: Store) -> None:
     """Whatever it is: words, outputs, inputs, notes."""
     reader = reader_with(store, "rejection")
     for message in reader.messages(0, reader.row.messages):
@@ -173,7 +173,7 @@ def test_every_block_can_be_had_whole(client: Client, store: SqliteStore) -> Non
     assert client.get(f"{address(url_name(reader.row))}/outputs/0/99").status_code == 404
 
 
-def test_the_inspector(client: Client, store: SqliteStore) -> None:
+def test_the_inspector(client: Client, store: Store) -> None:
     """Says of every message of the session what became of it."""
     reader = reader_with(store, "compaction")
     last = reader.row.messages - 1
@@ -184,15 +184,15 @@ def test_the_inspector(client: Client, store: SqliteStore) -> None:
     assert [int(first) for first in firsts[1:]] == [int(end) + 1 for end in lasts[:-1]]
 
 
-def test_sub_agents_whose_names_hold_a_slash(client: Client, store: SqliteStore) -> None:
+def test_sub_agents_whose_names_hold_a_slash(client: Client, store: Store) -> None:
     """Are found by their number, and by their name with another sign."""
-    row = next(row for row in store.sessions() if "/" in row.name)
+    row = next(row for row in store.sessions.select() if "/" in row.name)
     parsed = page(client, f"{address(row.name)}/embedded")
     assert f"s{row.id}." in parsed.all("data-key")[1]
     page(client, address(url_name(row)))
 
 
-def test_pictures_are_nothing_but_pictures(client: Client, store: SqliteStore) -> None:
+def test_pictures_are_nothing_but_pictures(client: Client, store: Store) -> None:
     """Their own bytes and type, in a box."""
     found = [
         (reader, entry)
@@ -211,16 +211,16 @@ def test_pictures_are_nothing_but_pictures(client: Client, store: SqliteStore) -
 
 
 @pytest.mark.parametrize("format", ["md", "html", "ndjson"])
-def test_exports_are_files(client: Client, store: SqliteStore, format: str) -> None:
+def test_exports_are_files(client: Client, store: Store, format: str) -> None:
     """To be saved, not shown."""
-    row = store.sessions()[0]
+    row = store.sessions.select()[0]
     answer = client.get(f"{address(url_name(row))}/export/{format}")
     assert answer.status_code == 200
     assert re.fullmatch(rf'attachment; filename="[\w.-]+\.{format}"', answer.headers["content-disposition"])
     assert len(answer.content) > 100
 
 
-def test_filters_of_the_list(client: Client, store: SqliteStore) -> None:
+def test_filters_of_the_list(client: Client, store: Store) -> None:
     """They narrow it, can be combined and taken back."""
     everything = page(client, "/list")
     only = page(client, "/list?agent=codex&has=rejection")

@@ -11,15 +11,16 @@ from unspool.agents import AGENTS
 from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.render.transcript import Entry, Transcript
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store import Store
+from unspool.store.filters import SessionFilter
 from unspool.store.rows import SessionRow
 from unspool.web.session_list import find, list_projects, list_sessions, url_name
 from unspool.web.session_query import PAGE, SessionQuery
 from unspool.web.views import Filter
 
 
-def _rows(store: SqliteStore) -> list[SessionRow]:
-    rows = store.sessions()
+def _rows(store: Store) -> list[SessionRow]:
+    rows = store.sessions.select()
     assert len(rows) > 50
     return rows
 
@@ -44,10 +45,10 @@ def _path(session: Session, branch: int) -> set[int]:
     return own | {index for index in _path(session, above) if index <= found.parent_index}
 
 
-def test_pages_together_are_the_transcript(store: SqliteStore) -> None:
+def test_pages_together_are_the_transcript(store: Store) -> None:
     branches = 0
     for row in _rows(store):
-        reader, session = SessionQuery(store, row), store.load(row.id)
+        reader, session = SessionQuery(store, row), store.messages.load_session(row.id)
         for branch in (0, *(branch.id for branch in session.branches)):
             branches += branch > 0
             pages = [reader.page(number, branch) for number in range(reader.pages(branch))]
@@ -56,7 +57,7 @@ def test_pages_together_are_the_transcript(store: SqliteStore) -> None:
     assert branches > 10
 
 
-def test_every_problem_is_on_one_page(store: SqliteStore) -> None:
+def test_every_problem_is_on_one_page(store: Store) -> None:
     seen = 0
     for row in _rows(store):
         reader = SessionQuery(store, row)
@@ -68,7 +69,7 @@ def test_every_problem_is_on_one_page(store: SqliteStore) -> None:
     assert seen > 0
 
 
-def test_keys_are_unique(store: SqliteStore) -> None:
+def test_keys_are_unique(store: Store) -> None:
     for row in _rows(store):
         reader = SessionQuery(store, row)
         keys = [entry.key for number in range(reader.pages()) for entry in reader.page(number).entries]
@@ -76,14 +77,14 @@ def test_keys_are_unique(store: SqliteStore) -> None:
         assert all(keys)
 
 
-def test_contexts_are_those_of_the_record(store: SqliteStore) -> None:
+def test_contexts_are_those_of_the_record(store: Store) -> None:
     for row in _rows(store):
-        reader, session = SessionQuery(store, row), store.load(row.id)
+        reader, session = SessionQuery(store, row), store.messages.load_session(row.id)
         for index in range(0, len(session.messages), 3):
             assert reader.skeleton().context(index) == session.context_at(index)
 
 
-def test_stretches_cover_everything_and_agree(store: SqliteStore) -> None:
+def test_stretches_cover_everything_and_agree(store: Store) -> None:
     states = set()
     for row in _rows(store):
         reader = SessionQuery(store, row)
@@ -98,7 +99,7 @@ def test_stretches_cover_everything_and_agree(store: SqliteStore) -> None:
     assert states >= {"in", "summarised", "rewound", "after"}
 
 
-def test_positions_and_pages_lead_back(store: SqliteStore) -> None:
+def test_positions_and_pages_lead_back(store: Store) -> None:
     for row in _rows(store):
         reader = SessionQuery(store, row)
         trail = reader.trail()
@@ -109,7 +110,7 @@ def test_positions_and_pages_lead_back(store: SqliteStore) -> None:
             assert reader.page_of(index) == position // PAGE
 
 
-def test_marks_lie_on_the_trail(store: SqliteStore) -> None:
+def test_marks_lie_on_the_trail(store: Store) -> None:
     kinds = set()
     for row in _rows(store):
         reader = SessionQuery(store, row)
@@ -120,7 +121,7 @@ def test_marks_lie_on_the_trail(store: SqliteStore) -> None:
     assert kinds >= {"turn", "compaction", "interruption", "rejection", "error", "rewind"}
 
 
-def test_raw_records_are_the_lines_of_the_log(store: SqliteStore) -> None:
+def test_raw_records_are_the_lines_of_the_log(store: Store) -> None:
     checked = 0
     for row in _rows(store):
         reader = SessionQuery(store, row)
@@ -136,33 +137,33 @@ def test_raw_records_are_the_lines_of_the_log(store: SqliteStore) -> None:
     assert checked > 100
 
 
-def test_a_session_is_found_by_its_names(store: SqliteStore) -> None:
-    for row in store.sessions("session.kind = 'main'"):
+def test_a_session_is_found_by_its_names(store: Store) -> None:
+    for row in store.sessions.select(SessionFilter(kind="main")):
         assert find(store, url_name(row)).id == row.id
         assert find(store, str(row.id)).id == row.id
 
 
-def test_every_session_is_listed_once(store: SqliteStore) -> None:
+def test_every_session_is_listed_once(store: Store) -> None:
     found = list_sessions(store, Filter(limit=1000))
     listed = [row.id for item in found.sessions for row in (item.row, *item.subagents)]
-    assert sorted(listed) == sorted(row.id for row in store.sessions("session.messages > 0"))
+    assert sorted(listed) == sorted(row.id for row in store.sessions.select(SessionFilter(is_empty=False)))
     assert any(item.subagents for item in found.sessions)
 
 
 @pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "error", "orphan"])
-def test_lists_can_be_narrowed(store: SqliteStore, kind: str) -> None:
+def test_lists_can_be_narrowed(store: Store, kind: str) -> None:
     found = list_sessions(store, Filter(has=kind))
     assert found.total
     assert all(item.row.counts[kind] for item in found.sessions)
 
 
-def test_projects(store: SqliteStore) -> None:
+def test_projects(store: Store) -> None:
     assert sum(row.sessions for row in list_projects(store)) == sum(
-        row.project is not None for row in store.sessions("session.kind = 'main'")
+        row.project is not None for row in store.sessions.select(SessionFilter(kind="main"))
     )
 
 
-def test_news_of_the_last_messages(store: SqliteStore) -> None:
+def test_news_of_the_last_messages(store: Store) -> None:
     """A result that comes later gives the entry of its call anew."""
     calls = 0
     for row in _rows(store):

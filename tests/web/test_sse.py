@@ -14,7 +14,8 @@ import pytest
 from unspool.ingest.sync import Syncer
 from unspool.runs.log import RunLog
 from unspool.runs.supervisor import Supervisor
-from unspool.store.backends.sqlite import SqliteStore
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
 from unspool.web import sse as hub_module
 from unspool.web.run_sse import RunEvents
 from unspool.web.session_query import SessionQuery
@@ -30,8 +31,8 @@ Event = dict[str, Any]
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(tmp_path / "sessions.db", machine=MACHINE)
+def writer(tmp_path: Path) -> Iterator[Store]:
+    store = Store(SqliteDatabase(tmp_path / "sessions.db", machine=MACHINE))
     yield store
     store.close()
 
@@ -42,7 +43,7 @@ def _draw(reader: SessionQuery, first: int, last: int) -> list[LiveEntry]:
 
 @asynccontextmanager
 async def _running(path: Path) -> AsyncIterator[LiveEvents]:
-    desk = StorePool(lambda: SqliteStore(path, machine=MACHINE, read_only=True), threads=2)
+    desk = StorePool(lambda: Store(SqliteDatabase(path, machine=MACHINE, read_only=True)), threads=2)
     hub = LiveEvents(desk, _draw)
     task = asyncio.create_task(hub.run())
     await asyncio.sleep(0)
@@ -75,13 +76,13 @@ async def _next(frames: AsyncIterator[bytes]) -> Event:
     raise AssertionError("the stream has ended")
 
 
-def _note(store: SqliteStore, count: int, start: int = 0) -> None:
+def _note(store: Store, count: int, start: int = 0) -> None:
     with store.transaction():
         for number in range(start, start + count):
-            store.note("session.forgotten", None, name=f"session {number}", agent="claude")
+            store.changes.append("session.forgotten", None, name=f"session {number}", agent="claude")
 
 
-def test_events_come_in_order_to_everybody(writer: SqliteStore) -> None:
+def test_events_come_in_order_to_everybody(writer: Store) -> None:
     async def work() -> None:
         async with _running(writer.path) as hub:
             first, second = hub.watch(None, []), hub.watch(None, [])
@@ -95,7 +96,7 @@ def test_events_come_in_order_to_everybody(writer: SqliteStore) -> None:
     _run(work)
 
 
-def test_a_late_joiner_gets_exactly_what_it_missed(writer: SqliteStore) -> None:
+def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
     _note(writer, 5)
 
     async def work() -> None:
@@ -110,7 +111,7 @@ def test_a_late_joiner_gets_exactly_what_it_missed(writer: SqliteStore) -> None:
 
 
 def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
-    writer: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    writer: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "_BATCH", 2)
     _note(writer, 6)
@@ -128,7 +129,7 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
     _run(work)
 
 
-def test_numbers_go_on_after_the_server_was_started_anew(writer: SqliteStore) -> None:
+def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
     async def once(since: int | None, start: int) -> int:
         async with _running(writer.path) as hub:
             frames = hub.watch(since, [])
@@ -143,7 +144,7 @@ def test_numbers_go_on_after_the_server_was_started_anew(writer: SqliteStore) ->
 
 @pytest.mark.parametrize("since", [10_000, 1])
 def test_who_asks_for_what_is_not_kept_has_to_load_anew(
-    writer: SqliteStore, since: int, monkeypatch: pytest.MonkeyPatch
+    writer: Store, since: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_module, "_REPLAY", 3)
     _note(writer, 9)
@@ -156,7 +157,7 @@ def test_who_asks_for_what_is_not_kept_has_to_load_anew(
     _run(work)
 
 
-def test_a_client_that_does_not_read_falls_behind(writer: SqliteStore) -> None:
+def test_a_client_that_does_not_read_falls_behind(writer: Store) -> None:
     async def work() -> None:
         async with _running(writer.path) as hub:
             frames = hub.watch(None, [])
@@ -178,11 +179,11 @@ def test_a_client_that_does_not_read_falls_behind(writer: SqliteStore) -> None:
     _run(work)
 
 
-def test_messages_come_with_their_words_and_their_entries(writer: SqliteStore, tmp_path: Path) -> None:
+def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     log_of("claude", 2).write(home)
     Syncer(writer, home).run()
-    (row,) = writer.sessions()
+    (row,) = writer.sessions.select()
 
     async def work() -> None:
         async with _running(writer.path) as hub:
@@ -204,7 +205,7 @@ def test_messages_come_with_their_words_and_their_entries(writer: SqliteStore, t
     _run(work)
 
 
-def test_those_who_leave_are_forgotten(writer: SqliteStore) -> None:
+def test_those_who_leave_are_forgotten(writer: Store) -> None:
     async def work() -> None:
         async with _running(writer.path) as hub:
             frames = hub.watch(None, [])
@@ -216,9 +217,7 @@ def test_those_who_leave_are_forgotten(writer: SqliteStore) -> None:
     _run(work)
 
 
-def test_a_stream_that_is_opened_while_the_server_ends_is_ended(
-    writer: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stream_that_is_opened_while_the_server_ends_is_ended(writer: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would keep the server from ending, until everything that is still being answered is cut off."""
 
     async def work() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..agents import AGENTS
 from ..io.files import name_of
-from ..store.base import Store
+from ..store import Store
 from ..store.compression import pack
 from ..store.rows import FileRow
 from .scan import Changed, Mark, Seen, mark_of
@@ -43,10 +43,10 @@ def packed(seen: Seen) -> Packed:
 def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
     """Put a packed file into the archive."""
     row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], ready.kept, ready.mark, None)
-    row = row._replace(id=store.put_file(row))
+    row = row._replace(id=store.files.put(row))
     start = 0
     for length, data in ready.chunks:
-        store.put_chunk(row.id, start, length, data)
+        store.files.add_chunk(row.id, start, length, data)
         start += length
     return row
 
@@ -59,33 +59,33 @@ def keep(store: Store, change: Changed) -> FileRow:
     if before is None or (change.how == "rewritten" and seen.size < before.size):
         if before is not None:
             # What was cut off is in the archive alone.
-            store.replace_file(before.id)
+            store.files.mark_replaced(before.id)
         row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], 0, b"", None)
-        row = row._replace(id=store.put_file(row))
+        row = row._replace(id=store.files.put(row))
     else:
         row = before._replace(path=name_of(seen.path))
         if change.how == "rewritten":
-            store.drop_chunks(row.id)
+            store.files.remove_chunks(row.id)
             row = row._replace(kept=0)
     kept = _append(store, row, seen)
     row = row._replace(
         agent=seen.agent, device=seen.device, inode=seen.inode, size=seen.size, changed=seen.changed,
         kept=kept, mark=mark_of(seen.path, kept), gone_at=None,
     )  # fmt: skip
-    store.put_file(row)
+    store.files.put(row)
     return row
 
 
 def _append(store: Store, row: FileRow, seen: Seen) -> int:
     """Add what is new; small pieces at the end go into one with it, so that they compress well."""
     start = row.kept - row.kept % CHUNK
-    rest = b"".join(store.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
+    rest = b"".join(store.files.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
     if rest and seen.size <= row.kept:
         return row.kept
     if rest:
-        store.drop_chunks(row.id, start)
+        store.files.remove_chunks(row.id, start)
     for data in _pieces(seen, start, rest):
-        store.put_chunk(row.id, start, len(data), pack(data))
+        store.files.add_chunk(row.id, start, len(data), pack(data))
         start += len(data)
     return start
 
@@ -115,12 +115,12 @@ def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path
     What lies in the session's own folder and is no session comes too: saved outputs, notes on sub-agents.
     """
     written = []
-    for file, agent, path in (*store.files_of(session), *store.files_beside(session)):
+    for file, agent, path in (*store.files.of_session(session), *store.files.beside_session(session)):
         place = target / _layout(agent, path)
         place.parent.mkdir(parents=True, exist_ok=True)
         length = 0
         with open(place, "xb") as out:
-            for data in store.chunks(file):
+            for data in store.files.chunks(file):
                 length += out.write(data)
         written.append((place, length))
     return written

@@ -1,4 +1,4 @@
-"""What the journal tells of a session that changed: what the store held of it is compared with what it holds now.
+"""The entries of the change log for a session that changed: its state before and after is compared.
 
 | kind | data |
 |---|---|
@@ -16,21 +16,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ..store.base import Store
-from ..store.message_patches import Facts, Span
+from ..store import Store
+from ..store.events import StoredEvent
+from ..store.message_patches import MessagePatches, Span
 
 Row = tuple[str, dict[str, object]]
 """A kind, and its data."""
 
-Event = tuple[str, int | None, bytes]
-"""A kind, the message it is about, and all of it as JSON."""
-
-COLUMNS = ("status", "title", "parent", "origin", "project")
 _OWN_ROWS = ("branch", "subagent")
 _LIVE = ("running", "waiting")
 _DONE = ("complete", "interrupted")
@@ -45,8 +41,8 @@ class Held(NamedTuple):
     messages: int
     columns: dict[str, object]
     counts: dict[str, int]
-    events: list[Event]
-    facts: Facts
+    events: list[StoredEvent]
+    patches: MessagePatches
     is_gone: bool = False
 
 
@@ -56,23 +52,17 @@ class Compared(NamedTuple):
     same: int
     """How many of the first ones are the same messages."""
     changed: list[int]
-    """Those among them of which something is different now, as far as it does not stand in the facts."""
+    """Those among them of which something is different now, apart from patches."""
     tip: int | None
 
 
 def held(store: Store, agent: str, name: str) -> Held | None:
     """What a store holds of a session of this machine; None when it has no such session."""
-    columns = ", ".join(COLUMNS)
-    sql = f"SELECT id, messages, counts, gone_at, {columns} FROM session WHERE machine = ? AND agent = ? AND name = ?"
-    found = store.rows(sql, store.machine, agent, name)
-    if not found:
+    found = store.sessions.summary(agent, name)
+    if found is None:
         return None
-    id, messages, counts, gone_at, *values = found[0]
-    events = store.rows("SELECT kind, message, data FROM event WHERE session = ? ORDER BY place", id)
-    return Held(
-        messages, dict(zip(COLUMNS, values, strict=True)), json.loads(counts),
-        [(kind, message, bytes(data)) for kind, message, data in events], store.facts(id), gone_at is not None,
-    )  # fmt: skip
+    events, patches = store.events.of_session(found.id), store.messages.patches(found.id)
+    return Held(found.messages, found.columns, found.counts, events, patches, found.is_gone)
 
 
 def created(agent: str, name: str, messages: int) -> Row:
@@ -103,12 +93,14 @@ def superseded(changed: Iterable[int]) -> Iterator[Row]:
 def differences(before: Held, now: Held, compared: Compared) -> Iterator[Row]:
     """What is to be told of a session that was there before; nothing when nothing is different."""
     same = min(compared.same, before.messages)
-    yield from superseded(index for index in {*compared.changed, *corrected(before.facts, now.facts)} if index < same)
+    yield from superseded(
+        index for index in {*compared.changed, *corrected(before.patches, now.patches)} if index < same
+    )
     if same < before.messages:
         yield "messages.superseded", {"first": same, "last": None}
     else:
         yield from appended(same, now.messages)
-    if _of_kind("branch", before) != _of_kind("branch", now) or not _same_places(before.facts, now.facts, same):
+    if _of_kind("branch", before) != _of_kind("branch", now) or not _same_places(before.patches, now.patches, same):
         yield "branches.changed", {"tip": compared.tip}
     if _of_kind("subagent", before) != _of_kind("subagent", now):
         yield "subagents.changed", {}
@@ -119,7 +111,7 @@ def differences(before: Held, now: Held, compared: Compared) -> Iterator[Row]:
 # --- messages --------------------------------------------------------------------------------------------------------
 
 
-def corrected(before: Facts, now: Facts) -> set[int]:
+def corrected(before: MessagePatches, now: MessagePatches) -> set[int]:
     """Messages of which later lines told something else: who wrote them, how a call ended, what was said."""
     found = {
         *_differing(before.authors, now.authors), *_differing(before.outcomes, now.outcomes),
@@ -134,7 +126,7 @@ def _differing(before: Mapping[int, object], now: Mapping[int, object]) -> Itera
     return (key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
 
 
-def _same_places(before: Facts, now: Facts, count: int) -> bool:
+def _same_places(before: MessagePatches, now: MessagePatches, count: int) -> bool:
     """Whether the first messages are on the same branches, and in context as they were."""
     return _clipped(before.spans, count) == _clipped(now.spans, count)
 
@@ -150,7 +142,7 @@ def _of_kind(kind: str, held: Held) -> list[bytes]:
     return [event[2] for event in held.events if event[0] == kind]
 
 
-def _found(before: list[Event], now: list[Event]) -> Iterator[Row]:
+def _found(before: list[StoredEvent], now: list[StoredEvent]) -> Iterator[Row]:
     """Events that were not there."""
     left = Counter(_names(before))
     new = []
@@ -163,7 +155,7 @@ def _found(before: list[Event], now: list[Event]) -> Iterator[Row]:
         yield "events.found", {"events": new[start : start + _MOST_EVENTS]}
 
 
-def _names(events: list[Event]) -> Iterator[tuple[str, int | None]]:
+def _names(events: list[StoredEvent]) -> Iterator[tuple[str, int | None]]:
     for kind, message, data in events:
         # A call that still runs is no event yet.
         if kind not in _OWN_ROWS and not (kind == "orphan" and _RUNNING_CALL in data):

@@ -10,7 +10,8 @@ import msgspec
 
 from ..agents import AGENTS
 from ..library import Library
-from ..store.base import Store
+from ..store import Store
+from ..store.filters import SessionFilter
 
 
 class Fate(msgspec.Struct, kw_only=True):
@@ -35,7 +36,7 @@ def fates(store: Store, homes: list[str] | list[Path]) -> Iterator[Fate]:
     """Every main session of this machine, the next to go first."""
     spans = {agent: AGENTS[agent].retention(root) for agent, root in Library(*homes).homes()}
     found = []
-    for row in store.sessions("session.machine = ? AND session.kind = 'main'", store.machine):
+    for row in store.sessions.select(SessionFilter(machine=store.machine, kind="main")):
         span = spans.get(row.agent)
         deleted = row.ended_at + span if row.ended_at is not None and span is not None and not row.gone_at else None
         found.append(

@@ -2,7 +2,7 @@
 
 Later lines may still tell something of an earlier message: who wrote it, how its call ended, what it cost. What they
 tell of one of the last `WINDOW` messages is written into the message itself; older ones have left already, and what is
-told of them is kept beside them, as facts.
+told of them is kept beside them, as patches.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ..core.assemble import SessionAssembler
 from ..core.builder import Reply, SessionBuilder
 from ..core.session import Session
 from ..core.tree import INHERITED, STITCHED, USAGE_MOVED
-from ..store.base import BLOCK
-from ..store.message_patches import Facts, Span
+from ..store.message_patches import MessagePatches, Span
+from ..store.messages import BLOCK
 
 WINDOW = 64
 """How many of the last messages can still change in place."""
@@ -30,7 +30,7 @@ class StreamingBuilder(SessionBuilder):
         self, agent: str, id: str, kind: m.Kind, give: Callable[[list[m.Message]], None], known: int = 0
     ) -> None:
         super().__init__(agent, id, kind, keep=False, hand_on=self._take)
-        self.facts = Facts()
+        self.patches = MessagePatches()
         self.known = known
         self._give = give
         self._held: deque[m.Message] = deque()
@@ -74,31 +74,31 @@ class StreamingBuilder(SessionBuilder):
         super().replace(index, blocks, line, usage)
         if self._has_left(index):
             source = m.Source(0, line, 0, 0)
-            self.facts.rewritten[index] = m.Message(index, "assistant", "model", blocks, source, usage=usage)
+            self.patches.rewritten[index] = m.Message(index, "assistant", "model", blocks, source, usage=usage)
 
     def set_author(self, index: int, author: m.Author) -> None:
         """Learn who wrote a message."""
         super().set_author(index, author)
         if self._has_left(index):
-            self.facts.authors[index] = author
+            self.patches.authors[index] = author
 
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
         """Learn how a call ended."""
         super().set_outcome(index, call_id, outcome)
         if self._has_left(index):
-            self.facts.outcomes.setdefault(index, {})[call_id] = outcome
+            self.patches.outcomes.setdefault(index, {})[call_id] = outcome
 
     def set_usage(self, index: int, usage: m.Usage) -> None:
         """Learn what a response cost."""
         super().set_usage(index, usage)
         if self._has_left(index):
-            self.facts.usages[index] = usage
+            self.patches.usages[index] = usage
 
     def _move_usage(self, reply: Reply, usage: m.Usage | None, inherited: bool) -> None:
         last = reply.last
         super()._move_usage(reply, usage, inherited)
         if self.flags[last] & USAGE_MOVED and self._has_left(last):
-            self.facts.usages[last] = None
+            self.patches.usages[last] = None
 
     def _has_left(self, index: int) -> bool:
         return len(self) - index > WINDOW
@@ -109,9 +109,9 @@ class StreamingBuilder(SessionBuilder):
         super().settle()
         for index in waiting:
             parent = self.parents[index]
-            self.facts.parents[index] = parent if parent >= 0 else None
+            self.patches.parents[index] = parent if parent >= 0 else None
             if self.flags[index] & STITCHED:
-                self.facts.stitched.add(index)
+                self.patches.stitched.add(index)
 
     def inherited(self, count: int) -> int:
         """How many of the first messages belong to another session."""
@@ -123,11 +123,11 @@ def _no_more(_: list[m.Message]) -> None:
 
 
 def conclude(recorder: StreamingBuilder) -> Session:
-    """The record around the messages, with everything known; the facts are complete after it."""
+    """The record around the messages, with everything known; the patches are complete after it."""
     outline = SessionAssembler(recorder)
-    facts = recorder.facts
-    facts.inherited = recorder.inherited(recorder.sealed)
-    facts.spans = list(_spans(outline, len(recorder)))
+    patches = recorder.patches
+    patches.inherited = recorder.inherited(recorder.sealed)
+    patches.spans = list(_spans(outline, len(recorder)))
     return outline.header([])
 
 

@@ -15,7 +15,7 @@ from ..core.builder import SessionBuilder
 from ..core.errors import UnspoolError
 from ..io.files import name_of
 from ..library import Library
-from ..store.base import Store
+from ..store import Store
 from ..store.rows import FileRow, StoredSession
 from .archive import keep, keep_new
 from .change_diff import Held, created, differences, held
@@ -75,9 +75,9 @@ class Syncer:
         """
         began = time.perf_counter()
         report = Report()
-        with self._store.alone():
+        with self._store.exclusive():
             self._run(report, tell, Pipeline(self._store, committed), open_too)
-            self._store.prune_journal()
+            self._store.changes.prune()
         report.seconds = time.perf_counter() - began
         return report
 
@@ -90,15 +90,15 @@ class Syncer:
         if ref is None or path not in _paths(ref) or not home.lists(ref):
             return None
         store, report = self._store, Report()
-        with store.alone():
+        with store.exclusive():
             seen = [entry for path in _paths(ref) if (entry := look(agent, path)) is not None]
             if sum(entry.size for entry in seen) > _AT_ONCE:
                 return None
             names = [name_of(path) for path in _paths(ref)]
-            stored = store.stored(agent, ref.id)
-            if any({file[2] for file in store.files_of(known.id)} != set(names) for known in stored.values()):
+            stored = store.sessions.from_source(agent, ref.id)
+            if any({file.path for file in store.files.of_session(known.id)} != set(names) for known in stored.values()):
                 return None
-            changes, _ = compare(seen, {name: row for name in names if (row := store.file_at(name)) is not None})
+            changes, _ = compare(seen, {name: row for name in names if (row := store.files.at(name)) is not None})
             if stored and not changes:
                 return report
             intake = _Ingest(store, agent, home, changes, report)
@@ -112,13 +112,18 @@ class Syncer:
         return report
 
     def _run(self, report: Report, tell: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool) -> None:
-        known = self._store.files()
+        known = self._store.files.all()
         homes = []
         for agent, root in Library(*self._places).homes():
             inside = {path: row for path, row in known.items() if _is_inside(path, root)}
             changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
-            if changes or missing or self._store.has_unsettled(agent) or (open_too and self._has_open(agent)):
+            if (
+                changes
+                or missing
+                or self._store.sessions.has_unsettled(agent)
+                or (open_too and self._store.sessions.has_open(agent))
+            ):
                 homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
         if not homes:
             return
@@ -128,10 +133,6 @@ class Syncer:
             pipeline.cancel(error)
             raise
         pipeline.commit()
-
-    def _has_open(self, agent: str) -> bool:
-        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND status IN ('running', 'waiting') LIMIT 1"
-        return bool(self._store.rows(sql, self._store.machine, agent))
 
     def _take_in(self, homes: list[_HomeSync], pipeline: Pipeline, teller: _ProgressReporter) -> None:
         shared = [
@@ -207,7 +208,7 @@ class _Ingest:
             files = [keep_new(store, self._changed[path].seen, ready).id for path, ready in read.files.items()]
             for name, pieces, ending in read.sessions:
                 before = held(store, self.agent, name)
-                id = store.new_session(self.agent, name, stale.ref.id)
+                id = store.sessions.create(self.agent, name, stale.ref.id)
                 for piece in pieces:
                     piece.write(store, id)
                 ending.write(store, id, read.around, files)
@@ -227,7 +228,7 @@ class _Ingest:
         store, ref = self._store, stale.ref
         changes = self.changes_of(ref)
         grew = stale.same_files and all(change.how in ("grown", "moved") for change in changes)
-        stored = store.stored(self.agent, ref.id) if stale.is_known else {}
+        stored = store.sessions.from_source(self.agent, ref.id) if stale.is_known else {}
         around = self.home.around(ref) if stale.around is None else stale.around
         # What is read waits, so that nothing is written of a session that cannot be read to its end.
         line = _Line(pipeline)
@@ -256,15 +257,15 @@ class _Ingest:
         """Bring the bytes of a session's files into the archive; the numbers of the files."""
         for path in paths:
             row = (
-                keep(self._store, self._changed[path]) if path in self._changed else self._store.file_at(name_of(path))
+                keep(self._store, self._changed[path]) if path in self._changed else self._store.files.at(name_of(path))
             )
             if row is not None:
                 yield row.id
 
     def _forget(self, left: StoredSession) -> None:
         """Remove a session that its file does not hold any more."""
-        self._store.forget(left.id)
-        self._store.note("session.forgotten", left.id, agent=self.agent, name=left.name)
+        self._store.sessions.delete(left.id)
+        self._store.changes.append("session.forgotten", left.id, agent=self.agent, name=left.name)
 
 
 class _HomeSync(_Ingest):
@@ -285,9 +286,9 @@ class _HomeSync(_Ingest):
     def _stale(self, refs: list[SessionRef]) -> list[_Outdated]:
         """Sessions to be read: those whose files changed or are others, and those around which something did."""
         changed = self._changed
-        before = self._store.around(self.agent)
+        before = self._store.sessions.fingerprints(self.agent)
         files: dict[str, set[str | None]] = {}
-        for _, id, path in self._store.present(self.agent):
+        for _, id, path in self._store.sessions.present(self.agent):
             files.setdefault(id, set()).add(path)
         found = []
         for ref in refs:
@@ -321,15 +322,15 @@ class _HomeSync(_Ingest):
         """Mark files that are gone, and sessions that the folder does not have any more."""
         now = time.time()
         for row in self._missing:
-            self._store.put_file(row._replace(gone_at=now))
+            self._store.files.put(row._replace(gone_at=now))
         gone = {
             session
-            for session, ref, path in self._store.present(self.agent)
+            for session, ref, path in self._store.sessions.present(self.agent)
             if ref not in self._ids and (path is None or _is_inside(path, self.home.root))
         }
         for session in sorted(gone):
-            self._store.set_gone(session, now)
-            self._store.note("session.gone", session)
+            self._store.sessions.set_gone(session, now)
+            self._store.changes.append("session.gone", session)
             self._report.gone += 1
 
 
@@ -361,15 +362,15 @@ class _Target:
             line.add(lambda: self._make_room(ref), 0)
         elif grew:
             self.writer.go_on_from(store, before)
-            line.add(lambda: store.drop_tail(before.id, before.sealed), 0)
+            line.add(lambda: store.sessions.remove_tail(before.id, before.sealed), 0)
         else:
             self.writer.compare_with(store, before.id)
-            line.add(lambda: store.empty_session(before.id), 0)
+            line.add(lambda: store.sessions.clear(before.id), 0)
 
     def _make_room(self, ref: str) -> None:
         # It may be there already, read from elsewhere.
         self._held = held(self._store, self._agent, self._name)
-        self._id = self._store.new_session(self._agent, self._name, ref)
+        self._id = self._store.sessions.create(self._agent, self._name, ref)
 
     def _give(self, piece: Messages) -> None:
         self._line.add(lambda: piece.write(self._store, self._id), piece.weight)
@@ -412,13 +413,13 @@ class _Line:
 
 
 def _note(store: Store, agent: str, name: str, id: int, before: Held | None, ending: Ending) -> None:
-    """Tell the journal what is different now."""
+    """Add what is different now to the change log."""
     if before is None:
         rows = iter([created(agent, name, ending.messages)])
     else:
         rows = differences(before, ending.held, ending.compared)
     for kind, data in rows:
-        store.note(kind, id, **data)
+        store.changes.append(kind, id, **data)
 
 
 def _family(ref: SessionRef) -> str:

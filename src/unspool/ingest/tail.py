@@ -12,7 +12,7 @@ from ..agents import AGENTS, SessionRef, SessionSource, Steps
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..io.files import Patience, name_of
-from ..store.base import Store
+from ..store import Store
 from ..store.rows import StoredSession
 from .archive import keep
 from .change_diff import appended, superseded
@@ -56,7 +56,7 @@ class SessionTail:
         self._written = self._writer.write_so_far(self._store, self._id, self._waiting)
         self._keep()
         for kind, data in (*superseded(self._writer.changed()), *appended(before, self._written)):
-            self._store.note(kind, self._id, **data)
+            self._store.changes.append(kind, self._id, **data)
         return self._written - before
 
     def settled(self, stored: StoredSession) -> bool:
@@ -67,7 +67,7 @@ class SessionTail:
         return True
 
     def _keep(self) -> None:
-        row, seen = self._store.file_at(name_of(self.path)), look(self.ref.agent, self.path)
+        row, seen = self._store.files.at(name_of(self.path)), look(self.ref.agent, self.path)
         if row is not None and seen is not None:
             keep(self._store, Changed(seen, "grown", row))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from ..store.base import Store
+from ..store import Store
 
 _TOGETHER = 24 << 20
 """Bytes of sessions that are committed together."""

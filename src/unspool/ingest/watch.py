@@ -19,8 +19,8 @@ from watchfiles import watch
 from ..agents import AGENTS, SessionSource
 from ..io.files import name_of
 from ..library import Library, expanded
-from ..store.base import Store
-from ..store.rows import JournalEntry
+from ..store import Store
+from ..store.rows import Change
 from .scan import look, mark_of
 from .sync import Progress, Syncer
 from .tail import SessionTail
@@ -69,12 +69,12 @@ class Watcher:
             sync = Syncer(self._store, *self._present(), may_share=True)
             self.failures = sync.run(tell, committed).failures
 
-    def follow(self, stop: threading.Event | None = None) -> Iterator[list[JournalEntry]]:
+    def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
         """Give what has changed, as often as something has, until somebody says stop.
 
         Nothing is given when something could not be read: `failures` tells what.
         """
-        seen, failed = self._store.last_entry(), self.failures
+        seen, failed = self._store.changes.last_seq(), self.failures
         while stop is None or not stop.is_set():
             if not self._homes:
                 _wait(stop)
@@ -84,7 +84,7 @@ class Watcher:
             self._due = looked
             for found in self._changes(stop):
                 for _ in self._steps({Path(path) for path in found}):
-                    while entries := self._store.journal(seen):
+                    while entries := self._store.changes.since(seen):
                         seen = entries[-1].seq
                         yield entries
                     if self.failures != failed:
@@ -180,7 +180,7 @@ class Watcher:
         if live is None:
             return False
         try:
-            with self._store.alone(), self._store.transaction():
+            with self._store.exclusive(), self._store.transaction():
                 came = live.take_in()
         except (OSError, StopIteration):
             self._live.pop(path, None)
@@ -192,7 +192,7 @@ class Watcher:
 
     def _begin(self, path: Path) -> SessionTail | None:
         place = self._home_of(path)
-        row = self._store.file_at(name_of(path))
+        row = self._store.files.at(name_of(path))
         if place is None or row is None or row.gone_at is not None:
             return None
         agent, root = place
@@ -201,7 +201,7 @@ class Watcher:
             return None
         home = self._home(agent, root)
         ref = home.ref(path)
-        stored = self._store.stored(agent, ref.id) if ref is not None else {}
+        stored = self._store.sessions.from_source(agent, ref.id) if ref is not None else {}
         if ref is None or ref.id not in stored or len(stored) > 1 or not SessionTail.can_follow(ref):
             return None
         live = SessionTail(self._store, home, ref, stored[ref.id])
@@ -247,7 +247,7 @@ class Watcher:
         # What was looked up around the sessions may be different now.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, live in list(self._live.items()):
-            stored = self._store.stored(live.ref.agent, live.ref.id).get(live.ref.id)
+            stored = self._store.sessions.from_source(live.ref.agent, live.ref.id).get(live.ref.id)
             if stored is None or not live.settled(stored):
                 del self._live[path]
         took = time.monotonic() - began

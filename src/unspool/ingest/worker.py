@@ -1,8 +1,8 @@
 """Keeps a store up to date in a process of its own: `python -m unspool.ingest.worker`, started by the web server.
 
-It tells what it does in lines of JSON: `progress` while it reads for the first time, `ready`, `seq` when the journal
-has grown, `failed` with what could not be read, `error` with what is tried again. It ends when its input ends, because
-then nobody listens any more.
+It tells what it does in lines of JSON: `progress` while it reads for the first time, `ready`, `seq` when the change
+log has grown, `failed` with what could not be read, `error` with what is tried again. It ends when its input ends,
+because then nobody listens any more.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class _Worker:
                 store.close()
 
     def _read_all(self, store: Store, follower: Watcher) -> None:
-        follower.read_all(self._tell_progress, lambda: self._tell_seq(store.last_entry()))
+        follower.read_all(self._tell_progress, lambda: self._tell_seq(store.changes.last_seq()))
         self._tell_failures(follower.failures)
-        self._tell_seq(store.last_entry())
+        self._tell_seq(store.changes.last_seq())
         self._say(ready=True)
 
     def _tell_progress(self, progress: Progress) -> None:

@@ -15,14 +15,17 @@ from ..core.builder import Recent, SessionBuilder
 from ..core.decisions import apply_decisions
 from ..core.events import EventKind, Marked, count_events, iter_events
 from ..core.session import Session
-from ..store.base import BLOCK, Store, head_values, whole_seconds
-from ..store.compression import pack, unpack
+from ..store import Store
+from ..store.compression import pack
 from ..store.decided import decisions_of
-from ..store.message_patches import Facts
+from ..store.events import NewEvent
+from ..store.indexed_text import TextRow, ToolNameOf, rows_of, texts_of
+from ..store.message_patches import MessagePatches
+from ..store.messages import BLOCK
 from ..store.rows import NOTHING, StoredSession
-from ..store.text_index import NameOf, TextRow, parts_of, texts_of
-from ..store.usage_rows import Acts
-from .change_diff import COLUMNS, Compared, Held
+from ..store.sessions import SUMMARY_COLUMNS, session_values
+from ..store.usage_rows import UsageRows, whole_seconds
+from .change_diff import Compared, Held
 from .streaming_builder import StreamingBuilder, conclude
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
@@ -31,7 +34,6 @@ Touched = Callable[[str, msgspec.Raw], Iterable[str]]
 _encode = msgspec.json.Encoder().encode
 _MESSAGE = msgspec.json.Decoder(m.Message)
 _MESSAGES = msgspec.json.Decoder(list[m.Message])
-_LINES = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Messages(NamedTuple):
@@ -42,7 +44,7 @@ class Messages(NamedTuple):
     data: bytes
     """The messages themselves, packed."""
     texts: list[TextRow]
-    acts: Acts
+    usage: UsageRows
     touches: list[tuple[int, str]]
     changed: list[m.Message]
     """What stands in the index of them, where it is different now."""
@@ -54,20 +56,20 @@ class Messages(NamedTuple):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Many small things: between processes they go as one piece of bytes, which is far quicker to take apart."""
-        lists = _TO_BYTES.encode((self.texts, self.acts, self.touches))
+        lists = _TO_BYTES.encode((self.texts, self.usage, self.touches))
         return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
 
     def write(self, store: Store, id: int) -> None:
         """Put them in."""
-        store.put_block(id, self.first, self.length, self.data)
-        store.drop_parts(id, self.changed)
-        store.put_texts(id, self.texts)
-        store.put_acts(id, self.acts)
-        store.put_touches(id, self.touches)
+        store.messages.add_block(id, self.first, self.length, self.data)
+        store.texts.remove(id, self.changed)
+        store.texts.add(id, self.texts)
+        store.usage.add(id, self.usage)
+        store.texts.add_touched_files(id, self.touches)
 
 
 _TO_BYTES = msgspec.msgpack.Encoder()
-_LISTS = msgspec.msgpack.Decoder(tuple[list[TextRow], Acts, list[tuple[int, str]]])
+_LISTS = msgspec.msgpack.Decoder(tuple[list[TextRow], UsageRows, list[tuple[int, str]]])
 
 
 def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: list[m.Message]) -> Messages:
@@ -81,13 +83,13 @@ class Ending(NamedTuple):
     """Of the session's own row."""
     usage: tuple[m.Usage, str | None, float | None]
     """Of all of it, with the last model and when it ended."""
-    facts: Facts
-    before: Facts
+    patches: MessagePatches
+    before: MessagePatches
     """What was known when it was last read."""
     sealed: int
     left: list[m.Message]
     """Messages that are not there any more."""
-    events: list[tuple[str, int | None, float | None, str | None, bytes]]
+    events: list[NewEvent]
     places: list[tuple[int, str]]
     compared: Compared
     """With what was there before."""
@@ -109,42 +111,42 @@ class Ending(NamedTuple):
         """What the store holds when it is written."""
         counts = json.loads(str(self.values["counts"]))
         events = [(kind, message, data) for kind, message, _, _, data in self.events]
-        return Held(self.messages, {name: self.values[name] for name in COLUMNS}, counts, events, self.facts)
+        return Held(self.messages, {name: self.values[name] for name in SUMMARY_COLUMNS}, counts, events, self.patches)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
         """Put it in."""
-        store.drop_parts(id, self.left)
+        store.texts.remove(id, self.left)
         self._correct(store, id)
-        store.put_events(id, self.events)
-        store.put_places(id, self.places)
-        store.put_spans(id, self.facts.spans)
-        store.put_head(id, self.values, around)
-        store.put_rest_of_usage(id, *self.usage)
-        store.put_session_files(id, files)
+        store.events.replace(id, self.events)
+        store.texts.set_marks(id, self.places)
+        store.texts.set_spans(id, self.patches.spans)
+        store.sessions.update(id, self.values, around)
+        store.usage.set_remainder(id, *self.usage)
+        store.files.set_for_session(id, files)
 
     def _correct(self, store: Store, id: int) -> None:
         """What was learnt of messages that had left already."""
-        facts, before = self.facts, self.before
-        for index in _differing(facts.authors, before.authors):
-            if index in facts.authors:
-                store.set_author(id, index, facts.authors[index])
+        patches, before = self.patches, self.before
+        for index in _differing(patches.authors, before.authors):
+            if index in patches.authors:
+                store.texts.set_author(id, index, patches.authors[index])
         changed = {
-            *_differing(facts.outcomes, before.outcomes), *_differing(facts.usages, before.usages),
-            *_differing(facts.authors, before.authors), *_differing(facts.rewritten, before.rewritten),
+            *_differing(patches.outcomes, before.outcomes), *_differing(patches.usages, before.usages),
+            *_differing(patches.authors, before.authors), *_differing(patches.rewritten, before.rewritten),
         }  # fmt: skip
         for index in sorted(index for index in changed if index < self.sealed):
             self._correct_one(store, id, index)
 
     def _correct_one(self, store: Store, id: int, index: int) -> None:
-        for message in store.messages(id, index, index + 1):
+        for message in store.messages.read(id, index, index + 1):
             tool_of = tools_in(message).get
-            if self.facts.rewritten.get(index) != self.before.rewritten.get(index):
-                store.drop_parts(id, [message])
-                self.facts.apply(message)
-                store.put_texts(id, counted(message, tool_of)[0])
-            self.facts.apply(message)
-            store.drop_acts(id, index)
-            store.put_acts(id, counted(message, tool_of)[1])
+            if self.patches.rewritten.get(index) != self.before.rewritten.get(index):
+                store.texts.remove(id, [message])
+                self.patches.apply(message)
+                store.texts.add(id, counted(message, tool_of)[0])
+            self.patches.apply(message)
+            store.usage.remove(id, index)
+            store.usage.add(id, counted(message, tool_of)[1])
 
 
 class SessionWriter:
@@ -157,7 +159,7 @@ class SessionWriter:
         self._tail: dict[int, m.Message] = {}
         self._tail_tools: dict[int, list[str | None]] = {}
         """The tools that the texts of those messages have in the index."""
-        self._before = Facts()
+        self._before = MessagePatches()
         self._old: array[int] = array("q")
         """Digests of the messages that are written anew."""
         self._same = 0
@@ -172,15 +174,13 @@ class SessionWriter:
         """Know what is there: what is settled stays, the last messages may have changed."""
         self._known = stored.sealed
         self._same = stored.messages
-        self._before = store.facts(stored.id)
-        self._tail = {message.index: message for message in store.messages(stored.id, stored.sealed)}
-        self._tail_tools = store.tools(stored.id, stored.sealed)
+        self._before = store.messages.patches(stored.id)
+        self._tail = {message.index: message for message in store.messages.read(stored.id, stored.sealed)}
+        self._tail_tools = store.texts.tools(stored.id, stored.sealed)
 
     def compare_with(self, store: Store, id: int) -> None:
         """All is written anew, but how far it is what was there is found out."""
-        for (first,) in store.rows("SELECT first FROM block WHERE session = ? ORDER BY first", id):
-            ((data,),) = store.rows("SELECT data FROM block WHERE session = ? AND first = ?", id, first)
-            self._old.extend(hash(bytes(line)) for line in _LINES.decode(unpack(data)))
+        self._old.extend(store.messages.hashes(id))
 
     def draft(self, agent: str, name: str, kind: m.Kind) -> StreamingBuilder:
         """What the reader fills."""
@@ -203,9 +203,9 @@ class SessionWriter:
             self._take(block)
         recorder.let_go()
         counts = {"messages": len(recorder), **count_events(head)}
+        values = session_values(head, recorder.patches, counts, sealed)
         return Ending(
-            head_values(head, recorder.facts, counts, sealed), _usage_of(head), recorder.facts, self._before, sealed,
-            list(self._tail.values()),
+            values, _usage_of(head), recorder.patches, self._before, sealed, list(self._tail.values()),
             [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, recorder)),
             Compared(min((self._same, *self._tail)), self.changed(), head.info.tip),
         )  # fmt: skip
@@ -219,7 +219,7 @@ class SessionWriter:
         """A message with what is kept beside it."""
         assert self._recorder is not None
         copy = _MESSAGE.decode(_encode(message))
-        self._recorder.facts.apply(copy)
+        self._recorder.patches.apply(copy)
         return copy
 
     @property
@@ -236,7 +236,7 @@ class SessionWriter:
         """
         recorder = self._recorder
         assert recorder is not None
-        store.drop_tail(id, self._known)
+        store.sessions.remove_tail(id, self._known)
         first = self._known = recorder.sealed
         messages = list(recorder.held())
         for start in range(0, len(messages), BLOCK):
@@ -248,7 +248,7 @@ class SessionWriter:
         self._tail = {message.index: message for message in _MESSAGES.decode(_encode(messages))}
         self._tail_tools = {message.index: self._tools_of(message) for message in messages}
         times = [message.timestamp.timestamp() for message in messages if message.timestamp is not None]
-        store.put_progress(id, len(recorder), first, max(times, default=None))
+        store.sessions.update_progress(id, len(recorder), first, max(times, default=None))
         return len(recorder)
 
     # --- messages ---
@@ -257,8 +257,8 @@ class SessionWriter:
         assert self._recorder is not None
         times, tail, tool_of = self._recorder.times, self._tail, self._tool_of
         texts: list[TextRow] = []
-        acts = Acts()
-        piece = Messages(messages[0].index, len(messages), pack(_encode(messages)), texts, acts, [], [])
+        usage = UsageRows()
+        piece = Messages(messages[0].index, len(messages), pack(_encode(messages)), texts, usage, [], [])
         if self._same < len(self._old):
             self._compare(messages)
         for message in messages:
@@ -270,10 +270,10 @@ class SessionWriter:
                     piece.touches.extend((index, path) for path in self._touched(block.name, block.raw_input))
             if tail and (before := tail.pop(index, None)) is not None:
                 if not self._settle_tail(before, message, piece):
-                    texts += texts_of(message, tool_of, at)
+                    texts += rows_of(message, tool_of, at)
             else:
-                texts += texts_of(message, tool_of, at)
-            acts.add(message, tool_of, at)
+                texts += rows_of(message, tool_of, at)
+            usage.add(message, tool_of, at)
         self._give(piece)
 
     def _compare(self, messages: list[m.Message]) -> None:
@@ -298,7 +298,7 @@ class SessionWriter:
         return self._tail_tools.get(message.index, []) == self._tools_of(message)
 
     def _tools_of(self, message: m.Message) -> list[str | None]:
-        return [part.tool for part in parts_of(message, self._tool_of)]
+        return [text.tool for text in texts_of(message, self._tool_of)]
 
     def _tool_of(self, call_id: str) -> str | None:
         if (name := self._tools.get(call_id)) is not None:
@@ -332,12 +332,12 @@ def _is_other(before: m.Message, now: m.Message) -> bool:
     return (before.queued, before.inherited) != (now.queued, now.inherited) or _searchable(before) != _searchable(now)
 
 
-def counted(message: m.Message, name_of: NameOf) -> tuple[list[TextRow], Acts]:
+def counted(message: m.Message, name_of: ToolNameOf) -> tuple[list[TextRow], UsageRows]:
     """What can be searched and counted in one message."""
-    at = whole_seconds(_seconds(message.timestamp))
-    acts = Acts()
-    acts.add(message, name_of, at)
-    return texts_of(message, name_of, at), acts
+    at = whole_seconds(message.timestamp)
+    usage = UsageRows()
+    usage.add(message, name_of, at)
+    return rows_of(message, name_of, at), usage
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -347,7 +347,7 @@ def _seconds(moment: datetime | None) -> float | None:
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
-def _event(kind: EventKind, event: Any) -> tuple[str, int | None, float | None, str | None, bytes]:
+def _event(kind: EventKind, event: Any) -> NewEvent:
     at = _seconds(getattr(event, "timestamp", None))
     return kind.name, kind.index_of(event), at, getattr(event, "tool_name", None), _encode(event)
 

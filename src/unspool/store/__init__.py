@@ -1,4 +1,4 @@
-"""Sessions that stay: whole, searchable, and told apart by the machine they come from."""
+"""The store: sessions that stay available and searchable after the agents delete their files."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from .locate import open_store
 
 if TYPE_CHECKING:
-    from .base import Store
+    from .store import Store
 
 __all__ = ["Store", "open_store"]
 
 
 def __getattr__(name: str) -> object:
-    # Reading a session looks for decisions that stand beside the store; it needs neither the store nor its search.
+    # Programs that only need a path or recorded decisions should not load the store and its search.
     if name != "Store":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .base import Store
+    from .store import Store
 
     return Store

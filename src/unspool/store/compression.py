@@ -1,4 +1,4 @@
-"""Compressing, from any thread: a compressor may be used by one at a time, so that each thread has its own."""
+"""Compression for any thread. A compressor is not thread-safe, so that each thread has its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import zstandard
 
 LEVEL = 1
-"""The usual level 3 takes 1.6 times as long, for a store that is 9 % smaller."""
+"""The default level 3 takes 1.6 times as long and makes the store 9 % smaller."""
 
 
 class _Own(threading.local):
@@ -20,10 +20,10 @@ _own = _Own()
 
 
 def pack(data: bytes) -> bytes:
-    """Make bytes small."""
+    """Compress bytes."""
     return _own.pack(data)
 
 
 def unpack(data: bytes) -> bytes:
-    """Give back what was packed."""
+    """Decompress bytes."""
     return _own.unpack(data)

@@ -1,21 +1,61 @@
-"""Events of all sessions, page by page."""
+"""The events of all sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import msgspec
 
-from .base import Store
+from .database import Database, Row
+from .filters import EventFilter
 from .rows import EventRow
+from .sessions import COLUMNS, moment, session_row
 
-_ALL = "event JOIN session ON session.id = event.session"
+NewEvent = tuple[str, int | None, float | None, str | None, bytes]
+"""An event to be stored: kind, message index, seconds, tool, JSON."""
+StoredEvent = tuple[str, int | None, bytes]
+"""An event of a known session: kind, message index, JSON."""
+_TABLES = "event JOIN session ON session.id = event.session"
+_ORDER = "event.at DESC NULLS LAST, session.id, event.place"
 
 
-def ledger(
-    store: Store, kinds: Sequence[str], where: str, values: Sequence[object], limit: int, offset: int = 0
-) -> tuple[list[EventRow], int]:
-    """Some of the events that fit, the newest first, and how many fit."""
-    condition = f"event.kind IN ({', '.join('?' * len(kinds))}) AND {where}"
-    ((total,),) = store.rows(f"SELECT count(*) FROM {_ALL} WHERE {condition}", *kinds, *values)
-    page = f"""(event.session, event.place) IN (SELECT event.session, event.place FROM {_ALL} WHERE {condition}
-        ORDER BY event.at DESC NULLS LAST, session.id, event.place LIMIT ? OFFSET ?)"""
-    return store.events(kinds, page, *kinds, *values, limit, offset), int(total)
+class Events:
+    """Stored events."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def replace(self, session: int, events: list[NewEvent]) -> None:
+        """Replace the events of a session."""
+        self._database.rows("DELETE FROM event WHERE session = ?", session)
+        columns = "session, place, kind, message, at, tool, data"
+        self._database.insert("event", columns, [(session, number, *event) for number, event in enumerate(events)])
+
+    def of_session(self, session: int) -> list[StoredEvent]:
+        """The events of a session, in the order of its record."""
+        sql = "SELECT kind, message, data FROM event WHERE session = ? ORDER BY place"
+        return [(kind, message, bytes(data)) for kind, message, data in self._database.rows(sql, session)]
+
+    def select(self, filter: EventFilter) -> list[EventRow]:
+        """Events of all sessions, the most recent first."""
+        return self._select(*filter.condition())
+
+    def page(self, filter: EventFilter, limit: int, offset: int = 0) -> tuple[list[EventRow], int]:
+        """Some of the events that match, the most recent first, and how many match."""
+        where, values = filter.condition()
+        ((total,),) = self._database.rows(f"SELECT count(*) FROM {_TABLES} WHERE {where}", *values)
+        # The inner query sorts without the data, which may be large.
+        page = f"""(event.session, event.place) IN (SELECT event.session, event.place FROM {_TABLES} WHERE {where}
+            ORDER BY {_ORDER} LIMIT ? OFFSET ?)"""
+        return self._select(page, [*values, limit, offset]), int(total)
+
+    def _select(self, where: str, values: list[object]) -> list[EventRow]:
+        sql = f"""SELECT {COLUMNS}, event.kind, event.message, event.at, event.tool, event.data
+            FROM {_TABLES} JOIN machine ON machine.id = session.machine WHERE {where} ORDER BY {_ORDER}"""
+        return [_event_row(row) for row in self._database.rows(sql, *values)]
+
+
+def _event_row(row: Row) -> EventRow:
+    kind, message, at, tool, data = row[16:]
+    return EventRow(
+        session=session_row(row), kind=kind, message_index=message, timestamp=moment(at), tool=tool,
+        event=msgspec.Raw(bytes(data)),
+    )  # fmt: skip

@@ -1,42 +1,175 @@
-"""The conditions of ledgers and numbers: which sessions, which events, since when and until when."""
+"""Typed filters for lists of sessions and events, and their translation to SQL."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
-from .search import containing
+import msgspec
 
-Condition = tuple[str, object]
-"""SQL with one `?`, and its value; without a value it does not hold anything back."""
-
-
-def of_sessions(agent: str | None = None, project: str | None = None) -> list[Condition]:
-    """Sessions of an agent, in a project of which a part of the path is known."""
-    return [
-        ("session.agent = ?", agent),
-        ("lower(session.project) LIKE ? ESCAPE '\\'", containing(project) if project else None),
-    ]
+from ..core import model as m
 
 
-def of_span(since: datetime | None, until: datetime | None) -> list[Condition]:
-    """Sessions that went on since a time, and were begun before another."""
-    return [("session.ended >= ?", _seconds(since)), ("session.started < ?", _seconds(until))]
+class Condition(NamedTuple):
+    """An SQL expression over the tables of a filter, with the values of its placeholders."""
+
+    sql: str
+    values: list[object]
 
 
-def of_events(tool: str | None, since: datetime | None, until: datetime | None) -> list[Condition]:
-    """Events of a tool in some time. One of which no time is known counts for when its session ended."""
-    at = "coalesce(event.at, session.ended)"
-    return [
-        ("lower(event.tool) = ?", tool.lower() if tool else None),
-        (f"{at} >= ?", _seconds(since)),
-        (f"{at} < ?", _seconds(until)),
-    ]
+class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
+    """Which sessions; a field that is not set excludes nothing."""
+
+    ids: tuple[int, ...] | None = None
+    machine: int | None = None
+    agent: str | None = None
+    name: str | None = None
+    name_like: str | None = None
+    """The id, or the last part of it, begins with this text in any case."""
+    kind: m.Kind | None = None
+    status: str | None = None
+    project: str | None = None
+    """The exact path."""
+    project_contains: str | None = None
+    text: str | None = None
+    """Occurs in the title, the project, the id or the agent."""
+    has: str | None = None
+    """Has an event of this kind."""
+    parents: tuple[str, ...] | None = None
+    """Was started by one of these sessions."""
+    file: str | None = None
+    """Was read from the file at this path."""
+    is_gone: bool | None = None
+    """Whether its files were deleted."""
+    is_empty: bool | None = None
+    is_nested: bool | None = None
+    """Whether it is a sub-agent whose parent is in the store."""
+    active_since: datetime | None = None
+    """Was last written to at this time or later."""
+    started_before: datetime | None = None
+    maybe_live_since: float | None = None
+    """An agent has it open, or wrote to it after this time (in seconds)."""
+
+    def condition(self) -> Condition:
+        """The filter as SQL over the table `session`."""
+        return _all(
+            [
+                *self._identity(),
+                *self._content(),
+                _maybe("session.ended >= ?", _seconds(self.active_since)),
+                _maybe("session.started < ?", _seconds(self.started_before)),
+                _maybe(LIVE, self.maybe_live_since),
+            ]
+        )
+
+    def _identity(self) -> list[Condition | None]:
+        like = None
+        if self.name_like is not None:
+            name = "lower(session.name) LIKE ? ESCAPE '\\'"
+            like = Condition(
+                f"({name} OR {name})", [starting_with(self.name_like), starting_with(self.name_like, before="%/")]
+            )
+        return [
+            _any_of("session.id", self.ids),
+            _maybe("session.machine = ?", self.machine),
+            _maybe("session.agent = ?", self.agent),
+            _maybe("session.name = ?", self.name),
+            like,
+            _maybe("session.kind = ?", self.kind),
+            _any_of("session.parent", self.parents),
+            _maybe(_HAS_FILE, self.file),
+        ]
+
+    def _content(self) -> list[Condition | None]:
+        text = None
+        if self.text:
+            columns = ("title", "project", "name", "agent")
+            sql = " OR ".join(f"lower(session.{column}) LIKE ? ESCAPE '\\'" for column in columns)
+            text = Condition(f"({sql})", [containing(self.text)] * len(columns))
+        project = containing(self.project_contains) if self.project_contains else None
+        return [
+            text,
+            _maybe("session.status = ?", self.status),
+            _maybe("session.project = ?", self.project),
+            _maybe("lower(session.project) LIKE ? ESCAPE '\\'", project),
+            _maybe(_HAS_EVENT, self.has),
+            _flag("session.gone_at IS NOT NULL", self.is_gone),
+            _flag("session.messages = 0", self.is_empty),
+            _flag(_NESTED, self.is_nested),
+        ]
 
 
-def joined(conditions: list[Condition]) -> tuple[str, list[object]]:
-    """All conditions that have a value, as one, and their values."""
-    given = [(sql, value) for sql, value in conditions if value is not None]
-    return " AND ".join(sql for sql, _ in given) or "TRUE", [value for _, value in given]
+LIVE = "(session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?))"
+_HAS_EVENT = "EXISTS (SELECT 1 FROM event WHERE event.session = session.id AND event.kind = ?)"
+_HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
+    WHERE session_file.session = session.id AND file.path = ?)"""
+_NESTED = """(session.kind <> 'main' AND EXISTS (SELECT 1 FROM session AS above
+    WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent))"""
+
+
+class EventFilter(msgspec.Struct, kw_only=True, frozen=True):
+    """Which events."""
+
+    kinds: tuple[str, ...]
+    sessions: SessionFilter = SessionFilter()
+    tool: str | None = None
+    since: datetime | None = None
+    """An event without a time of its own has that of the end of its session."""
+    until: datetime | None = None
+
+    def condition(self) -> Condition:
+        """The filter as SQL over the tables `event` and `session`."""
+        at = "coalesce(event.at, session.ended)"
+        return _all(
+            [
+                _any_of("event.kind", self.kinds),
+                self.sessions.condition(),
+                _maybe("lower(event.tool) = ?", self.tool.lower() if self.tool else None),
+                _maybe(f"{at} >= ?", _seconds(self.since)),
+                _maybe(f"{at} < ?", _seconds(self.until)),
+            ]
+        )
+
+
+# --- SQL -------------------------------------------------------------------------------------------------------------
+
+
+def containing(text: str) -> str:
+    """A LIKE pattern for lower-case text that contains `text`."""
+    return f"%{escaped(text)}%"
+
+
+def starting_with(text: str, before: str = "") -> str:
+    """A LIKE pattern for lower-case text that starts with `text`, after what the pattern `before` matches."""
+    return f"{before}{escaped(text)}%"
+
+
+def escaped(text: str) -> str:
+    """Lower-case text in which LIKE sees no wildcards. Both databases take a backslash as the escape character."""
+    return re.sub(r"([%_\\])", r"\\\1", text.lower())
+
+
+def _maybe(sql: str, value: object) -> Condition | None:
+    return Condition(sql, [value]) if value is not None else None
+
+
+def _flag(sql: str, wanted: bool | None) -> Condition | None:
+    return None if wanted is None else Condition(sql if wanted else f"NOT ({sql})", [])
+
+
+def _any_of(column: str, values: Iterable[object] | None) -> Condition | None:
+    if values is None:
+        return None
+    found = list(values)
+    return Condition(f"{column} IN ({', '.join('?' * len(found))})" if found else "FALSE", found)
+
+
+def _all(conditions: Iterable[Condition | None]) -> Condition:
+    given = [condition for condition in conditions if condition is not None]
+    sql = " AND ".join(condition.sql for condition in given)
+    return Condition(sql or "TRUE", [value for condition in given for value in condition.values])
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -1,4 +1,4 @@
-"""Where the store is: in the user's data directory, or where somebody says."""
+"""Where the store is: in the user's data directory, or at a given location."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 from ..core.errors import NotFoundError, UnspoolError
 
 if TYPE_CHECKING:
-    from .base import Store
+    from .store import Store
+
+_ELSEWHERE = "choose another data directory with UNSPOOL_DATA"
 
 
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The only folder unspool writes to."""
+    """The data directory: the only folder that unspool writes to."""
     environ = os.environ if environ is None else environ
     names = ("UNSPOOL_DATA", "LOCALAPPDATA", "XDG_DATA_HOME")
     return _data_folder(*map(environ.get, names), os.environ.get("HOME"))
@@ -36,7 +38,7 @@ def _data_folder(named: str | None, local: str | None, shared: str | None, _: st
 
 
 def machine_identity(folder: Path) -> tuple[str, str]:
-    """A key that stays the same for this machine and user, and a name for people."""
+    """A permanent key for this machine and user, and a display name."""
     path = folder / "machine"
     key = _key_in(path)
     if not key:
@@ -44,9 +46,7 @@ def machine_identity(folder: Path) -> tuple[str, str]:
         try:
             key = _make_key(path)
         except OSError as error:
-            raise UnspoolError(
-                f"{path} cannot be written: {error.strerror}; choose a place with UNSPOOL_DATA"
-            ) from error
+            raise UnspoolError(f"{path} cannot be written: {error.strerror}; {_ELSEWHERE}") from error
     return key, platform.node() or "this machine"
 
 
@@ -56,17 +56,19 @@ def _key_in(path: Path) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        raise UnspoolError(f"{path} cannot be read: {error.strerror}; choose a place with UNSPOOL_DATA") from error
+        raise UnspoolError(
+            f"{path} cannot be read: {error.strerror}; choose another data directory with UNSPOOL_DATA"
+        ) from error
 
 
 def _make_key(path: Path) -> str:
-    """Write a key. Of programs that start at once, the first one's counts; nobody sees a file without its key."""
+    """Write a key. Where several processes start at once, the first key is kept; no process sees an empty file."""
     key = uuid.uuid4().hex
     new = path.with_name(f"{path.name}-{key}")
     new.write_text(key + "\n", encoding="utf-8")
     try:
         if path.exists() and not _key_in(path):
-            # Somebody was killed before the key was in it.
+            # A process was killed before it wrote the key.
             new.replace(path)
         else:
             _put_if_missing(new, path)
@@ -81,31 +83,37 @@ def _put_if_missing(new: Path, path: Path) -> None:
     except FileExistsError:
         pass
     except OSError:
-        # A drive without links: there it is at least not written over what somebody else has just made.
+        # A file system without links. At least do not overwrite what another process has just written.
         if not path.exists():
             new.replace(path)
 
 
-def open_store(place: str | None = None, *, read_only: bool = False, environ: Mapping[str, str] | None = None) -> Store:
-    """Open the store at a path or an address, or the user's own."""
+def open_store(
+    location: str | None = None, *, read_only: bool = False, environ: Mapping[str, str] | None = None
+) -> Store:
+    """Open the store at a path or URL, or the one in the user's data directory."""
+    from .store import Store
+
     environ = os.environ if environ is None else environ
-    place = place or environ.get("UNSPOOL_STORE")
+    location = location or environ.get("UNSPOOL_STORE")
     folder = data_folder(environ)
-    if place is not None and place.startswith(("postgresql://", "postgres://")):
-        from .backends.postgres import PostgresStore
+    if location is not None and location.startswith(("postgresql://", "postgres://")):
+        from .backends.postgres import PostgresDatabase
 
-        return PostgresStore(place, machine=machine_identity(folder))
-    from .backends.sqlite import SqliteStore
+        return Store(PostgresDatabase(location, machine=machine_identity(folder)))
+    from .backends.sqlite import SqliteDatabase
 
-    path = Path(place).expanduser() if place else folder / "sessions.db"
+    path = Path(location).expanduser() if location else folder / "sessions.db"
     if read_only and not path.exists():
-        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` makes one")
+        raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
     _make_folder(path.parent)
-    return SqliteStore(path, machine=machine_identity(folder), read_only=read_only)
+    return Store(SqliteDatabase(path, machine=machine_identity(folder), read_only=read_only))
 
 
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise UnspoolError(f"{folder} cannot be made: {error.strerror}; choose a place with UNSPOOL_DATA") from error
+        raise UnspoolError(
+            f"{folder} cannot be created: {error.strerror}; choose another data directory with UNSPOOL_DATA"
+        ) from error

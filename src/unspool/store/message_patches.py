@@ -1,4 +1,8 @@
-"""What is known of messages beyond what their blocks hold."""
+"""Corrections to stored messages.
+
+A block of messages is written once. What later lines of the log say about a message in it (its author, the outcome of a
+call, its usage, new content) is stored beside the blocks and applied when messages are read.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from ..core.builder import apply_outcome
 
 
 class Span(msgspec.Struct, array_like=True, gc=False):
-    """Messages in a row that are not simply alive."""
+    """Consecutive messages on the same branch and in the same context state; the default state has no span."""
 
     first: int
     last: int
@@ -19,8 +23,8 @@ class Span(msgspec.Struct, array_like=True, gc=False):
     context: m.ContextState
 
 
-class Facts(msgspec.Struct, omit_defaults=True):
-    """What is known of messages beyond what their blocks hold."""
+class MessagePatches(msgspec.Struct, omit_defaults=True):
+    """Corrections to the messages of one session, by message index."""
 
     authors: dict[int, m.Author] = {}
     outcomes: dict[int, dict[str, m.Outcome]] = {}
@@ -30,10 +34,10 @@ class Facts(msgspec.Struct, omit_defaults=True):
     rewritten: dict[int, m.Message] = {}
     spans: list[Span] = []
     inherited: int = 0
-    """How many of the settled messages belong to the session this one was forked from."""
+    """How many of the sealed messages come from the session this one was forked from."""
 
     def apply(self, message: m.Message) -> None:
-        """Complete a message, its place in the whole aside."""
+        """Correct the content of a message."""
         index = message.index
         if index in self.rewritten:
             newer = self.rewritten[index]
@@ -46,8 +50,12 @@ class Facts(msgspec.Struct, omit_defaults=True):
         for call_id, outcome in self.outcomes.get(index, {}).items():
             apply_outcome(message, call_id, outcome)
 
-    def place(self, message: m.Message) -> None:
-        """Give a message its branch, and say whether the model still has it."""
+    def apply_span(self, message: m.Message) -> None:
+        """Set the branch of a message, and whether it is still in context."""
         found = bisect_right(self.spans, message.index, key=lambda span: span.first) - 1
         if found >= 0 and message.index <= self.spans[found].last:
             message.branch, message.context = self.spans[found].branch, self.spans[found].context
+
+    def rewrites_any(self, first: int, last: int) -> bool:
+        """Whether the content of a message in a range was replaced; the last one is not included."""
+        return any(first <= index < last for index in self.rewritten)

@@ -1,14 +1,20 @@
-"""Looking for exact code with a regular expression, as a program of its own: `python -m unspool.store.regex_search`.
+"""Search with a regular expression, in this process or as a program: `python -m unspool.store.regex_search`.
 
-A pattern may be tried for ever, and nothing else runs in its process meanwhile; so a server gives it one that can be
-ended. What is asked comes on the standard input: an address may hold a password, which a command line would show.
+Matching a pattern can take practically forever, and cannot be interrupted within a process. A server therefore runs it
+in a process that it can kill. The request comes on standard input, because a database URL may contain a password, which
+other users would see on the command line.
 """
 
 from __future__ import annotations
 
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as sre_parser  # type: ignore[import-not-found]
 import sys
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,84 +22,136 @@ from ..render.sanitize import harmless
 from ..search.query import Filters, parse
 from ..search.snippet import Snippet
 from . import Store, open_store
+from .filters import SessionFilter
+from .indexed_text import IndexedText, no_tool_name, texts_of
 from .search import Found, Hit
-from .text_index import Part
 
-BEGUN = b"\n"
-"""Told before what is found. To those who read JSON it says nothing."""
+STARTED = b"\n"
+"""Written before the result, as a sign that the search has started. JSON parsers skip it."""
 _MOST_MATCHES = 2000
-_AROUND = 80
+_CONTEXT = 80
+"""How many characters around a match are shown."""
 
 
-class ExactAsked(msgspec.Struct):
-    """What to look for, and for how long."""
+class RegexMatch(NamedTuple):
+    """A match of a regular expression."""
 
-    place: str
+    session: int
+    text: IndexedText
+    start: int
+    end: int
+
+
+def search_regex(store: Store, pattern: str, filters: Filters, limit: int = 1000) -> Iterator[RegexMatch]:
+    """Every match in the sessions that pass the filters, the newest session first."""
+    compiled, literal = re.compile(pattern), literal_in(pattern)
+    found = 0
+    for session in store.search.sessions_with(filters):
+        for message in store.messages.scan(session, lambda data: literal in data):
+            for text in texts_of(message, no_tool_name):
+                for match in compiled.finditer(text.text):
+                    yield RegexMatch(session, text, *match.span())
+                    found += 1
+                    if found >= limit:
+                        return
+
+
+class RegexRequest(msgspec.Struct):
+    """What the program is asked for."""
+
+    location: str
+    """Of the store."""
     pattern: str
     filters: str
-    """As in a search for words."""
+    """In the language of queries."""
     limit: int
+    """How many sessions."""
     hits: int
+    """How many hits of each."""
     seconds: float
 
 
-class ExactFound(msgspec.Struct):
-    """The places, by session."""
+class RegexResult(msgspec.Struct):
+    """The matches, by session."""
 
     found: list[Found]
     complete: bool
-    """There may be more where it is not."""
+    """False where a limit was reached, so that there may be more."""
 
 
-def look(store: Store, asked: ExactAsked) -> ExactFound:
-    """Look for it until there is enough, or the time is over."""
-    until = time.monotonic() + asked.seconds
-    filters = parse(asked.filters).filters if asked.filters else Filters()
-    by_session: dict[int, list[tuple[Part, int, int]]] = {}
+def run(store: Store, request: RegexRequest) -> RegexResult:
+    """Search until a limit is reached."""
+    until = time.monotonic() + request.seconds
+    filters = parse(request.filters).filters if request.filters else Filters()
+    by_session: dict[int, list[RegexMatch]] = {}
     complete = True
-    matches = store.search_exactly(asked.pattern, filters, _MOST_MATCHES + 1)
-    for number, (session, part, start, end) in enumerate(matches):
-        is_full = session not in by_session and len(by_session) == asked.limit
+    for number, match in enumerate(search_regex(store, request.pattern, filters, _MOST_MATCHES + 1)):
+        is_full = match.session not in by_session and len(by_session) == request.limit
         if is_full or number == _MOST_MATCHES or time.monotonic() > until:
             complete = False
             break
-        by_session.setdefault(session, []).append((part, start, end))
-    rows = {id: store.sessions("session.id = ?", id) for id in by_session}
+        by_session.setdefault(match.session, []).append(match)
+    rows = {row.id: row for row in store.sessions.select(SessionFilter(ids=tuple(by_session)))}
     found = [
         Found(
-            session=rows[id][0], score=1.0, more=max(0, len(places) - asked.hits),
-            hits=[_hit(*place) for place in places[: asked.hits]],
+            session=rows[id], score=1.0, more=max(0, len(matches) - request.hits),
+            hits=[_hit(match) for match in matches[: request.hits]],
         )
-        for id, places in by_session.items()
-        if rows[id]
+        for id, matches in by_session.items()
+        if id in rows
     ]  # fmt: skip
-    return ExactFound(found=found, complete=complete)
+    return RegexResult(found=found, complete=complete)
 
 
-def _hit(part: Part, start: int, end: int) -> Hit:
-    text = part.text
-    begin = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
-    stop = text.find("\n", end)
-    last = min(stop if stop >= 0 else len(text), end + _AROUND)
-    # A match may be as long as the text.
-    pieces = (text[begin:start], text[start : min(end, start + 4 * _AROUND)], text[end:last])
-    before, match, after = (" ".join(harmless(piece).split("\n")) for piece in pieces)
+def _hit(match: RegexMatch) -> Hit:
+    found, text = match.text, match.text.text
+    before, after = line_around(text, match.start, match.end)
+    # A match may be as long as the whole text.
+    marked = text[match.start : min(match.end, match.start + 4 * _CONTEXT)]
+    before, marked, after = (" ".join(harmless(piece).split("\n")) for piece in (before, marked, after))
     return Hit(
-        message_index=part.message, field=part.field, author=part.author,
-        timestamp=None if part.at is None else datetime.fromtimestamp(part.at, UTC),
-        snippet=Snippet(before + match + after, [(len(before), len(before) + len(match))]),
+        message_index=found.message, field=found.field, author=found.author,
+        timestamp=None if found.at is None else datetime.fromtimestamp(found.at, UTC),
+        snippet=Snippet(before + marked + after, [(len(before), len(before) + len(marked))]),
     )  # fmt: skip
 
 
+def line_around(text: str, start: int, end: int) -> tuple[str, str]:
+    """What precedes and follows a match on its line, shortened."""
+    begin = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT)
+    stop = text.find("\n", end)
+    return text[begin:start], text[end : min(stop if stop >= 0 else len(text), end + _CONTEXT)]
+
+
+def literal_in(pattern: str) -> bytes:
+    """The longest text that every match of a pattern contains, to skip blocks without it; empty where there is none.
+
+    Only letters and digits, because JSON may escape everything else.
+    """
+    try:
+        parsed = sre_parser.parse(pattern)
+    except re.error:
+        return b""
+    if parsed.state.flags & re.IGNORECASE:
+        return b""
+    runs = [""]
+    for operator, value in parsed:
+        if operator is sre.LITERAL and chr(value).isascii() and chr(value).isalnum():
+            runs[-1] += chr(value)
+        else:
+            runs.append("")
+    return max(runs, key=len).encode()
+
+
 def main() -> None:
-    """Answer what is asked on the standard input."""
-    asked = msgspec.json.decode(sys.stdin.buffer.read(), type=ExactAsked)
-    store = open_store(asked.place, read_only=True)
-    # Whoever waits counts the time from here: beginning takes as long as the machine is busy.
-    sys.stdout.buffer.write(BEGUN)
+    """Read a request from standard input and write the result to standard output."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=RegexRequest)
+    store = open_store(request.location, read_only=True)
+    # The caller measures the time from here: on a busy machine it takes a while to start a process.
+    sys.stdout.buffer.write(STARTED)
     sys.stdout.buffer.flush()
     try:
-        sys.stdout.buffer.write(msgspec.json.encode(look(store, asked)))
+        sys.stdout.buffer.write(msgspec.json.encode(run(store, request)))
     finally:
         store.close()
 

@@ -1,4 +1,4 @@
-"""What goes into a store and comes out of it."""
+"""Rows that go into a store and come out of it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from ..core import model as m
 
 NOTHING = -1
-"""Stands for nothing in columns of many rows: SQLite's driver takes ten times as long over None."""
+"""NULL in bulk inserts: the SQLite driver takes ten times as long to bind None."""
 
 
 class FileRow(NamedTuple):
-    """A file of an agent, as it was last seen."""
+    """A file of an agent, as it was at the last scan."""
 
     id: int
     agent: str
@@ -23,11 +23,11 @@ class FileRow(NamedTuple):
     inode: int
     size: int
     changed: int
-    """When it was written to, in nanoseconds."""
+    """The modification time, in nanoseconds."""
     kept: int
-    """How many of its bytes are in the archive."""
+    """The number of its bytes in the archive."""
     mark: bytes
-    """A digest of the beginning and of the last bytes that are kept."""
+    """A digest of the first and the last archived bytes."""
     gone_at: float | None
 
 
@@ -53,17 +53,19 @@ class SessionRow(msgspec.Struct, kw_only=True):
 
 
 class StoredSession(NamedTuple):
-    """What an indexer has to know of a session that is there already."""
+    """What ingestion needs to know about a session that is already stored."""
 
     id: int
     name: str
     messages: int
     sealed: int
-    around: str
+    """The number of messages that can no longer change in place."""
+    fingerprint: str
+    """Of everything beside the session's own files that its record depends on; empty until it was read as a whole."""
 
 
 class EventRow(msgspec.Struct, kw_only=True):
-    """An event of a session, to be listed among those of others."""
+    """An event, with the session it belongs to."""
 
     session: SessionRow
     kind: str
@@ -73,8 +75,8 @@ class EventRow(msgspec.Struct, kw_only=True):
     event: msgspec.Raw
 
 
-class JournalEntry(msgspec.Struct, kw_only=True):
-    """A change, in the order in which changes were made."""
+class Change(msgspec.Struct, kw_only=True):
+    """An entry of the change log. Numbers grow in the order in which changes become visible."""
 
     seq: int
     at: datetime

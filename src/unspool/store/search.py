@@ -1,15 +1,12 @@
-"""Searching: from a query to conditions on the tables, from rows to hits in order of worth.
+"""Search for words: from a query to SQL, and from rows to ranked hits.
 
-What people and models said counts more than what tools printed, what is newer counts more than what is older, and a
-session with several hits more than one with a single one. That needs no statistics of the database, so that every
-database gives the same answer.
+What people and models said counts more than what tools printed, new text more than old, and a session with several hits
+more than one with a single hit. The ranking uses no statistics of the database, so that all databases give the same
+answer.
 """
 
 from __future__ import annotations
 
-import re
-import re._constants as sre  # type: ignore[import-not-found]
-import re._parser as sre_parser  # type: ignore[import-not-found]
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -17,22 +14,29 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
-from ..search.query import Filters, Name, Values
-from ..search.snippet import Snippet
+from ..search.query import Filters, Name, Node, Query, Values, matches
+from ..search.snippet import Snippet, snippet
+from ..search.tokenizer import words_in
+from .database import Database
+from .filters import SessionFilter, containing, escaped, starting_with
+from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
+from .messages import StoredMessages
 from .rows import SessionRow
-from .text_index import AUTHORS, FIELDS, Field
+from .sessions import Sessions
 
-CANDIDATES = 600
-"""Of more matches than these, only the newest are weighed."""
-_WORTH: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "output": 1.0, "thinking": 0.8, "note": 0.6}
-_DAYS = 30.0
-"""After so many days a hit is worth half."""
-_COUNTED = 3
-"""Hits of one session that add up."""
+_CANDIDATES = 600
+"""The number of matches that are ranked: the most recent ones."""
+_WEIGHTS: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "output": 1.0, "thinking": 0.8, "note": 0.6}
+_HALF_LIFE_DAYS = 30.0
+"""The age at which a hit counts half."""
+_SUMMED = 3
+"""How many hits add up to the score of a session."""
+_CLOSELY = 1 << 20
+"""How much of a long text is checked to find out which of several texts matched."""
 
 
 class Hit(msgspec.Struct, kw_only=True):
-    """A place where something was found."""
+    """A text that matches."""
 
     message_index: int
     field: Field
@@ -42,17 +46,17 @@ class Hit(msgspec.Struct, kw_only=True):
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """A session in which something was found, with its best hits."""
+    """A session with its best hits."""
 
     session: SessionRow
     score: float
     hits: list[Hit]
     more: int
-    """Further hits among the newest matches."""
+    """Further hits among the ranked matches."""
 
 
 class Match(NamedTuple):
-    """A row of the index that fits."""
+    """A matching row of the index."""
 
     session: int
     message: int
@@ -61,20 +65,84 @@ class Match(NamedTuple):
     at: int | None
 
     @property
-    def worth(self) -> float:
-        """How good it is, its age aside."""
-        return _WORTH[FIELDS[self.field]]
+    def weight(self) -> float:
+        """How much it counts, regardless of its age."""
+        return _WEIGHTS[FIELDS[self.field]]
 
 
-class Conditions:
-    """The filters of a query as SQL."""
+class Search:
+    """Search for words in the stored sessions."""
+
+    def __init__(self, database: Database, sessions: Sessions, messages: StoredMessages) -> None:
+        self._database = database
+        self._sessions = sessions
+        self._messages = messages
+
+    def run(self, query: Query, limit: int = 20, hits: int = 3, now: datetime | None = None) -> list[Found]:
+        """The best sessions, each with its best hits."""
+        ranked = rank(self.matches(query, _CANDIDATES), now)[:limit]
+        if not ranked:
+            return []
+        ids = tuple(entry.session for entry in ranked)
+        rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))}
+        return [
+            Found(
+                session=rows[entry.session], score=round(entry.score, 4), more=max(0, len(entry.matches) - hits),
+                hits=[self._hit(match, query.match) for match in entry.matches[:hits]],
+            )
+            for entry in ranked
+        ]  # fmt: skip
+
+    def matches(self, query: Query, limit: int) -> list[Match]:
+        """All matching texts, the most recent first."""
+        tables, condition, values = "part", "TRUE", list[object]()
+        if query.match is not None:
+            tables, condition, values = self._database.words.condition(query.match)
+        filters = QueryConditions(query.filters)
+        sql = f"""SELECT part.session, part.message, part.field, part.author, part.at
+            FROM {tables} JOIN session ON session.id = part.session
+            WHERE {condition} AND {filters.sql} ORDER BY part.id DESC LIMIT ?"""
+        return [Match(*row) for row in self._database.rows(sql, *values, *filters.values, limit)]
+
+    def sessions_with(self, filters: Filters) -> list[int]:
+        """The sessions with a text that passes the filters of a query, the newest first."""
+        if not filters:
+            return [id for (id,) in self._database.rows("SELECT id FROM session ORDER BY id DESC")]
+        chosen = QueryConditions(filters)
+        sql = f"""SELECT DISTINCT part.session FROM part JOIN session ON session.id = part.session
+            WHERE {chosen.sql} ORDER BY part.session DESC"""
+        return [id for (id,) in self._database.rows(sql, *chosen.values)]
+
+    def _hit(self, match: Match, node: Node | None) -> Hit:
+        field = FIELDS[match.field]
+        texts = [
+            text.text
+            for message in self._messages.read(match.session, match.message, match.message + 1)
+            for text in texts_of(message, no_tool_name)
+            if text.field == field
+        ]
+        text = texts[0] if texts else ""
+        if len(texts) > 1 and node is not None:
+            text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
+        at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
+        return Hit(
+            message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=at,
+            snippet=snippet(text, node),
+        )  # fmt: skip
+
+
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+
+class QueryConditions:
+    """The filters of a query as SQL over the tables `part` and `session`."""
 
     def __init__(self, filters: Filters) -> None:
         self._texts: list[str] = []
         self.values: list[object] = []
         self._add(filters.agent, "session.agent = ?")
         self._add(filters.project, "lower(session.project) LIKE ? ESCAPE '\\'", containing)
-        self._add(filters.session, "lower(session.name) LIKE ? ESCAPE '\\'", _beginning)
+        self._add(filters.session, "lower(session.name) LIKE ? ESCAPE '\\'", starting_with)
         self._add(filters.role, "part.author = ?", AUTHORS.index)
         self._add(filters.in_, "part.field = ?", FIELDS.index)
         self._add(filters.tool, "part.tool IN (SELECT id FROM name WHERE lower(text) LIKE ? ESCAPE '\\')", _named)
@@ -90,8 +158,8 @@ class Conditions:
         self._each(filters.is_, _is)
 
     @property
-    def text(self) -> str:
-        """All of them together."""
+    def sql(self) -> str:
+        """All conditions together."""
         return " AND ".join(self._texts) or "TRUE"
 
     def _add(self, values: Values[Any], sql: str, make: Callable[[Any], object] = lambda value: value) -> None:
@@ -104,7 +172,7 @@ class Conditions:
             self.values += [value for _, value in pairs]
         for value in values.unwanted:
             sql, given = make(value)
-            # What is not known is not what was asked for.
+            # An unknown value is not the excluded one.
             self._texts.append(f"NOT coalesce(({sql}), FALSE)")
             self.values.append(given)
 
@@ -145,27 +213,8 @@ def _is(name: str) -> tuple[str, object]:
             return _exists("event", "event", "event.kind = ?"), name
 
 
-def containing(text: str) -> str:
-    """A pattern for LIKE: text with anything around it."""
-    return f"%{_escaped(text)}%"
-
-
-def ending(text: str) -> str:
-    """A pattern for LIKE: anything with text at its end."""
-    return f"%{_escaped(text)}"
-
-
-def _beginning(text: str) -> str:
-    return f"{_escaped(text)}%"
-
-
 def _named(name: Name) -> str:
-    return _beginning(name.text) if name.prefix else _escaped(name.text)
-
-
-def _escaped(text: str) -> str:
-    """Both databases take a backslash for the sign that the next one is no pattern."""
-    return re.sub(r"([%_\\])", r"\\\1", text.lower())
+    return starting_with(name.text) if name.prefix else escaped(name.text)
 
 
 def _seconds(moment: datetime) -> int:
@@ -176,7 +225,7 @@ def _seconds(moment: datetime) -> int:
 
 
 class Ranked(NamedTuple):
-    """A session's matches, the best first."""
+    """The matches of a session, the best first."""
 
     session: int
     score: float
@@ -184,38 +233,15 @@ class Ranked(NamedTuple):
 
 
 def rank(matches: Iterable[Match], now: datetime | None = None) -> list[Ranked]:
-    """Matches by session, the best session first."""
+    """Group matches by session, the best session first."""
     seconds = (now or datetime.now(UTC)).timestamp()
     by_session: dict[int, list[tuple[float, Match]]] = {}
     for match in matches:
         days = max(0.0, seconds - match.at) / 86400 if match.at is not None else 365.0
-        by_session.setdefault(match.session, []).append((match.worth / (1 + days / _DAYS), match))
+        by_session.setdefault(match.session, []).append((match.weight / (1 + days / _HALF_LIFE_DAYS), match))
     found = []
     for session, scored in by_session.items():
         scored.sort(key=lambda pair: (-pair[0], -pair[1].message, pair[1].field))
-        score = sum(value for value, _ in scored[:_COUNTED])
+        score = sum(value for value, _ in scored[:_SUMMED])
         found.append(Ranked(session, score, [match for _, match in scored]))
     return sorted(found, key=lambda ranked: (-ranked.score, -ranked.session))
-
-
-# --- exact code ------------------------------------------------------------------------------------------------------
-
-
-def literal_in(pattern: str) -> bytes:
-    """The longest text that stands in everything a pattern finds: only where it occurs is it worth looking closer.
-
-    Letters and digits alone, because JSON writes all else in more than one way.
-    """
-    try:
-        parsed = sre_parser.parse(pattern)
-    except re.error:
-        return b""
-    if parsed.state.flags & re.IGNORECASE:
-        return b""
-    runs = [""]
-    for operator, value in parsed:
-        if operator is sre.LITERAL and chr(value).isascii() and chr(value).isalnum():
-            runs[-1] += chr(value)
-        else:
-            runs.append("")
-    return max(runs, key=len).encode()

@@ -1,18 +1,18 @@
-"""Numbers over sessions: what was done, how it ended, and what it cost."""
+"""Statistics over sessions: activity, outcomes of calls, and tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any
 
 import msgspec
 
-from .base import Store
+from .database import Database
+from .filters import SessionFilter
 
 
 class Tokens(msgspec.Struct, kw_only=True):
-    """Tokens of one model on one day; what came from and went into caches is told apart."""
+    """Tokens of one model on one day."""
 
     day: str
     model: str
@@ -35,7 +35,7 @@ class Tool(msgspec.Struct, kw_only=True):
 
 
 class Day(msgspec.Struct, kw_only=True):
-    """What happened on a day."""
+    """Activity on one day."""
 
     day: str
     sessions: int
@@ -46,7 +46,7 @@ class Day(msgspec.Struct, kw_only=True):
 
 
 class Project(msgspec.Struct, kw_only=True):
-    """What happened in a project."""
+    """Activity in one project."""
 
     path: str
     sessions: int
@@ -56,10 +56,10 @@ class Project(msgspec.Struct, kw_only=True):
 
 
 class Stats(msgspec.Struct, kw_only=True):
-    """All numbers."""
+    """All statistics."""
 
     sessions: dict[str, int]
-    """By agent; sub-agents are not counted among them."""
+    """The number of main sessions by agent."""
     subagents: int
     messages: int
     events: dict[str, int]
@@ -69,20 +69,18 @@ class Stats(msgspec.Struct, kw_only=True):
     tokens: list[Tokens]
 
 
-def stats(store: Store, where: str, values: Sequence[object], zone_seconds: int = 0) -> Stats:
-    """Count; `zone_seconds` is how far the days of the reader are from UTC."""
-    return _Counting(store, where, values, zone_seconds).all()
+def compute_stats(database: Database, filter: SessionFilter, zone_seconds: int = 0) -> Stats:
+    """The statistics of some sessions. Days begin `zone_seconds` before they do in UTC."""
+    return _Counter(database, filter, zone_seconds).all()
 
 
-class _Counting:
-    def __init__(self, store: Store, where: str, values: Sequence[object], zone: int) -> None:
-        self._store = store
-        self._where = where
-        self._values = values
-        self._zone = zone
+class _Counter:
+    def __init__(self, database: Database, filter: SessionFilter, zone_seconds: int) -> None:
+        self._database = database
+        self._where, self._values = filter.condition()
+        self._zone_seconds = zone_seconds
 
     def all(self) -> Stats:
-        """Everything."""
         agents = self._rows("session.agent, count(*)", "session", "session.kind = 'main'", "session.agent")
         ((subagents,),) = self._rows("count(*)", "session", "session.kind = 'subagent'")
         ((messages,),) = self._rows("coalesce(sum(session.messages), 0)", "session")
@@ -94,36 +92,36 @@ class _Counting:
 
     def _rows(self, columns: str, tables: str, condition: str = "TRUE", group: str = "") -> list[Any]:
         sql = f"SELECT {columns} FROM {tables} WHERE {condition} AND {self._where}"
-        return list(self._store.rows(sql + (f" GROUP BY {group} ORDER BY {group}" if group else ""), *self._values))
+        return list(self._database.rows(sql + (f" GROUP BY {group} ORDER BY {group}" if group else ""), *self._values))
 
     def _day(self, column: str) -> str:
-        """The number of a day."""
-        return f"CAST(floor(({column} + {self._zone}) / 86400.0) AS INTEGER)"
+        """SQL for the number of the day, counted from 1970."""
+        return f"CAST(floor(({column} + {self._zone_seconds}) / 86400.0) AS INTEGER)"
 
     def _days(self) -> list[Day]:
         day = self._day("act.at")
-        acts = self._rows(
+        counted = self._rows(
             f"{day}, count(DISTINCT act.session), {_count('prompt')}, {_count('call')}",
-            _ACTS,
+            _USAGE,
             "act.at IS NOT NULL",
             day,
         )
         day = self._day("event.at")
-        kinds = f"{_events('rejection')}, {_events('interruption')}"
+        kinds = f"{_count_events('rejection')}, {_count_events('interruption')}"
         events = {row[0]: row[1:] for row in self._rows(f"{day}, {kinds}", _EVENTS, "event.at IS NOT NULL", day)}
         return [
             Day(
                 day=_date(number), sessions=sessions, turns=int(turns), calls=int(calls),
                 rejections=int(events.get(number, (0, 0))[0]), interruptions=int(events.get(number, (0, 0))[1]),
             )
-            for number, sessions, turns, calls in acts
+            for number, sessions, turns, calls in counted
         ]  # fmt: skip
 
     def _tools(self) -> list[Tool]:
         columns = (
             f"{_NAME}, count(*), {_ended('error', 'tool_use_error')}, {_ended('rejected')}, {_ended('interrupted')}"
         )
-        rows = self._rows(columns, _NAMED_ACTS, "act.kind = 'call'", _NAME)
+        rows = self._rows(columns, _NAMED_USAGE, "act.kind = 'call'", _NAME)
         tools = [
             Tool(
                 name=name or "?",
@@ -138,8 +136,8 @@ class _Counting:
 
     def _projects(self) -> list[Project]:
         sessions = dict(self._rows("session.project, count(*)", "session", "session.kind = 'main'", "session.project"))
-        turns = dict(self._rows(f"session.project, {_count('prompt')}", _ACTS, group="session.project"))
-        kinds = f"{_events('rejection')}, {_events('interruption')}"
+        turns = dict(self._rows(f"session.project, {_count('prompt')}", _USAGE, group="session.project"))
+        kinds = f"{_count_events('rejection')}, {_count_events('interruption')}"
         events = {row[0]: row[1:] for row in self._rows(f"session.project, {kinds}", _EVENTS, group="session.project")}
         projects = [
             Project(
@@ -155,7 +153,7 @@ class _Counting:
         names = ("input", "output", "cache_read", "cache_write", "reasoning")
         sums = ", ".join(f"coalesce(sum(act.{name}), 0)" for name in names)
         rows = self._rows(
-            f"{day}, {_NAME}, {_count('reply')}, {sums}", _NAMED_ACTS,
+            f"{day}, {_NAME}, {_count('reply')}, {sums}", _NAMED_USAGE,
             "act.kind IN ('reply', 'other') AND act.at IS NOT NULL", f"{day}, {_NAME}",
         )  # fmt: skip
         return [
@@ -170,8 +168,8 @@ class _Counting:
 
 
 _NAME = "coalesce(name.text, '')"
-_NAMED_ACTS = "act JOIN session ON session.id = act.session LEFT JOIN name ON name.id = act.name"
-_ACTS = "act JOIN session ON session.id = act.session"
+_NAMED_USAGE = "act JOIN session ON session.id = act.session LEFT JOIN name ON name.id = act.name"
+_USAGE = "act JOIN session ON session.id = act.session"
 _EVENTS = "event JOIN session ON session.id = event.session"
 
 
@@ -179,7 +177,7 @@ def _count(kind: str) -> str:
     return f"sum(CASE WHEN act.kind = '{kind}' THEN 1 ELSE 0 END)"
 
 
-def _events(kind: str) -> str:
+def _count_events(kind: str) -> str:
     return f"sum(CASE WHEN event.kind = '{kind}' THEN 1 ELSE 0 END)"
 
 

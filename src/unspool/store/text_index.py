@@ -1,121 +1,91 @@
-"""What can be searched in a message: its words, by the field they stand in."""
+"""What search reads besides the messages: indexed texts, and the marks that the filters of a query look at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, get_args
-
-import msgspec
+from collections.abc import Iterable
+from itertools import count, repeat
 
 from ..core import model as m
-from ..io.decode import decode_any
-from .rows import NOTHING
-
-Field = Literal["user", "answer", "thinking", "input", "output", "note"]
-FIELDS: tuple[Field, ...] = get_args(Field)
-AUTHORS: tuple[m.Author, ...] = get_args(m.Author)
-
-_OF_AUTHOR: dict[m.Author, Field] = {"human": "user", "model": "answer"}
+from .database import Database
+from .indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, TextRow, no_tool_name, texts_of
+from .message_patches import Span
 
 
-FIELD_NUMBER: dict[Field, int] = {field: number for number, field in enumerate(FIELDS)}
-AUTHOR_NUMBER: dict[m.Author, int] = {author: number for number, author in enumerate(AUTHORS)}
+class TextIndex:
+    """Writes the tables `part`, `place`, `span` and `touch`, and the full-text index of the database."""
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-_INPUT, _OUTPUT = FIELD_NUMBER["input"], FIELD_NUMBER["output"]
+    # --- texts ---
 
+    def add(self, session: int, texts: list[TextRow]) -> None:
+        """Make texts searchable."""
+        if not texts:
+            return
+        first = self._database.words.allocate_ids(len(texts))
+        messages, fields, authors, tools, models, times, words = zip(*texts, strict=True)
+        id_of = self._database.names.ids({*tools, *models}).__getitem__
+        rows = zip(
+            count(first), repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times
+        )
+        columns = "id, session, message, field, author, tool, model, at"
+        self._database.insert("part", columns, rows, sparse="tool, model, at")
+        self._database.words.add(first, words)
 
-class Part(NamedTuple):
-    """Some text of a message."""
+    def remove(self, session: int, messages: Iterable[m.Message]) -> None:
+        """Remove the texts of messages. The messages have to be given as they were indexed: FTS5 needs the texts."""
+        for message in messages:
+            sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id"
+            ids = sorted(int(row[0]) for row in self._database.rows(sql, session, message.index))
+            texts = [text.text for text in texts_of(message, no_tool_name)]
+            self._database.words.remove(list(zip(ids, texts, strict=True)))
 
-    message: int
-    field: Field
-    author: m.Author
-    tool: str | None
-    model: str | None
-    at: float | None
-    text: str
+    def tools(self, session: int, first: int) -> dict[int, list[str | None]]:
+        """The tool of each text, by message, from a message on."""
+        sql = """SELECT part.message, name.text FROM part LEFT JOIN name ON name.id = part.tool
+            WHERE part.session = ? AND part.message >= ? ORDER BY part.id"""
+        found: dict[int, list[str | None]] = {}
+        for message, tool in self._database.rows(sql, session, first):
+            found.setdefault(message, []).append(tool)
+        return found
 
+    def set_author(self, session: int, message: int, author: m.Author) -> None:
+        """Correct the author of a message, and the field of what it said."""
+        field = FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
+        spoken = [FIELD_NUMBER[name] for name in ("user", "answer", "note")]
+        sql = "UPDATE part SET author = ? WHERE session = ? AND message = ?"
+        self._database.rows(sql, AUTHOR_NUMBER[author], session, message)
+        sql = "UPDATE part SET field = ? WHERE session = ? AND message = ? AND field IN (?, ?, ?)"
+        self._database.rows(sql, field, session, message, *spoken)
 
-NameOf = Callable[[str], str | None]
-"""The tool of a call, by the call's id."""
+    # --- marks ---
 
+    def set_marks(self, session: int, marks: Iterable[tuple[int, str]]) -> None:
+        """Replace the marks that `is:` looks for: a message and what happened to it."""
+        self._database.rows("DELETE FROM place WHERE session = ?", session)
+        self._database.insert("place", "session, message, kind", [(session, *mark) for mark in sorted(set(marks))])
 
-TextRow = tuple[int, int, int, str, str, int, str]
-"""A text on its way into a store: message, numbers of field and author, tool, model, seconds, and the text itself.
+    def set_spans(self, session: int, spans: list[Span]) -> None:
+        """Replace the spans, which `branch:` and `is:compacted` look at."""
+        self._database.rows("DELETE FROM span WHERE session = ?", session)
+        rows = [(session, span.first, span.last, span.branch, span.context) for span in spans]
+        self._database.insert("span", "session, first, last, branch, context", rows)
 
-What is not known is empty, or `NOTHING`. They are very many: anything with names would cost more than the words do.
-"""
+    def add_touched_files(self, session: int, touched: Iterable[tuple[int, str]]) -> None:
+        """Add the paths of files that the calls in messages read or write, which `file:` looks for."""
+        found = dict.fromkeys(touched)
+        if not found:
+            return
+        names = self._database.names.ids({path for _, path in found})
+        rows = {(names[path], session, message) for message, path in found}
+        self._database.insert("touch", "path, session, message", sorted(rows))
 
+    def touched_files(self, session: int) -> list[tuple[int, str]]:
+        """The touched files of a session: message and path."""
+        sql = "SELECT touch.message, name.text FROM touch JOIN name ON name.id = touch.path WHERE touch.session = ?"
+        return [(message, path) for message, path in self._database.rows(sql, session)]
 
-def texts_of(message: m.Message, name_of: NameOf, at: int) -> list[TextRow]:
-    """Everything in a message that can be searched: each call and each result alone, what was said together."""
-    index, author, model = message.index, message.author, message.model or ""
-    who = AUTHOR_NUMBER[author]
-    found: list[TextRow] = []
-    spoken: dict[Field, str] | None = None
-    for block in message.blocks:
-        if type(block) is m.ToolResult:
-            if block.content and not block.content.isspace():
-                found.append((index, _OUTPUT, who, name_of(block.call_id) or "", model, at, block.content))
-            if block.saved is not None and block.saved.text:
-                found.append((index, _OUTPUT, who, name_of(block.call_id) or "", model, at, block.saved.text))
-        elif type(block) is m.ToolCall:
-            text = words_of_input(block.raw_input)
-            if text and not text.isspace():
-                found.append((index, _INPUT, who, block.name, model, at, text))
-        else:
-            field, words = _said(block, author)
-            if words and not words.isspace():
-                spoken = {} if spoken is None else spoken
-                spoken[field] = f"{spoken[field]}\n{words}" if field in spoken else words
-    if spoken is not None:
-        for field, text in spoken.items():
-            found.append((index, FIELD_NUMBER[field], who, "", model, at, text))
-    return found
-
-
-def parts_of(message: m.Message, name_of: NameOf) -> list[Part]:
-    """The same, to be looked at."""
-    at = message.timestamp.timestamp() if message.timestamp is not None else None
-    return [
-        Part(index, FIELDS[field], message.author, tool or None, message.model, at, text)
-        for index, field, _, tool, _, _, text in texts_of(message, name_of, NOTHING)
-    ]
-
-
-def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:
-    """Words that are no tool's, and the field they belong to."""
-    if type(block) is m.Text:
-        return _OF_AUTHOR.get(author, "note"), block.text
-    if type(block) is m.Thinking:
-        return "thinking", block.text
-    if type(block) is m.Attachment:
-        return "user" if author == "human" else "note", block.text
-    if type(block) is m.CompactionMark:
-        return "note", block.summary
-    return "note", words_of_input(block.raw) if type(block) is m.Unknown else None
-
-
-def words_of_input(raw: msgspec.Raw) -> str:
-    """The words in the input of a call: as they are meant, not as JSON escapes them."""
-    data = bytes(raw)
-    if b"\\" not in data:
-        return data.decode("utf-8", "replace")
-    return "\n".join(_strings(decode_any(data)))
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """All keys and values of a JSON value; nested as deep as a decoder goes, so without recursion."""
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            for key, inner in reversed(value.items()):
-                waiting += (inner, key)
-        elif isinstance(value, list):
-            waiting += reversed(value)
-        elif value is not None and not isinstance(value, bool):
-            yield str(value)
+    def remove_touched_from(self, session: int, first: int) -> None:
+        """Remove the touched files of all messages from one on."""
+        self._database.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, first)

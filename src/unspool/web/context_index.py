@@ -1,7 +1,4 @@
-"""A session without its words: parents, authors, calls and results of all messages, to tell what was in context where.
-
-It is decoded from the stored messages with everything else skipped, which takes a fraction of reading them.
-"""
+"""What was in context at any message of a session, computed from the outlines of its messages."""
 
 from __future__ import annotations
 
@@ -9,14 +6,11 @@ from bisect import bisect_left
 
 import msgspec
 
-from ..core import model as m
 from ..core.session import Context, Session
-from ..store.base import Store
-from ..store.message_patches import Facts
+from ..store import Store
+from ..store.message_patches import MessagePatches
 from .views import ContextView, State, Stretch
 
-_NOTHING = msgspec.Raw(b"null")
-_NOWHERE = m.Source(0, 0, 0, 0)
 _WHY: dict[State, str] = {
     "in": "in context",
     "summarised": "replaced by a summary",
@@ -27,34 +21,11 @@ _WHY: dict[State, str] = {
 }
 
 
-class _Block(msgspec.Struct):
-    type: str
-    id: str | None = None
-    call_id: str | None = None
-
-
-class _Bone(msgspec.Struct):
-    index: int
-    role: m.Role
-    author: m.Author
-    blocks: list[_Block]
-    parent_index: int | None = None
-    reply: int | None = None
-    link: m.Link = "recorded"
-    queued: bool = False
-
-
-_BONES = msgspec.json.Decoder(list[_Bone])
-
-
 class ContextIndex:
     """Answers what was in context at any message of one session."""
 
-    def __init__(self, store: Store, id: int, head: Session, facts: Facts) -> None:
-        messages = [_fleshless(bone) for _, data in store.packed_blocks(id) for bone in _BONES.decode(data)]
-        for message in messages:
-            facts.apply(message)
-        self._session = msgspec.structs.replace(head, messages=messages)
+    def __init__(self, store: Store, id: int, head: Session, patches: MessagePatches) -> None:
+        self._session = msgspec.structs.replace(head, messages=store.messages.outlines(id, patches))
         self._clears = sorted(
             clear.after_message_index for clear in head.context_clears if clear.after_message_index is not None
         )
@@ -113,16 +84,3 @@ def _next(places: list[int], after: int) -> int:
     """The first of some places that is not before one."""
     found = bisect_left(places, after)
     return places[found] if found < len(places) else 1 << 62
-
-
-def _fleshless(bone: _Bone) -> m.Message:
-    blocks: list[m.Block] = []
-    for block in bone.blocks:
-        if block.type == "tool_call":
-            blocks.append(m.ToolCall(block.id or "", "", _NOTHING))
-        elif block.type == "tool_result":
-            blocks.append(m.ToolResult(block.call_id or "", "", "ok"))
-    return m.Message(
-        bone.index, bone.role, bone.author, blocks, _NOWHERE, parent_index=bone.parent_index, reply=bone.reply,
-        link=bone.link, queued=bone.queued,
-    )  # fmt: skip

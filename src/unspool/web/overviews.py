@@ -18,13 +18,12 @@ from ..render.sanitize import harmless
 from ..search.query import parse
 from ..search.snippet import Snippet
 from ..store import Store
-from ..store.events import ledger
-from ..store.filters import joined, of_events, of_sessions, of_span
+from ..store.filters import EventFilter, SessionFilter
 from ..store.rows import EventRow, SessionRow
 from ..store.search import Found
-from ..store.stats import Stats, stats
+from ..store.stats import Stats, compute_stats
 from . import charts
-from .api.search import search_exactly
+from .api.search import search_regex
 from .session_list import is_live, list_sessions, name_of_project, url_name
 from .templating import AGENTS, address, render
 from .views import Filter, Listed
@@ -76,10 +75,9 @@ class ListView(msgspec.Struct, kw_only=True):
 
 def frame_of(store: Store, kind: str, base: Frame, **more: str) -> Frame:
     """The frame of a page, as things stand."""
-    sql = "session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?)"
-    rows = store.sessions(f"session.kind = 'main' AND {sql}", time.time() - 300, limit=200)
+    rows = store.sessions.select(SessionFilter(kind="main", maybe_live_since=time.time() - 300), limit=200)
     live = sum(is_live(row) for row in rows)
-    return Frame(kind=kind, seq=store.last_entry(), live=live, progress=base.progress, **more)
+    return Frame(kind=kind, seq=store.changes.last_seq(), live=live, progress=base.progress, **more)
 
 
 # --- the list --------------------------------------------------------------------------------------------------------
@@ -172,13 +170,13 @@ def events_page(store: Store, kind: str, asked: dict[str, str | None], page: int
     listing = listed.listing
     assert listing is not None
     filter = {name: asked.get(name) or None for name in ("agent", "project", "tool", "after", "before")}
-    conditions = [
-        *of_sessions(filter["agent"], filter["project"]),
-        *of_events(filter["tool"], parse_time(filter["after"]), parse_time(filter["before"])),
-    ]
+    wanted = EventFilter(
+        kinds=(listed.name,),
+        sessions=SessionFilter(agent=filter["agent"], project_contains=filter["project"]),
+        tool=filter["tool"], since=parse_time(filter["after"]), until=parse_time(filter["before"]),
+    )  # fmt: skip
     offset = max(0, page) * _EVENTS
-    where, values = joined(conditions)
-    rows, total = ledger(store, [listed.name], where, values, _EVENTS, offset)
+    rows, total = store.events.page(wanted, _EVENTS, offset)
     kind = listed.plural
     view = {
         "kind": kind, "name": listing.title, "about": listing.about, "nothing": listing.empty,
@@ -256,10 +254,10 @@ def search_view(store: Store, q: str, regex: bool) -> SearchView:
     began = time.perf_counter()
     try:
         if regex:
-            answer = search_exactly(store, q, "", _FOUND, _HITS)
+            answer = search_regex(store, q, "", _FOUND, _HITS)
             found, view.is_cut = answer.found, not answer.complete
         else:
-            found = store.search(parse(q), _FOUND, _HITS)
+            found = store.search.run(parse(q), _FOUND, _HITS)
             view.is_cut = len(found) == _FOUND
     except UnspoolError as error:
         view.error = str(error)
@@ -302,11 +300,11 @@ def results_piece(store: Store, q: str, regex: bool) -> str:
 def stats_page(store: Store, asked: dict[str, str | None], base: Frame) -> str:
     """How much was done, how it ended, and what it cost."""
     filter = {name: asked.get(name) or None for name in ("agent", "project", "after", "before")}
-    conditions = [
-        *of_sessions(filter["agent"], filter["project"]),
-        *of_span(parse_time(filter["after"]), parse_time(filter["before"])),
-    ]
-    found = stats(store, *joined(conditions), zone_seconds())
+    wanted = SessionFilter(
+        agent=filter["agent"], project_contains=filter["project"], active_since=parse_time(filter["after"]),
+        started_before=parse_time(filter["before"]),
+    )  # fmt: skip
+    found = compute_stats(store.database, wanted, zone_seconds())
     view = {
         "filter": filter, "numbers": _numbers(found), "plots": _plots(found),
         "projects": [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects],

@@ -26,6 +26,7 @@ from ..runs.protocol import Capabilities
 from ..runs.run import OpenQuestion, RunMessage, RunView
 from ..runs.supervisor import Supervisor
 from ..store import Store
+from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 from .api.run_schemas import AgentKind
 from .overviews import Frame, frame_of
@@ -234,7 +235,7 @@ def _waiting(view: RunView) -> list[RunMessage]:
 def _row(store: Store, agent: str, session: str | None) -> SessionRow | None:
     if session is None:
         return None
-    found = store.sessions("session.agent = ? AND session.name = ? AND session.messages > 0", agent, session, limit=1)
+    found = store.sessions.select(SessionFilter(agent=agent, name=session, is_empty=False), limit=1)
     return found[0] if found else None
 
 

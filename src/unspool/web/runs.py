@@ -239,9 +239,9 @@ def _ref_on_disk(session: str, homes: tuple[str, ...]) -> SessionRef | None:
 
 
 def _ref(store: Store, session: int) -> SessionRef:
-    for _, _, path in store.files_of(session):
-        if Path(path).exists():
-            return Library.of_nothing().ref_of(Path(path))
+    for file in store.files.of_session(session):
+        if Path(file.path).exists():
+            return Library.of_nothing().ref_of(Path(file.path))
     raise NotFoundError("the files of this session are gone; `unspool restore` writes them back from the archive")
 
 

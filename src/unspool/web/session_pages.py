@@ -320,7 +320,7 @@ def export(store: Store, key: str, format: str, orphans: OrphanMode = "mark") ->
     if format not in ("ndjson", "md", "html"):
         raise UsageError(f"a session is exported as md, html or ndjson, not as {format!r}")
     row = reader_of(store, key).row
-    session = View(store.load(row.id), (), "all", orphans).whole()
+    session = View(store.messages.load_session(row.id), (), "all", orphans).whole()
     describe = AGENTS[row.agent].describe
     name = f"{row.agent}-{row.name.replace('/', '-')}"
     if format == "ndjson":

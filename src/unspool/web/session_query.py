@@ -21,8 +21,9 @@ from ..core.events import iter_events
 from ..core.session import Session
 from ..render.event_text import timeline_label
 from ..render.transcript import Entry, Transcript, problem_entry
-from ..store.base import BLOCK, Store, unpacked_head
-from ..store.message_patches import Facts
+from ..store import Store
+from ..store.message_patches import MessagePatches
+from ..store.messages import BLOCK, unpack_head
 from ..store.rows import SessionRow
 from .branch_path import BranchPath, Lines, Run
 from .context_index import ContextIndex
@@ -33,9 +34,8 @@ PAGE = 50
 """Messages of a trail on one page."""
 _MOST_MARKS = 300
 """Of one kind: more cannot be told apart on a screen."""
-_BACK = 64
-"""So many blocks before a page are searched for the call of a result."""
-_MESSAGES = msgspec.json.Decoder(list[m.Message])
+_BLOCKS_BACK = 65
+"""How many blocks before a page are searched for the call of a result."""
 
 
 class SessionQuery:
@@ -47,10 +47,10 @@ class SessionQuery:
 
     @cached_property
     def _packed(self) -> tuple[bytes, bytes]:
-        return self._store.packed_head(self.row.id)
+        return self._store.messages.packed_head(self.row.id)
 
     @cached_property
-    def _known(self) -> tuple[Session, Facts]:
+    def _known(self) -> tuple[Session, MessagePatches]:
         return _unpacked(*self._packed)
 
     @cached_property
@@ -60,7 +60,7 @@ class SessionQuery:
         if not head.orphans or not is_live(self.row):
             return head
         # What the agent is doing just now looks, in its log, as if it had been killed in the middle of it.
-        begin = max(self._store.prompts(self.row.id), default=0)
+        begin = max(self._store.usage.prompts(self.row.id), default=0)
         orphans = [
             msgspec.structs.replace(orphan, reason="running") if orphan.message_index >= begin else orphan
             for orphan in head.orphans
@@ -68,13 +68,13 @@ class SessionQuery:
         return msgspec.structs.replace(head, orphans=orphans)
 
     @property
-    def facts(self) -> Facts:
-        """What is known of its messages."""
+    def patches(self) -> MessagePatches:
+        """The corrections to its messages."""
         return self._known[1]
 
     @cached_property
     def _lines(self) -> Lines:
-        return Lines(self.row.messages, self.facts.spans, self.head.branches)
+        return Lines(self.row.messages, self.patches.spans, self.head.branches)
 
     def version(self) -> str:
         """Another one when anything in the session is different."""
@@ -119,7 +119,7 @@ class SessionQuery:
 
     def messages(self, first: int, last: int) -> list[m.Message]:
         """Messages in the order of the log, the last one not included."""
-        return self._store.messages(self.row.id, first, last, self.facts)
+        return self._store.messages.read(self.row.id, first, last, patches=self.patches)
 
     def page(self, number: int, branch: int = 0) -> EntryPage:
         """A page of a line."""
@@ -209,24 +209,24 @@ class SessionQuery:
 
     def _holding(self, index: int, ids: set[str], inside: set[int], *, backwards: bool) -> Iterator[m.Message]:
         """Messages from one on, or back from it, that hold the other half of some calls; those inside are known."""
-        blocks = self._store.packed_blocks(self.row.id, index, backwards=backwards)
-        for number, (_, data) in enumerate(blocks):
-            if not ids or (backwards and number > _BACK):
-                return
-            if not any(id.encode() in data for id in ids):
-                continue
-            for message in _MESSAGES.decode(data):
-                halves = {_half(block, backwards) for block in message.blocks} & ids
-                if halves and message.index not in inside:
-                    ids = ids - halves
-                    self.facts.apply(message)
-                    yield message
+        left = set(ids)
+        messages = self._store.messages.scan(
+            self.row.id, lambda data: any(id.encode() in data for id in left), index, backwards=backwards,
+            most_blocks=_BLOCKS_BACK if backwards else None, patches=self.patches,
+        )  # fmt: skip
+        for message in messages:
+            halves = {_half(block, backwards) for block in message.blocks} & left
+            if halves and message.index not in inside:
+                left -= halves
+                yield message
+                if not left:
+                    return
 
     # --- the time line ---
 
     @cached_property
     def _prompts(self) -> list[int]:
-        return list(self._store.prompts(self.row.id))
+        return list(self._store.usage.prompts(self.row.id))
 
     def turns(self, branch: int = 0) -> int:
         """How many turns a line has; with very many, not all of them are marked."""
@@ -282,19 +282,19 @@ class SessionQuery:
         """A record as it stands in the log."""
         source = self.message(index).source
         path = self.head.info.files[source.file].path if source.file < len(self.head.info.files) else ""
-        file = self._store.file_of(self.row.id, path)
+        file = self._store.files.find_for_session(self.row.id, path)
         if file is None:
             raise NotFoundError(f"the bytes of message {index} of session {self.row.name} are not kept in the store")
         if path.endswith(".zst"):
-            data = b"".join(self._store.chunks(file))
+            data = b"".join(self._store.files.chunks(file))
             with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
                 return reader.read(source.offset + source.length)[source.offset :]
         return self._bytes(file, source.offset, source.length)
 
     def _bytes(self, file: int, offset: int, length: int) -> bytes:
-        begins = self._store.chunk_start(file, offset)
+        begins = self._store.files.chunk_start(file, offset)
         found = bytearray()
-        for chunk in self._store.chunks(file, offset):
+        for chunk in self._store.files.chunks(file, offset):
             found += chunk
             if len(found) >= offset - begins + length:
                 break
@@ -335,8 +335,8 @@ def _is_between(source: m.Source, before: m.Message | None, after: m.Message | N
 
 
 @lru_cache(maxsize=32)
-def _unpacked(head: bytes, facts: bytes) -> tuple[Session, Facts]:
-    return unpacked_head(head, facts)
+def _unpacked(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
+    return unpack_head(head, patches)
 
 
 class _ContextIndexes:
@@ -349,7 +349,7 @@ class _ContextIndexes:
         version = reader.version()
         skeleton = self._found.pop(version, None)
         if skeleton is None:
-            skeleton = ContextIndex(reader._store, reader.row.id, reader.head, reader.facts)
+            skeleton = ContextIndex(reader._store, reader.row.id, reader.head, reader.patches)
         self._found[version] = skeleton
         while len(self._found) > 4:
             self._found.pop(next(iter(self._found)), None)

@@ -1,4 +1,4 @@
-"""Live events: what the journal of the store tells, passed on to everybody who watches.
+"""Live events: the change log of the store, passed on to everybody who watches.
 
 A change is read and encoded once, however many watch. Each client has a queue of bounded length; one that falls behind
 is told to load again what it shows, and goes on from there.
@@ -16,7 +16,7 @@ import msgspec
 from ..core import model as m
 from ..core.errors import NotFoundError, UnspoolError
 from ..store import Store
-from ..store.rows import JournalEntry
+from ..store.rows import Change
 from .session_list import find
 from .session_query import SessionQuery
 from .store_pool import StorePool
@@ -70,12 +70,12 @@ class LiveEvents:
         return len(self._clients)
 
     def wake(self) -> None:
-        """Something has been written into the journal."""
+        """Something has been written into the change log."""
         self._wake.set()
 
     async def run(self) -> None:
         """Pass on what happens, until this is cancelled."""
-        self._seen = await self._desk.ask(Store.last_entry)
+        self._seen = await self._desk.ask(_last_seq)
         self._ready.set()
         while True:
             # Not `wait_for`: in Python 3.11 that loses a cancellation which comes together with what is waited for.
@@ -90,12 +90,12 @@ class LiveEvents:
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _pass_on(self) -> None:
-        while rows := await self._desk.ask(Store.journal, self._seen, _BATCH):
+        while rows := await self._desk.ask(_changes, self._seen, _BATCH):
             for row in rows:
                 await self._publish(row)
                 self._seen = row.seq
 
-    async def _publish(self, row: JournalEntry) -> None:
+    async def _publish(self, row: Change) -> None:
         watching = [client for client in self._clients if row.session in client.watched]
         others = [client for client in self._clients if row.session not in client.watched]
         for clients, draw in ((watching, self._draw), (others, None)):
@@ -105,7 +105,7 @@ class LiveEvents:
                     client.put(row.seq, frame, row.seq)
 
     def tell(self, kind: LiveEventKind, **facts: int) -> None:
-        """Tell everybody something that is in no journal."""
+        """Tell everybody something that is not in the change log."""
         event = LiveEvent(seq=self._seen, at=datetime.now(UTC), kind=kind, **facts)  # type: ignore[arg-type]
         for client in self._clients:
             if not client.queue.full():
@@ -131,12 +131,12 @@ class LiveEvents:
             self._clients.discard(client)
 
     async def _missed(self, since: int, until: int, watched: frozenset[int]) -> AsyncIterator[bytes]:
-        if since > until or until - since > _REPLAY or since + 1 < await self._desk.ask(Store.first_entry):
+        if since > until or until - since > _REPLAY or since + 1 < await self._desk.ask(_first_seq):
             if since != until:
                 yield _resync(until, "too much happened meanwhile" if since < until else "another store is shown now")
             return
         while since < until:
-            rows = await self._desk.ask(Store.journal, since, min(_BATCH, until - since))
+            rows = await self._desk.ask(_changes, since, min(_BATCH, until - since))
             if not rows:
                 return
             for row in rows:
@@ -177,22 +177,34 @@ def _numbers_of(store: Store, keys: list[str]) -> list[int]:
     return found
 
 
-# --- an entry of the journal as an event -----------------------------------------------------------------------------
+def _last_seq(store: Store) -> int:
+    return store.changes.last_seq()
 
 
-def _frame_of(store: Store, row: JournalEntry, draw: Draw | None) -> bytes:
+def _first_seq(store: Store) -> int:
+    return store.changes.first_seq()
+
+
+def _changes(store: Store, since: int, limit: int) -> list[Change]:
+    return store.changes.since(since, limit)
+
+
+# --- an entry of the change log as an event --------------------------------------------------------------------------
+
+
+def _frame_of(store: Store, row: Change, draw: Draw | None) -> bytes:
     return _frame(event_of(store, row, draw))
 
 
-def event_of(store: Store, row: JournalEntry, draw: Draw | None = None) -> LiveEvent:
-    """What an entry of the journal tells, with what it is about."""
-    rows = store.sessions("session.id = ?", row.session) if row.session is not None else []
+def event_of(store: Store, row: Change, draw: Draw | None = None) -> LiveEvent:
+    """An entry of the change log, with the data that viewers need."""
+    session = store.sessions.get(row.session) if row.session is not None else None
     facts = _decode(row.data)
     known = {name: value for name, value in facts.items() if name in LiveEvent.__struct_fields__}
     event = msgspec.convert({"seq": row.seq, "at": row.at, "kind": row.kind, **known}, LiveEvent)
-    if rows:
-        event.session = rows[0]
-        _add(event, SessionQuery(store, rows[0]), draw)
+    if session is not None:
+        event.session = session
+        _add(event, SessionQuery(store, session), draw)
     return event
 
 

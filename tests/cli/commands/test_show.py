@@ -122,7 +122,7 @@ def test_a_beginning_that_fits_several(run: Run) -> None:
     fits = [ref.id for ref in Library(SAMPLES).refs() if ref.id.startswith("01a1e16")]
     assert len(fits) > 1
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"unspool: '01a1e16' fits {len(fits)} sessions: {', '.join(fits)}\n"
+    assert done.err == f"unspool: '01a1e16' matches {len(fits)} sessions: {', '.join(fits)}\n"
 
 
 def test_the_same_id_in_two_homes(run: Run, tmp_path: Path) -> None:

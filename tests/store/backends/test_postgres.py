@@ -17,10 +17,11 @@ from unspool.core.errors import UnspoolError
 from unspool.search.query import parse
 from unspool.search.tokenizer import words_in
 from unspool.store.backends import postgres
-from unspool.store.backends.postgres import PostgresStore
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, TextRow
 from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
-from unspool.store.text_index import AUTHOR_NUMBER, FIELD_NUMBER, TextRow
+from unspool.store.store import Store
 from unspool.store.tsvector import vectors
 
 from ...waiting import PATIENCE
@@ -33,11 +34,11 @@ SECRET_IN_ADDRESS = "s3cret%2Fw%C3%B3rd%40%3A%25"
 
 
 @pytest.fixture
-def open_store(postgres_address: str) -> Iterator[Callable[..., PostgresStore]]:
-    opened: list[PostgresStore] = []
+def open_store(postgres_address: str) -> Iterator[Callable[..., Store]]:
+    opened: list[Store] = []
 
-    def open(key: str = MACHINE[0]) -> PostgresStore:
-        opened.append(PostgresStore(postgres_address, machine=(key, key)))
+    def open(key: str = MACHINE[0]) -> Store:
+        opened.append(Store(PostgresDatabase(postgres_address, machine=(key, key))))
         return opened[-1]
 
     yield open
@@ -59,56 +60,56 @@ def _text(text: str, message: int = 0) -> TextRow:
 # --- many writers -----------------------------------------------------------------------------------------------------
 
 
-def test_programs_that_start_at_once_make_the_tables_once(open_store: Callable[..., PostgresStore]) -> None:
+def test_programs_that_start_at_once_make_the_tables_once(open_store: Callable[..., Store]) -> None:
     """One makes them, the others wait and find them."""
     _together(*(partial(open_store, key) for key in "abcdef"))
-    assert open_store().rows("SELECT version FROM store_version") == [(Migrations("postgres").newest,)]
-    assert len(open_store().rows("SELECT id FROM machine")) == 7
+    assert open_store().database.rows("SELECT version FROM store_version") == [(Migrations("postgres").newest,)]
+    assert len(open_store().database.rows("SELECT id FROM machine")) == 7
 
 
-def test_ids_of_parts_are_taken_without_waiting(open_store: Callable[..., PostgresStore]) -> None:
+def test_ids_of_parts_are_taken_without_waiting(open_store: Callable[..., Store]) -> None:
     """Nobody gets the id of somebody else, and nobody waits for another's transaction."""
     first, second = open_store("a"), open_store("b")
     with first.transaction():
-        one = first._take_ids(10)
+        one = first.database.words.allocate_ids(10)
         with second.transaction():
-            two = second._take_ids(5)
-        three = first._take_ids(1)
+            two = second.database.words.allocate_ids(5)
+        three = first.database.words.allocate_ids(1)
     assert [two - one, three - two] == [10, 5]
 
 
-def test_new_names_do_not_lock_each_other(open_store: Callable[..., PostgresStore]) -> None:
+def test_new_names_do_not_lock_each_other(open_store: Callable[..., Store]) -> None:
     """Two machines that meet the same names in opposite orders."""
     stores = open_store("a"), open_store("b")
     met = threading.Barrier(2, timeout=PATIENCE)
 
-    def meet(store: PostgresStore, names: str) -> None:
+    def meet(store: Store, names: str) -> None:
         with store.transaction():
-            store._name_ids({names[0]})
+            store.database.names.ids({names[0]})
             met.wait()
-            store._name_ids({names[1]})
+            store.database.names.ids({names[1]})
 
     _together(lambda: meet(stores[0], "xy"), lambda: meet(stores[1], "yx"))
-    assert stores[0]._name_ids({"x", "y"}) == stores[1]._name_ids({"x", "y"})
-    assert len(stores[0].rows("SELECT id FROM name")) == 2
+    assert stores[0].database.names.ids({"x", "y"}) == stores[1].database.names.ids({"x", "y"})
+    assert len(stores[0].database.rows("SELECT id FROM name")) == 2
 
 
-def test_numbers_of_the_journal_are_seen_in_their_order(open_store: Callable[..., PostgresStore]) -> None:
+def test_numbers_of_the_journal_are_seen_in_their_order(open_store: Callable[..., Store]) -> None:
     """Who has read up to a number misses nothing that comes with a lower one later."""
     slow, quick, reader = open_store("a"), open_store("b"), open_store("c")
     with slow.transaction():
-        slow.note("slow", None)
+        slow.changes.append("slow", None)
         with quick.transaction():
-            quick.note("quick", None)
-        seen = [entry.kind for entry in reader.journal()]
-        last = reader.journal()[-1].seq
+            quick.changes.append("quick", None)
+        seen = [entry.kind for entry in reader.changes.since()]
+        last = reader.changes.since()[-1].seq
     assert seen == ["quick"]
-    assert [entry.kind for entry in reader.journal(last)] == ["slow"]
-    quick.note("alone", None)
-    assert [entry.kind for entry in reader.journal()] == ["quick", "slow", "alone"]
+    assert [entry.kind for entry in reader.changes.since(last)] == ["slow"]
+    quick.changes.append("alone", None)
+    assert [entry.kind for entry in reader.changes.since()] == ["quick", "slow", "alone"]
 
 
-def test_many_machines_write_at_once(open_store: Callable[..., PostgresStore], tmp_path: Path) -> None:
+def test_many_machines_write_at_once(open_store: Callable[..., Store], tmp_path: Path) -> None:
     """Each ends with what it would have alone."""
     home = tmp_path / "home"
     write_home(home, turns=40)
@@ -116,7 +117,7 @@ def test_many_machines_write_at_once(open_store: Callable[..., PostgresStore], t
     _together(*(partial(synced, store, home) for store in stores))
     expected = fresh(tmp_path, home)
     assert [difference(contents(store), expected) for store in stores] == [""] * 4
-    numbers = [entry.seq for entry in stores[0].journal()]
+    numbers = [entry.seq for entry in stores[0].changes.since()]
     assert numbers == sorted(set(numbers))
     assert len(numbers) == 24
 
@@ -124,53 +125,53 @@ def test_many_machines_write_at_once(open_store: Callable[..., PostgresStore], t
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_text_cannot_hold_is_replaced(open_store: Callable[..., PostgresStore]) -> None:
+def test_what_text_cannot_hold_is_replaced(open_store: Callable[..., Store]) -> None:
     """NUL and halves of characters; bytes stay as they are."""
     store = open_store()
     with store.transaction():
-        id = store.new_session("claude", "a\0b\ud800c", "ref")
-        store.put_touches(id, [(0, "/a\0b"), (1, "/\udfff")])
-        store.put_texts(id, [_text("one\0two \udc80three")])
-        store.put_block(id, 0, 0, b"\0\xff")
-    assert store.rows("SELECT name FROM session") == [("a\ufffdb\ufffdc",)]
-    assert store.rows("SELECT id FROM session WHERE name = ?", "a\0b\ud800c") == [(id,)]
-    assert sorted(row[0] for row in store.rows("SELECT text FROM name")) == ["/a\ufffdb", "/\ufffd"]
-    assert store.rows("SELECT data FROM block") == [(b"\0\xff",)]
-    assert len(store.matches(parse('"one two three"'), 9)) == 1
+        id = store.sessions.create("claude", "a\0b\ud800c", "ref")
+        store.texts.add_touched_files(id, [(0, "/a\0b"), (1, "/\udfff")])
+        store.texts.add(id, [_text("one\0two \udc80three")])
+        store.messages.add_block(id, 0, 0, b"\0\xff")
+    assert store.database.rows("SELECT name FROM session") == [("a\ufffdb\ufffdc",)]
+    assert store.database.rows("SELECT id FROM session WHERE name = ?", "a\0b\ud800c") == [(id,)]
+    assert sorted(row[0] for row in store.database.rows("SELECT text FROM name")) == ["/a\ufffdb", "/\ufffd"]
+    assert store.database.rows("SELECT data FROM block") == [(b"\0\xff",)]
+    assert len(store.search.matches(parse('"one two three"'), 9)) == 1
 
 
-def test_names_may_be_long(open_store: Callable[..., PostgresStore]) -> None:
+def test_names_may_be_long(open_store: Callable[..., Store]) -> None:
     """Longer than an ordinary index takes."""
     store = open_store()
     names = {str(number) + "".join(chr(0x4E00 + step * number % 20_000) for step in range(9000)) for number in (7, 11)}
-    found = store._name_ids(names)
+    found = store.database.names.ids(names)
     store.forget_names()
-    assert store._name_ids(names) == found
+    assert store.database.names.ids(names) == found
     with store.transaction():
-        store.put_touches(store.new_session("claude", max(names), max(names)), [(0, max(names))])
+        store.texts.add_touched_files(store.sessions.create("claude", max(names), max(names)), [(0, max(names))])
 
 
-def test_signs_of_statements_are_text(open_store: Callable[..., PostgresStore]) -> None:
+def test_signs_of_statements_are_text(open_store: Callable[..., Store]) -> None:
     """Neither the driver's mark nor a percent sign in a statement means anything else."""
     store = open_store()
-    assert store.rows("SELECT 'a%s%' || CAST(? AS TEXT)", "%?") == [("a%s%%?",)]
-    assert store.rows("SET application_name = 'x'") == []
+    assert store.database.rows("SELECT 'a%s%' || CAST(? AS TEXT)", "%?") == [("a%s%%?",)]
+    assert store.database.rows("SET application_name = 'x'") == []
 
 
 # --- words ------------------------------------------------------------------------------------------------------------
 
 
-def test_words_of_a_long_text_are_all_found(open_store: Callable[..., PostgresStore]) -> None:
+def test_words_of_a_long_text_are_all_found(open_store: Callable[..., Store]) -> None:
     """More than fit into a vector: each word, words far from each other, and phrases over a cut."""
     store = open_store()
     words = [f"w{number}" for number in range(60_000)]
     with store.transaction():
-        id = store.new_session("claude", "long", "long")
-        store.put_texts(id, [_text(" ".join(words)), _text("w1 other", 1)])
-    assert store.rows("SELECT count(DISTINCT part) FROM piece") == [(1,)]
+        id = store.sessions.create("claude", "long", "long")
+        store.texts.add(id, [_text(" ".join(words)), _text("w1 other", 1)])
+    assert store.database.rows("SELECT count(DISTINCT part) FROM piece") == [(1,)]
 
     def found(text: str) -> list[int]:
-        return sorted(match.message for match in store.matches(parse(text), 9))
+        return sorted(match.message for match in store.search.matches(parse(text), 9))
 
     assert found("w1") == [0, 1]
     assert found("w1 w59999") == [0]
@@ -181,9 +182,9 @@ def test_words_of_a_long_text_are_all_found(open_store: Callable[..., PostgresSt
     for start in range(16_300, 16_400):
         assert found('"' + " ".join(words[start : start + 5]) + '"') == [0], start
     with store.transaction():
-        store.rows("DELETE FROM part WHERE session = ?", id)
+        store.database.rows("DELETE FROM part WHERE session = ?", id)
     assert found("w1") == []
-    assert store.rows("SELECT count(*) FROM piece") == [(0,)]
+    assert store.database.rows("SELECT count(*) FROM piece") == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_vectors_hold_every_word_at_its_place(text: str) -> None:
 def _opened(address: str) -> str:
     """What opening says that cannot work."""
     with pytest.raises(UnspoolError) as caught:
-        PostgresStore(address, machine=MACHINE)
+        Store(PostgresDatabase(address, machine=MACHINE))
     text = str(caught.value)
     assert SECRET not in text
     assert SECRET_IN_ADDRESS not in text
@@ -260,30 +261,30 @@ def test_a_server_that_is_too_old(postgres_address: str, monkeypatch: pytest.Mon
     assert "unspool needs 99 or a newer one" in _opened(postgres_address)
 
 
-def test_a_database_that_may_not_be_written(open_store: Callable[..., PostgresStore]) -> None:
+def test_a_database_that_may_not_be_written(open_store: Callable[..., Store]) -> None:
     """A replica, for example."""
     store = open_store()
-    store.rows("SET default_transaction_read_only = on")
+    store.database.rows("SET default_transaction_read_only = on")
     with pytest.raises(UnspoolError, match="cannot be written"):
-        store.note("session", None)
+        store.changes.append("session", None)
 
 
-def test_a_connection_that_is_lost(open_store: Callable[..., PostgresStore], tmp_path: Path) -> None:
+def test_a_connection_that_is_lost(open_store: Callable[..., Store], tmp_path: Path) -> None:
     """Nothing half is left, and it is said."""
     home = tmp_path / "home"
     claude_log().write(home)
     store, other = open_store(), open_store()
-    ((process,),) = store.rows("SELECT pg_backend_pid()")
+    ((process,),) = store.database.rows("SELECT pg_backend_pid()")
 
     def write() -> None:
         with store.transaction():
-            store.new_session("claude", "name", "ref")
-            other.rows("SELECT pg_terminate_backend(?, ?)", process, int(PATIENCE * 1000))
-            store.new_session("claude", "another", "ref")
+            store.sessions.create("claude", "name", "ref")
+            other.database.rows("SELECT pg_terminate_backend(?, ?)", process, int(PATIENCE * 1000))
+            store.sessions.create("claude", "another", "ref")
 
     with pytest.raises(UnspoolError, match=r"ended the connection|cannot be reached"):
         write()
-    assert other.sessions() == []
+    assert other.sessions.select() == []
     synced(other, home)
 
 

@@ -19,14 +19,14 @@ def find_stored(name: str) -> tuple[StoredSessions, SessionRef] | None:
     """A session by its id in the user's own store; None when it is not there."""
     try:
         store = open_store(read_only=True)
-        row = store.find(name)
+        row = store.sessions.find(name)
     except NotFoundError:
         return None
     return StoredSessions(store, row), _ref(store, row)
 
 
 def _ref(store: Store, row: SessionRow) -> SessionRef:
-    paths = [Path(path) for _, _, path in store.files_of(row.id)] or [Path(row.name)]
+    paths = [Path(file.path) for file in store.files.of_session(row.id)] or [Path(row.name)]
     return SessionRef(
         agent=row.agent, id=row.name, kind=row.kind, root=paths[0].parent, path=paths[0], more=tuple(paths[1:]),
         parent=row.parent,
@@ -46,7 +46,7 @@ class StoredSessions:
         """The session."""
         if tip != "agent":
             raise UsageError(f"{ref.id} is only in the store, which keeps the agent's own tip; restore it for another")
-        session = self._store.load(self._row.id)
+        session = self._store.messages.load_session(self._row.id)
         if branches == "all" and orphans == "mark":
             yield session
             return
@@ -70,7 +70,7 @@ class StoredSessions:
 
     def peek(self, _: SessionRef) -> Peek:
         """What a list shows."""
-        info = self._store.head(self._row.id).info
+        info = self._store.messages.load_head(self._row.id).info
         return Peek(
             title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
             version=info.versions[-1] if info.versions else None, size=sum(file.size for file in info.files),

@@ -15,7 +15,7 @@ from ...core.timestamps import parse_time
 from ...render.event_text import describe_event
 from ...render.markdown import fenced
 from ...render.sanitize import harmless, local, one_line
-from ...store.filters import joined, of_events, of_sessions
+from ...store.filters import EventFilter, SessionFilter
 from ...store.rows import EventRow
 from .._shared.output import print_json, print_table, short_id
 from .._shared.store import add_store, opened
@@ -55,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """List the events of the kind that the command is named after."""
     kind = find_listed_kind(args.command)
     with opened(args) as store:
-        where, values = _where(args)
-        entries = [_entry(row) for row in store.events([kind.name], where, *values)]
+        entries = [_entry(row) for row in store.events.select(_filter(kind.name, args))]
     if args.format == "json":
         for entry in entries:
             print_json(entry)
@@ -71,9 +70,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
+def _filter(kind: str, args: argparse.Namespace) -> EventFilter:
+    sessions = SessionFilter(agent=args.agent, project_contains=args.project)
     since, until = parse_time(args.since), parse_time(args.until)
-    return joined([*of_sessions(args.agent, args.project), *of_events(args.tool, since, until)])
+    return EventFilter(kinds=(kind,), sessions=sessions, tool=args.tool, since=since, until=until)
 
 
 def _entry(row: EventRow) -> Entry:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask, and remove."""
     with opened(args) as store:
-        rows = [store.find(name) for name in args.session]
+        rows = [store.sessions.find(name) for name in args.session]
         if not args.yes:
             if not sys.stdin.isatty():
                 raise UsageError("forget cannot be undone; add --yes where nobody can be asked")
@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> int:
             if input("Remove for good? [y/N] ").strip().lower() not in ("y", "yes"):
                 print("nothing removed")
                 return 1
-        with store.alone(), store.transaction():
+        with store.exclusive(), store.transaction():
             for row in rows:
-                store.forget(row.id)
-                store.note("session.forgotten", row.id, agent=row.agent, name=row.name)
+                store.sessions.delete(row.id)
+                store.changes.append("session.forgotten", row.id, agent=row.agent, name=row.name)
     print(f"{len(rows)} removed")
     return 0

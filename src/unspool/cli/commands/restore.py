@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{target} is not a folder")
     with opened(args) as store:
         for name in args.session:
-            row = store.find(name)
+            row = store.sessions.find(name)
             try:
                 written = restore_session(store, row.id, target)
             except FileExistsError as error:

@@ -14,6 +14,7 @@ from ...render.sanitize import harmless, local, one_line
 from ...search.query import Filters, parse
 from ...search.snippet import Snippet
 from ...store import Store
+from ...store.regex_search import line_around, search_regex
 from ...store.search import Found, Hit
 from .._shared.options import is_terminal
 from .._shared.output import console, print_json, short_id
@@ -35,9 +36,6 @@ examples:
   unspool show 37c23     then reads the session""".replace("EVENTS", " ".join(EVENT_NAMES))
 
 
-_AROUND = 80
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("query", nargs="*", metavar="QUERY")
@@ -52,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     """Search."""
     with opened(args) as store:
         if args.regex:
-            return _exact(args, store)
+            return _regex(args, store)
         query = parse(" ".join(args.query))
-        found = store.search(query, args.limit, args.hits)
+        found = store.search.run(query, args.limit, args.hits)
         for entry in found:
             if args.json:
                 print_json(entry)
@@ -65,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
-def _exact(args: argparse.Namespace, store: Store) -> int:
+def _regex(args: argparse.Namespace, store: Store) -> int:
     filters = parse(" ".join(args.query)).filters if args.query else Filters()
     try:
         re.compile(args.regex)
@@ -73,28 +71,24 @@ def _exact(args: argparse.Namespace, store: Store) -> int:
         raise UsageError(f"{args.regex!r} is no regular expression: {error}") from error
     names: dict[int, str] = {}
     count = 0
-    for session, part, start, end in store.search_exactly(args.regex, filters):
+    for session, text, start, end in search_regex(store, args.regex, filters):
         count += 1
-        name = names.setdefault(session, store.sessions("session.id = ?", session)[0].name)
-        before, after = _line_around(part.text, start, end)
+        if session not in names:
+            row = store.sessions.get(session)
+            names[session] = row.name if row is not None else ""
+        name = names[session]
+        before, after = line_around(text.text, start, end)
         if args.json:
             print_json(
-                {"session": name, "message_index": part.message, "field": part.field, "match": part.text[start:end],
+                {"session": name, "message_index": text.message, "field": text.field, "match": text.text[start:end],
                  "before": before, "after": after}
             )  # fmt: skip
             continue
-        place = f"{short_id(name)}  #{part.message:<5} {part.field:<8} "
-        found = one_line(part.text[start:end], 120)
+        place = f"{short_id(name)}  #{text.message:<5} {text.field:<8} "
+        found = one_line(text.text[start:end], 120)
         shown = Text.assemble((place, "dim"), harmless(before), (found, "bold yellow"), harmless(after))
         console().print(shown, soft_wrap=True)
     return 0 if count else 1
-
-
-def _line_around(text: str, start: int, end: int) -> tuple[str, str]:
-    """What stands before and after a place on its line, not too much of it."""
-    begin = max(text.rfind("\n", 0, start) + 1, start - _AROUND)
-    stop = text.find("\n", end)
-    return text[begin:start], text[end : min(stop if stop >= 0 else len(text), end + _AROUND)]
 
 
 def _print(found: Found) -> None:

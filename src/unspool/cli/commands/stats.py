@@ -11,8 +11,8 @@ from rich.text import Text
 
 from ...core.timestamps import parse_time, zone_seconds
 from ...render.sanitize import one_line
-from ...store.filters import joined, of_sessions, of_span
-from ...store.stats import Day, Stats, Tokens, stats
+from ...store.filters import SessionFilter
+from ...store.stats import Day, Stats, Tokens, compute_stats
 from .._shared.options import is_terminal
 from .._shared.output import console, print_json
 from .._shared.store import add_store, opened
@@ -38,9 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the numbers."""
-    where, values = _where(args)
+    wanted = _filter(args)
     with opened(args) as store:
-        found = stats(store, where, values, zone_seconds())
+        found = compute_stats(store.database, wanted, zone_seconds())
     if args.json:
         print_json(found)
         return 0
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _where(args: argparse.Namespace) -> tuple[str, list[object]]:
+def _filter(args: argparse.Namespace) -> SessionFilter:
     since, until = parse_time(args.since), parse_time(args.until)
-    return joined([*of_sessions(args.agent, args.project), *of_span(since, until)])
+    return SessionFilter(agent=args.agent, project_contains=args.project, active_since=since, started_before=until)
 
 
 def _pieces(found: Stats) -> Iterator[RenderableType]:

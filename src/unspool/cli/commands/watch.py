@@ -11,7 +11,7 @@ import msgspec
 from ...ingest.watch import Watcher
 from ...render.sanitize import local, one_line
 from ...store import Store, open_store
-from ...store.rows import JournalEntry
+from ...store.rows import Change
 from .._shared.output import print_json, remark, short_id
 from .._shared.store import add_store
 
@@ -45,13 +45,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _told(store: Store, entry: JournalEntry) -> Iterator[str]:
+def _told(store: Store, entry: Change) -> Iterator[str]:
     data = msgspec.json.decode(entry.data)
-    rows = store.sessions("session.id = ?", entry.session) if entry.session is not None else []
-    name = f"{rows[0].agent} {short_id(rows[0].name)}" if rows else f"{data.get('agent', '')} {data.get('name', '')}"
+    row = store.sessions.get(entry.session) if entry.session is not None else None
+    name = f"{row.agent} {short_id(row.name)}" if row is not None else f"{data.get('agent', '')} {data.get('name', '')}"
     head = f"{local(entry.at)}  {name}"
-    if entry.kind == "messages.appended" and rows:
-        for message in store.messages(rows[0].id, data["first"], data["first"] + data["count"]):
+    if entry.kind == "messages.appended" and row is not None:
+        for message in store.messages.read(row.id, data["first"], data["first"] + data["count"]):
             texts = [text for block in message.blocks if isinstance(text := getattr(block, "text", None), str)]
             yield f"{head}  #{message.index} {message.author}: {one_line(' '.join(texts), 100)}"
         return

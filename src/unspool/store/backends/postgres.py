@@ -1,10 +1,8 @@
-"""The store in a PostgreSQL database, for a team: many machines write into it at the same time."""
+"""PostgreSQL: a store for a team, which many machines write to at the same time."""
 
 from __future__ import annotations
 
-import json
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
@@ -13,7 +11,7 @@ from typing import cast
 
 from ...core.errors import MissingExtraError, UnspoolError
 from ...search.query import All, AnyOf, Node, Not, Words, to_tsquery
-from ..base import Row, Store
+from ..database import Database, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..rows import NOTHING
 from ..tsvector import vectors
@@ -28,28 +26,30 @@ except ImportError as error:
     ) from error
 
 _OLDEST = 120_000
-"""The oldest version of the server whose SQL is enough, as the server counts them."""
+"""The oldest supported server version, in the numbering of the server."""
 _CONNECT_SECONDS = 30
-"""How long a server may take to answer: one that is busy answers late, one that is not there never."""
-_HANDFUL = 8
-"""Up to so many rows, COPY takes longer than to insert them."""
+"""A busy server may take long to accept a connection."""
+_FEW_ROWS = 8
+"""Up to this many rows, INSERT is faster than COPY."""
 _MIGRATIONS = Migrations("postgres")
 _MIGRATION_LOCK = 0x756E7370
-"""Known to every program that may bring the tables up to date."""
+"""The advisory lock that every process takes before it migrates."""
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
-class PostgresStore(Store):
-    """PostgreSQL with vectors of words. Many may read and write."""
+class PostgresDatabase(Database):
+    """PostgreSQL with `tsvector` columns: any number of processes read and write."""
 
-    def __init__(self, address: str, *, machine: tuple[str, str]) -> None:
-        """`machine` is this machine's key and name."""
-        super().__init__()
-        self._address = _Address(address)
-        self.place = address
-        self._notes: list[Row] | None = None
-        self._aside: psycopg.Connection[Row] | None = None
-        self._database = self._connect()
+    def __init__(self, url: str, *, machine: tuple[str, str]) -> None:
+        """`machine` is the key and the display name of this machine."""
+        self._address = _Address(url)
+        self.location = url
+        self._changes: list[Row] | None = None
+        """Rows of the change log that wait for the end of the transaction."""
+        self._second: psycopg.Connection[Row] | None = None
+        self.names = _Names(self)
+        self.words = _VectorIndex(self)
+        self._connection = self._connect()
         try:
             self._prepare(machine)
         except BaseException:
@@ -58,15 +58,15 @@ class PostgresStore(Store):
 
     def _connect(self) -> psycopg.Connection[Row]:
         try:
-            database = psycopg.connect(
+            connection = psycopg.connect(
                 self._address.whole, autocommit=True, connect_timeout=_CONNECT_SECONDS, client_encoding="utf8"
             )
         except psycopg.Error as error:
             raise self._address.explained(error) from error
-        return cast("psycopg.Connection[Row]", database)
+        return cast("psycopg.Connection[Row]", connection)
 
     def _prepare(self, machine: tuple[str, str]) -> None:
-        version = self._database.info.server_version
+        version = self._connection.info.server_version
         if version < _OLDEST:
             raise UnspoolError(
                 f"{self._address.shown} runs PostgreSQL {version // 10000}; "
@@ -92,8 +92,8 @@ class PostgresStore(Store):
         return int(found[0][0]) if found else 0
 
     def _migrate(self) -> None:
-        """Take the steps that are missing. Of two programs that start at once, the second finds it done."""
-        # Not in the transaction: it has to begin when the other one's tables are there.
+        """Apply the missing migrations. Of two processes that start together, the second finds nothing left to do."""
+        # The lock comes before the transaction, which has to see the tables that the other process committed.
         with self._locked("SELECT pg_advisory_{}(?)", _MIGRATION_LOCK), self.transaction():
             steps = _MIGRATIONS.after(self._version(), self._address.shown)
             if not steps:
@@ -101,32 +101,38 @@ class PostgresStore(Store):
             self.rows("CREATE TABLE IF NOT EXISTS store_version (version BIGINT NOT NULL)")
             for _, script in steps:
                 with self._explained():
-                    self._database.execute(script)
+                    self._connection.execute(script)
             self.rows("DELETE FROM store_version")
             self.rows("INSERT INTO store_version (version) VALUES (?)", steps[-1][0])
 
     # --- statements ---
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Run a statement."""
-        return self._run(self._database, sql, values)
+        """Run a statement and return its rows."""
+        return self._run(self._connection, sql, values)
 
-    def _run(self, database: psycopg.Connection[Row], sql: str, values: Iterable[object]) -> list[Row]:
+    def run_apart(self, sql: str, *values: object) -> list[Row]:
+        """Run a statement on a second connection, outside the transaction of this one."""
+        if self._second is None or self._second.closed:
+            self._second = self._connect()
+        return self._run(self._second, sql, values)
+
+    def _run(self, connection: psycopg.Connection[Row], sql: str, values: Iterable[object]) -> list[Row]:
         with self._explained():
-            cursor = database.execute(_translated(sql), _storable(values))
+            cursor = connection.execute(_translated(sql), _storable(values))
             return cursor.fetchall() if cursor.description is not None else []
 
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
-        """Add many rows."""
+        """Insert many rows."""
         ready = [_storable(row) for row in rows]
         if not ready:
             return
-        for place, name in enumerate(columns.split(", ")):
+        for column, name in enumerate(columns.split(", ")):
             if name in sparse.split(", "):
                 for row in ready:
-                    row[place] = None if row[place] == NOTHING else row[place]
-        with self._explained(), self._database.cursor() as cursor:
-            if len(ready) <= _HANDFUL:
+                    row[column] = None if row[column] == NOTHING else row[column]
+        with self._explained(), self._connection.cursor() as cursor:
+            if len(ready) <= _FEW_ROWS:
                 marks = ", ".join(["%s"] * len(ready[0]))
                 sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
                 cursor.executemany(sql, ready)
@@ -135,27 +141,41 @@ class PostgresStore(Store):
                 for row in ready:
                     copy.write_row(row)
 
+    def append_change(self, row: Row) -> None:
+        """Insert a row into the change log at the end of the transaction."""
+        if self._changes is not None:
+            self._changes.append(row)
+            return
+        with self.transaction():
+            self._changes = [row]
+
+    def _write_changes(self, rows: list[Row]) -> None:
+        """Write the waiting rows. Until the commit, no other process can take a number."""
+        if rows:
+            self.rows("SELECT pg_advisory_xact_lock('journal'::regclass::int, 0)")
+            self.insert("journal", "at, kind, session, data", rows)
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; others may write at the same time."""
+        """Commit everything or nothing; others may write at the same time."""
         self.rows("BEGIN")
-        self._notes = []
+        self._changes = []
         try:
             yield
-            self._write_notes(self._notes)
+            self._write_changes(self._changes)
             self.rows("COMMIT")
         except BaseException:
             with suppress(psycopg.Error):
-                if self._database.info.transaction_status != TransactionStatus.IDLE:
-                    self._database.execute("ROLLBACK")
+                if self._connection.info.transaction_status != TransactionStatus.IDLE:
+                    self._connection.execute("ROLLBACK")
             raise
         finally:
-            self._notes = None
+            self._changes = None
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read several things as they are at one moment."""
-        if self._database.info.transaction_status != TransactionStatus.IDLE:
+        """Make all reads in the block see the same state."""
+        if self._connection.info.transaction_status != TransactionStatus.IDLE:
             yield
             return
         self.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -163,15 +183,15 @@ class PostgresStore(Store):
             yield
         finally:
             with suppress(psycopg.Error):
-                self._database.execute("ROLLBACK")
+                self._connection.execute("ROLLBACK")
 
     @property
     def is_lost(self) -> bool:
-        """The connection is gone: another has to be opened."""
-        return self._database.closed or self._database.broken
+        """Whether the connection is broken and a new one has to be opened."""
+        return self._connection.closed or self._connection.broken
 
-    def alone(self) -> AbstractContextManager[None]:
-        """Be the only one that brings this machine's sessions up to date; a second one waits."""
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the lock of the one process that updates this machine's sessions; others wait."""
         return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine)
 
     @contextmanager
@@ -180,18 +200,18 @@ class PostgresStore(Store):
         try:
             yield
         finally:
-            # With a connection that was lost, the lock is gone as well.
+            # A lost connection has already released the lock.
             with suppress(UnspoolError):
                 self.rows(sql.format("unlock"), number)
 
     def close(self) -> None:
-        """Hang up."""
-        for database in (self._database, self._aside):
-            if database is not None:
-                database.close()
+        """Close the connections."""
+        for connection in (self._connection, self._second):
+            if connection is not None:
+                connection.close()
 
-    def tidy(self) -> None:
-        """Nothing to do: the server looks after itself."""
+    def optimize(self) -> None:
+        """Do nothing: the server runs its own maintenance."""
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -200,58 +220,42 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             raise self._address.explained(error) from error
 
-    # --- the journal ---
 
-    def note(self, kind: str, session: int | None, **data: object) -> None:
-        """Write a change into the journal, at the end of the transaction."""
-        row = (time.time(), kind, session, json.dumps(data))
-        if self._notes is not None:
-            self._notes.append(row)
-            return
-        with self.transaction():
-            self._notes = [row]
+class _Names(NameTable):
+    """Commits new names at once, on the second connection.
 
-    def _write_notes(self, rows: list[Row]) -> None:
-        """Numbers have to be seen in their order, so nobody else takes one between this and the commit."""
-        if rows:
-            self.rows("SELECT pg_advisory_xact_lock('journal'::regclass::int, 0)")
-            self.insert("journal", "at, kind, session, data", rows)
+    Inside the transaction, two machines that add the same names in different orders would wait for each other.
+    """
 
-    # --- names and ids ---
+    _database: PostgresDatabase
 
-    def _name_ids(self, names: set[str]) -> dict[str, int]:
-        """Numbers that stand for names, at least for those.
-
-        New ones are committed at once, on a connection of their own: two machines that meet new names in different
-        orders would otherwise wait for each other's transactions.
-        """
-        new = sorted(name for name in names if name not in self._names)
+    def ids(self, names: set[str]) -> dict[str, int]:
+        new = sorted(name for name in names if name not in self._ids)
         if new:
             texts = sorted({_text(name) for name in new})
-            found = self._known_names(texts)
+            found = self._known(texts)
             if missing := [text for text in texts if text not in found]:
                 sql = "INSERT INTO name (text) SELECT unnest(?::text[]) ON CONFLICT DO NOTHING"
-                self._run(self._beside(), sql, [missing])
-                found |= self._known_names(missing)
-            self._names |= {name: found[_text(name)] for name in new}
-        return self._names
+                self._database.run_apart(sql, missing)
+                found |= self._known(missing)
+            self._ids |= {name: found[_text(name)] for name in new}
+        return self._ids
 
-    def _known_names(self, texts: list[str]) -> dict[str, int]:
+    def _known(self, texts: list[str]) -> dict[str, int]:
         sql = "SELECT name.text, name.id FROM unnest(?::text[]) AS wanted JOIN name ON name.text = wanted"
-        return {row[0]: int(row[1]) for row in self.rows(sql, texts)}
+        return {row[0]: int(row[1]) for row in self._database.rows(sql, texts)}
 
-    def _beside(self) -> psycopg.Connection[Row]:
-        """A connection that knows nothing of this one's transaction."""
-        if self._aside is None or self._aside.closed:
-            self._aside = self._connect()
-        return self._aside
 
-    def _take_ids(self, count: int) -> int:
-        return int(self.rows("SELECT take_part_ids(?)", count)[0][0])
+class _VectorIndex(WordIndex):
+    """Words in the table `words`, or in several rows of `piece` where one vector cannot hold a text."""
 
-    # --- words ---
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
 
-    def _add_words(self, first: int, texts: Sequence[str]) -> None:
+    def allocate_ids(self, count: int) -> int:
+        return int(self._database.rows("SELECT take_part_ids(?)", count)[0][0])
+
+    def add(self, first: int, texts: Sequence[str]) -> None:
         whole: list[Row] = []
         pieces: list[Row] = []
         for id, text in enumerate(texts, first):
@@ -260,20 +264,20 @@ class PostgresStore(Store):
                 whole += made
             else:
                 pieces += made
-        self.insert("words", "part, words", whole)
-        self.insert("piece", "part, words", pieces)
+        self._database.insert("words", "part, words", whole)
+        self._database.insert("piece", "part, words", pieces)
 
-    def _drop_words(self, rows: list[tuple[int, str]]) -> None:
-        """Nothing to do: they went with their parts."""
+    def remove(self, rows: list[tuple[int, str]]) -> None:
+        """Do nothing: the rows were deleted together with those of `part`."""
 
-    def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
-        # A text in pieces has its words in several rows: they are asked for each word, and the answers put together.
+    def condition(self, node: Node) -> tuple[str, str, list[object]]:
+        # A text in pieces has its words in several rows: each word is looked up alone and the answers are combined.
         leaves = list(_leaves(node))
         condition = f"""part.id IN (
             SELECT part FROM words WHERE words @@ ?::tsquery
             UNION ALL SELECT part FROM piece WHERE words @@ ?::tsquery GROUP BY part HAVING {_over_pieces(node)})"""
-        anywhere = AnyOf(tuple(leaves))
-        return "part", condition, list(map(to_tsquery, (node, anywhere, *leaves)))
+        any_leaf = AnyOf(tuple(leaves))
+        return "part", condition, list(map(to_tsquery, (node, any_leaf, *leaves)))
 
 
 def _leaves(node: Node) -> Iterator[Words]:
@@ -285,7 +289,7 @@ def _leaves(node: Node) -> Iterator[Words]:
 
 
 def _over_pieces(node: Node) -> str:
-    """A query as a condition over all pieces of a text, with a mark for each of its leaves."""
+    """A query as a condition over all pieces of a text, with one placeholder for each leaf."""
     if isinstance(node, Words):
         return "bool_or(words @@ ?::tsquery)"
     if isinstance(node, Not):
@@ -299,7 +303,7 @@ def _over_pieces(node: Node) -> str:
 
 @lru_cache(maxsize=512)
 def _translated(sql: str) -> str:
-    """A statement with the driver's marks for values."""
+    """A statement with the placeholders of the driver."""
     return sql.replace("%", "%%").replace("?", "%s")
 
 
@@ -308,22 +312,22 @@ def _storable(values: Iterable[object]) -> list[object]:
 
 
 def _text(text: str) -> str:
-    """Text without what PostgreSQL cannot hold: NUL, and halves of characters."""
+    """Text without what PostgreSQL cannot store: NUL and unpaired surrogates."""
     return text if text.isascii() and "\0" not in text else _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-# --- what went wrong -------------------------------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------------------
 
 
 class _Address:
-    """Where the database is, and how to speak of it without its password."""
+    """The URL of the database, and a form of it that can be shown."""
 
     def __init__(self, whole: str) -> None:
         self.whole = whole
         try:
             facts = conninfo_to_dict(whole)
         except psycopg.Error:
-            # What the driver says of it would show all of it.
+            # The driver's own message would include the password.
             raise UnspoolError(
                 "the address of the database cannot be understood; it should be like postgresql://user@host:5432/name"
             ) from None
@@ -335,7 +339,7 @@ class _Address:
         self.shown = f"postgresql://{user}{facts.get('host') or ''}{port}/{facts.get('dbname') or ''}"
 
     def explained(self, error: psycopg.Error) -> UnspoolError:
-        """What went wrong, and what to try."""
+        """What failed, and what to try."""
         text = " ".join(str(error).split())
         for secret in self._secrets:
             text = text.replace(secret, "***")
@@ -359,12 +363,12 @@ _REASONS = {
     "57": "{place} has ended the connection: {text}; try again, nothing is lost",
     _NOT_REACHABLE: "{place} cannot be reached: {text}; check the address, and whether the server runs",
 }
-"""By how the server's code for the error begins."""
+"""Messages by the beginning of the SQLSTATE."""
 _STATES = {
     "password": "28P01", "authentication": "28000", "pg_hba": "28000", "role": "28000", "not exist": "3D000",
     "permission denied for": "42501", "too many": "53300", "starting up": "57P03", "shutting down": "57P03",
 }  # fmt: skip
-"""While one connects there is no code; words the server uses tell the same."""
+"""Errors while connecting have no SQLSTATE; the words of the message identify them."""
 
 
 def _state_in(text: str) -> str:

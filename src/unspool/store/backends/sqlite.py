@@ -1,4 +1,4 @@
-"""The store in one file, for one person: nothing to install, nothing to start."""
+"""SQLite: the store is one file, with no server to install or start."""
 
 from __future__ import annotations
 
@@ -12,61 +12,59 @@ from pathlib import Path
 
 from ...core.errors import UnspoolError
 from ...search.query import Node, to_fts5
-from ..base import Row, Store
+from ..database import Database, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..rows import NOTHING
 
 _WAIT_SECONDS = 600.0
-"""How long another program may write before waiting for it is given up. Reading a large home for the first time takes
-minutes, and longer on a busy machine; a program that has died keeps nobody waiting."""
+"""How long to wait for another process that writes. The first sync of a large home takes minutes, and longer on a busy
+machine; the locks of a process that died are released at once."""
 _STEP_SECONDS = 1.0
-"""How long SQLite waits by itself: meanwhile Ctrl+C is not heard."""
+"""How long SQLite waits in one call, during which Ctrl+C has no effect."""
 _PAUSE_SECONDS = 0.02
-_WORDS_AT_ONCE = 16 << 20
+_BUFFERED_CHARACTERS = 16 << 20
+"""Text that is collected before it is passed to FTS5."""
 _MIGRATIONS = Migrations("sqlite")
 
 
-class SqliteStore(Store):
-    """SQLite with FTS5. Many may read while one writes."""
+class SqliteDatabase(Database):
+    """SQLite with FTS5: one process writes while any number of others read."""
 
     def __init__(self, path: Path, *, machine: tuple[str, str], read_only: bool = False) -> None:
-        """`machine` is this machine's key and name."""
-        super().__init__()
+        """`machine` is the key and the display name of this machine."""
         self.path = path
-        self.place = str(path.absolute())
+        self.location = str(path.absolute())
         self.read_only = read_only
-        self._words: list[tuple[int, Sequence[str]]] = []
-        self._words_size = 0
+        self.names = NameTable(self)
+        self.words: _FtsIndex = _FtsIndex(self)
         try:
-            self._database = self._connect()
+            self._connection = self._connect()
             self._prepare(machine)
         except sqlite3.Error as error:
             raise _explained(error, path) from error
 
     def _connect(self) -> sqlite3.Connection:
-        place = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
-        database = sqlite3.connect(
-            place, uri=self.read_only, isolation_level=None, timeout=_STEP_SECONDS, check_same_thread=False,
+        location = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
+        connection = sqlite3.connect(
+            location, uri=self.read_only, isolation_level=None, timeout=_STEP_SECONDS, check_same_thread=False,
             cached_statements=256,
         )  # fmt: skip
         if not self.read_only:
-            _patiently(database, "PRAGMA journal_mode = WAL")
-        # Without a sync at each commit a power cut may take back the last sessions; the next run reads them again.
+            _execute_patiently(connection, "PRAGMA journal_mode = WAL")
+        # Without a sync at every commit a power failure may lose the last sessions; the next sync reads them again.
         for pragma in (
             "synchronous = NORMAL",
             "temp_store = MEMORY",
             "wal_autocheckpoint = 16000",
             "cache_size = -65536",
         ):
-            _patiently(database, f"PRAGMA {pragma}")
-        return database
+            _execute_patiently(connection, f"PRAGMA {pragma}")
+        return connection
 
     def _prepare(self, machine: tuple[str, str]) -> None:
-        if self._steps() and self.read_only:
-            raise UnspoolError(
-                f"{self.path} was written by an older unspool; run `unspool sync` once to bring it up to date"
-            )
-        if self._steps():
+        if self._pending_migrations() and self.read_only:
+            raise UnspoolError(f"{self.path} was written by an older unspool; run `unspool sync` once to upgrade it")
+        if self._pending_migrations():
             self._migrate()
         key, name = machine
         if not self.rows("SELECT id FROM machine WHERE key = ?", key) and not self.read_only:
@@ -74,77 +72,80 @@ class SqliteStore(Store):
         found = self.rows("SELECT id FROM machine WHERE key = ?", key)
         self.machine = int(found[0][0]) if found else 0
 
-    def _steps(self) -> list[tuple[int, str]]:
+    def _pending_migrations(self) -> list[tuple[int, str]]:
         ((version,),) = self.rows("PRAGMA user_version")
         return _MIGRATIONS.after(version, str(self.path))
 
     def _migrate(self) -> None:
-        # Another program may have begun at the same moment: what is left to do is asked again when it is our turn.
+        # Another process may have started at the same time, so check again once this one has the lock.
         self.rows("BEGIN IMMEDIATE")
         try:
-            for number, script in self._steps():
+            for number, script in self._pending_migrations():
                 for statement in _statements(script):
                     self.rows(statement)
                 self.rows(f"PRAGMA user_version = {number}")
             self.rows("COMMIT")
         except BaseException:
-            self._database.execute("ROLLBACK")
+            self._connection.execute("ROLLBACK")
             raise
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Run a statement."""
+        """Run a statement and return its rows."""
         try:
-            return _patiently(self._database, sql, values)
+            return _execute_patiently(self._connection, sql, values)
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
-        """Add many rows."""
+        """Insert many rows."""
         try:
-            self._database.executemany(_insertion(table, columns, sparse), rows)
+            self._connection.executemany(_insertion(table, columns, sparse), rows)
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
+    def append_change(self, row: Row) -> None:
+        """Insert a row into the change log; with one writer at a time, numbers become visible in their order."""
+        self.insert("journal", "at, kind, session, data", [row])
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; a second writer waits."""
+        """Commit everything or nothing; a second writer waits."""
         self.rows("BEGIN IMMEDIATE")
         try:
             yield
-            self._flush_words()
+            self.words.flush()
             self.rows("COMMIT")
         except BaseException:
-            self.forget_names()
-            self._words, self._words_size = [], 0
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+            self.names.reset()
+            self.words.discard()
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
             raise
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Read several things as they are at one moment."""
-        is_inside = self._database.in_transaction
-        if is_inside:
+        """Make all reads in the block see the same state."""
+        if self._connection.in_transaction:
             yield
             return
         self.rows("BEGIN")
         try:
             yield
         finally:
-            if self._database.in_transaction:
-                self._database.execute("COMMIT")
+            if self._connection.in_transaction:
+                self._connection.execute("COMMIT")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Be the only one that brings the sessions up to date; a second one waits.
+    def exclusive(self) -> Iterator[None]:
+        """Hold the lock of the one process that updates the sessions.
 
-        Transactions are too short for that: what has changed is found out before they begin. An empty database beside
-        the store is locked instead, which every system lets go of when a program dies.
+        A transaction would be too short: changes are detected before it begins. Instead an empty database beside the
+        store is locked, because every operating system releases such a lock when the process dies.
         """
         guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_STEP_SECONDS)
         try:
             try:
-                _patiently(guard, "BEGIN EXCLUSIVE")
+                _execute_patiently(guard, "BEGIN EXCLUSIVE")
             except sqlite3.Error as error:
                 raise _explained(error, self.path) from error
             yield
@@ -153,35 +154,46 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Close the file."""
-        self._database.close()
+        self._connection.close()
 
-    def tidy(self) -> None:
-        """Let SQLite look after itself: statistics for its planner, and the log back into the file."""
+    def optimize(self) -> None:
+        """Update the statistics of the query planner, and move the write-ahead log into the file."""
         self.rows("PRAGMA optimize")
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
-    def _take_ids(self, count: int) -> int:  # noqa: ARG002 - others have to reserve them
-        # Only one writes at a time, so that the next free id is known.
-        return int(self.rows("SELECT coalesce(max(id), 0) + 1 FROM part")[0][0])
 
-    def _add_words(self, first: int, texts: Sequence[str]) -> None:
-        # They wait: other statements in between would make FTS5 write what it has gathered, again and again.
-        self._words.append((first, texts))
-        self._words_size += sum(map(len, texts))
-        if self._words_size > _WORDS_AT_ONCE:
-            self._flush_words()
+class _FtsIndex(WordIndex):
+    """The FTS5 table. Texts are buffered, because FTS5 would write its own buffer at every other statement."""
 
-    def _flush_words(self) -> None:
-        groups, self._words, self._words_size = self._words, [], 0
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._buffer: list[tuple[int, Sequence[str]]] = []
+        self._buffered = 0
+
+    def allocate_ids(self, count: int) -> int:  # noqa: ARG002 - only one process writes, so nothing has to be reserved
+        return int(self._database.rows("SELECT coalesce(max(id), 0) + 1 FROM part")[0][0])
+
+    def add(self, first: int, texts: Sequence[str]) -> None:
+        self._buffer.append((first, texts))
+        self._buffered += sum(map(len, texts))
+        if self._buffered > _BUFFERED_CHARACTERS:
+            self.flush()
+
+    def flush(self) -> None:
+        groups = self._buffer
+        self.discard()
         if groups:
             rows = chain.from_iterable(zip(count(first), texts, strict=False) for first, texts in groups)
-            self.insert("words", "rowid, text", rows)
+            self._database.insert("words", "rowid, text", rows)
 
-    def _drop_words(self, rows: list[tuple[int, str]]) -> None:
-        self._flush_words()
-        self.insert("words", "words, rowid, text", [("delete", id, text) for id, text in rows])
+    def discard(self) -> None:
+        self._buffer, self._buffered = [], 0
 
-    def _with_words(self, node: Node) -> tuple[str, str, list[object]]:
+    def remove(self, rows: list[tuple[int, str]]) -> None:
+        self.flush()
+        self._database.insert("words", "words, rowid, text", [("delete", id, text) for id, text in rows])
+
+    def condition(self, node: Node) -> tuple[str, str, list[object]]:
         return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
 
 
@@ -192,18 +204,18 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
 
-def _patiently(database: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
-    """Run a statement, again and again while another program writes.
+def _execute_patiently(connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
+    """Run a statement, and retry it while another process writes.
 
-    SQLite waits for `_STEP_SECONDS` by itself, but not when the journal is changed. A statement that had to wait has
-    done nothing yet.
+    SQLite itself waits for `_STEP_SECONDS`, but not when the journal mode is changed. A statement that was refused as
+    busy has had no effect, so that it is safe to repeat.
     """
     until: float | None = None
     while True:
         try:
-            return database.execute(sql, values).fetchall()
+            return connection.execute(sql, values).fetchall()
         except sqlite3.OperationalError as error:
-            # Of an extended code, the last byte tells the kind. Who has read what is no longer so waits in vain.
+            # The low byte of an extended code is the kind. A stale snapshot does not get better by waiting.
             code = error.sqlite_errorcode
             if code & 0xFF != sqlite3.SQLITE_BUSY or code == sqlite3.SQLITE_BUSY_SNAPSHOT:
                 raise
@@ -214,7 +226,7 @@ def _patiently(database: sqlite3.Connection, sql: str, values: Sequence[object] 
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one by one: running a script at once would end the transaction."""
+    """The statements of a script; `executescript` would commit the transaction."""
     statement = ""
     for piece in script.split(";"):
         statement += piece + ";"
@@ -226,14 +238,14 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
-    """What went wrong, and what to try."""
+    """What failed, and what to try."""
     text = str(error)
     if "locked" in text or "busy" in text:
-        return UnspoolError(f"{path} is being written by another program for over {_WAIT_SECONDS:.0f} s; try again")
+        return UnspoolError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
     if "readonly" in text or "unable to open" in text:
-        return UnspoolError(f"{path} cannot be written: {text}; choose another place with UNSPOOL_DATA or --store")
+        return UnspoolError(f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store")
     if "malformed" in text or "not a database" in text:
-        return UnspoolError(f"{path} is damaged or no store of unspool: {text}; move it away and run `unspool sync`")
+        return UnspoolError(f"{path} is damaged or not an unspool store: {text}; move it away and run `unspool sync`")
     return UnspoolError(f"{path}: {text}")

@@ -1,4 +1,4 @@
-"""How the tables came to be: numbered steps, each run once, never taken back."""
+"""Numbered SQL scripts that create and change the tables. Each is applied once, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.errors import UnspoolError
 
 
 class Migrations:
-    """The steps for one kind of database."""
+    """The scripts for one kind of database."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -22,14 +22,14 @@ class Migrations:
 
     @property
     def newest(self) -> int:
-        """The number of the last step."""
+        """The number of the last script."""
         return self._all[-1][0]
 
-    def after(self, version: int, place: str) -> list[tuple[int, str]]:
-        """The steps that a store of a version lacks."""
+    def after(self, version: int, location: str) -> list[tuple[int, str]]:
+        """The scripts that a store of some version lacks."""
         if version > self.newest:
             raise UnspoolError(
-                f"{place} was written by a newer unspool (store version {version}, this one knows {self.newest}); "
+                f"{location} was written by a newer unspool (store version {version}, this one knows {self.newest}); "
                 "update unspool to read it"
             )
         return [(number, script) for number, script in self._all if number > version]

@@ -9,16 +9,14 @@ from ... import __version__
 from ...core.errors import AmbiguousError, NotFoundError
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import SCHEMA
+from ...core.resolve import ambiguous, matching
 from ...core.session import Session
 from ...core.timestamps import parse_time, zone_seconds
 from ...render.event_text import describe_event
 from ...store import Store
-from ...store.events import ledger
-from ...store.filters import joined, of_events, of_sessions, of_span
-from ...store.rows import EventRow
-from ...store.search import ending
-from ...store.stats import Stats
-from ...store.stats import stats as count
+from ...store.filters import EventFilter, SessionFilter
+from ...store.rows import EventRow, SessionRow
+from ...store.stats import Stats, compute_stats
 from ..session_list import list_projects, list_sessions, name_of_project
 from ..views import Filter
 from .params import Endpoint
@@ -40,7 +38,7 @@ from .search import search
 
 def projects(store: Store, _: Nothing) -> Projects:
     """The projects there are sessions of."""
-    return Projects(seq=store.last_entry(), projects=list_projects(store))
+    return Projects(seq=store.changes.last_seq(), projects=list_projects(store))
 
 
 def sessions_of_project(store: Store, asked: ProjectAsked) -> SessionPage:
@@ -54,12 +52,22 @@ def sessions_of_project(store: Store, asked: ProjectAsked) -> SessionPage:
 def agent_session(store: Store, asked: AgentSessionAsked) -> Session:
     """The whole session of a sub-agent."""
     id = asked.agent_id.removeprefix("agent-")
-    where = "session.kind = 'subagent' AND (session.name IN (?, ?) OR lower(session.name) LIKE ? ESCAPE '\\')"
-    rows = store.sessions(where, id, asked.agent_id, ending(f"/{id}"))
-    fits = [row for row in rows if row.project and asked.project in (row.project, name_of_project(row.project))]
-    if not fits:
+    rows = [
+        row
+        for name in dict.fromkeys((asked.agent_id, id))
+        for row in store.sessions.select(SessionFilter(kind="subagent", name_like=name))
+        if row.project and asked.project in (row.project, name_of_project(row.project))
+    ]
+    if not rows:
         raise NotFoundError(f"no sub-agent {id!r} in project {asked.project!r}; /api/projects lists the projects")
-    return store.load(fits[0].id)
+    fits = matching(asked.agent_id, rows, _name_of) or matching(id, rows, _name_of)
+    if len(names := list(dict.fromkeys(map(_name_of, fits)))) > 1:
+        raise ambiguous(asked.agent_id, names)
+    return store.messages.load_session(fits[0].id)
+
+
+def _name_of(row: SessionRow) -> str:
+    return row.name
 
 
 def sessions(store: Store, asked: SessionsAsked) -> SessionPage:
@@ -75,7 +83,7 @@ def sessions(store: Store, asked: SessionsAsked) -> SessionPage:
 
 
 def _page(store: Store, filter: Filter) -> SessionPage:
-    seq = store.last_entry()
+    seq = store.changes.last_seq()
     found = list_sessions(store, filter)
     return SessionPage(seq=seq, total=found.total, limit=filter.limit, offset=filter.offset, sessions=found.sessions)
 
@@ -93,12 +101,13 @@ def _path_of(store: Store, project: str) -> str | None:
 
 def all_events(store: Store, asked: LedgerAsked) -> Ledger:
     """What was refused, interrupted, compacted, cleared, what failed or never finished, in all sessions."""
-    seq = store.last_entry()
-    conditions = [
-        *of_sessions(_or_none(asked.agent), asked.project or None),
-        *of_events(asked.tool or None, parse_time(asked.after), parse_time(asked.before)),
-    ]
-    rows, total = ledger(store, [find_listed_kind(asked.kind).name], *joined(conditions), asked.limit, asked.offset)
+    seq = store.changes.last_seq()
+    wanted = EventFilter(
+        kinds=(find_listed_kind(asked.kind).name,),
+        sessions=SessionFilter(agent=_or_none(asked.agent), project_contains=asked.project or None),
+        tool=asked.tool or None, since=parse_time(asked.after), until=parse_time(asked.before),
+    )  # fmt: skip
+    rows, total = store.events.page(wanted, asked.limit, asked.offset)
     return Ledger(
         seq=seq, total=total, limit=asked.limit, offset=asked.offset, entries=[_ledger_entry(row) for row in rows]
     )
@@ -114,17 +123,17 @@ def _ledger_entry(row: EventRow) -> LedgerEntry:
 
 def stats(store: Store, asked: StatsAsked) -> Stats:
     """The numbers of `unspool stats --json`."""
-    conditions = [
-        *of_sessions(_or_none(asked.agent), asked.project or None),
-        *of_span(parse_time(asked.after), parse_time(asked.before)),
-    ]
-    return count(store, *joined(conditions), zone_seconds())
+    wanted = SessionFilter(
+        agent=_or_none(asked.agent), project_contains=asked.project or None, active_since=parse_time(asked.after),
+        started_before=parse_time(asked.before),
+    )  # fmt: skip
+    return compute_stats(store.database, wanted, zone_seconds())
 
 
 def health(store: Store, _: Nothing) -> Health:
     """Whether the server and its store answer."""
-    ((sessions,),) = store.rows("SELECT count(*) FROM session")
-    return Health(status="ok", version=__version__, schema=SCHEMA, seq=store.last_entry(), sessions=int(sessions))
+    sessions = store.sessions.count()
+    return Health(status="ok", version=__version__, schema=SCHEMA, seq=store.changes.last_seq(), sessions=sessions)
 
 
 def _or_none(value: str | UnsetType) -> str | None:

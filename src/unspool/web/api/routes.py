@@ -68,7 +68,7 @@ def reply_to(store: Store, endpoint: Endpoint, asked: Asked, known: str) -> Repl
         etag = _etag(hashlib.blake2b(body, digest_size=9).hexdigest())
         return Reply(etag, None if _is_known(etag, known) else body)
     assert isinstance(asked, SessionAsked)
-    seq = store.last_entry()
+    seq = store.changes.last_seq()
     reader = SessionQuery(store, find(store, asked.key))
     etag = _etag(reader.version())
     return Reply(etag, None if _is_known(etag, known) else _encoded(endpoint.answer(About(reader, seq), asked)))

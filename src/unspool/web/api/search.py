@@ -13,7 +13,7 @@ import msgspec
 from ...core.errors import UnspoolError
 from ...search.query import parse
 from ...store import Store
-from ...store.regex_search import ExactAsked
+from ...store.regex_search import RegexRequest
 from .errors import RefusedError
 from .schemas import SearchAnswer, SearchAsked
 
@@ -27,18 +27,18 @@ _BEGIN_SECONDS = 60.0
 def search(store: Store, asked: SearchAsked) -> SearchAnswer:
     """What was said, done or printed, in all sessions."""
     if asked.regex:
-        return search_exactly(store, asked.regex, asked.q, asked.limit, asked.hits)
+        return search_regex(store, asked.regex, asked.q, asked.limit, asked.hits)
     if not asked.q.strip():
         raise RefusedError("There is nothing to look for.", "Give words in q, or a pattern in regex.")
-    return SearchAnswer(found=store.search(parse(asked.q), asked.limit, asked.hits))
+    return SearchAnswer(found=store.search.run(parse(asked.q), asked.limit, asked.hits))
 
 
-def search_exactly(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:
+def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:
     """The places that a regular expression finds, by session; looked for where it holds up nobody."""
     _check(pattern)
     if filters:
         parse(filters)
-    asked = msgspec.json.encode(ExactAsked(store.place, pattern, filters, limit, hits, SECONDS))
+    asked = msgspec.json.encode(RegexRequest(store.location, pattern, filters, limit, hits, SECONDS))
     command, pipe = [sys.executable, "-m", "unspool.store.regex_search"], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:

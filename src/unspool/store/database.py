@@ -1,0 +1,109 @@
+"""The interface between the store and a database.
+
+Everything else in `store/` writes SQL that runs on every supported database. What differs between them (bulk inserts,
+locking, full-text search, migrations) is implemented in `backends/`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..search.query import Node
+from .rows import NOTHING
+
+Row = Sequence[Any]
+
+
+class Database(ABC):
+    """One connection to a database that holds sessions."""
+
+    machine: int
+    """The row id of this machine: a database may hold the sessions of several."""
+    location: str
+    """The path or URL that `open_store` accepts."""
+    names: NameTable
+    words: WordIndex
+
+    @abstractmethod
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        """Run a statement and return its rows. `?` marks a value."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
+        """Insert many rows. In the columns listed in `sparse`, `NOTHING` is stored as NULL."""
+
+    @abstractmethod
+    def append_change(self, row: Row) -> None:
+        """Insert a row into the change log.
+
+        Readers continue from the last number they saw, so that a number must never become visible after a higher one.
+        """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything that is written in the block, or nothing."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Make all reads in the block see the same state of the database."""
+
+    @abstractmethod
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the lock of the one process that updates this machine's sessions; others wait."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection."""
+
+    @abstractmethod
+    def optimize(self) -> None:
+        """Run the database's own maintenance."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is broken and a new one has to be opened."""
+        return False
+
+
+class WordIndex(ABC):
+    """The full-text index. Its entries have the ids of rows in the table `part`."""
+
+    @abstractmethod
+    def allocate_ids(self, count: int) -> int:
+        """Reserve consecutive ids and return the first."""
+
+    @abstractmethod
+    def add(self, first: int, texts: Sequence[str]) -> None:
+        """Index texts under consecutive ids."""
+
+    @abstractmethod
+    def remove(self, rows: list[tuple[int, str]]) -> None:
+        """Remove texts, given with their ids."""
+
+    @abstractmethod
+    def condition(self, node: Node) -> tuple[str, str, list[object]]:
+        """How to select the rows of `part` that match a query: tables, a condition, and its values."""
+
+
+class NameTable:
+    """Names of tools, models and files, stored once and referred to by number."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._ids: dict[str, int] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget cached ids: a transaction that was rolled back may have created some of them."""
+        self._ids = {"": NOTHING}
+
+    def ids(self, names: set[str]) -> dict[str, int]:
+        """The ids of at least these names; unknown names are added. The id of the empty name is `NOTHING`."""
+        for name in sorted(name for name in names if name not in self._ids):
+            self._database.rows("INSERT INTO name (text) VALUES (?) ON CONFLICT (text) DO NOTHING", name)
+            ((id,),) = self._database.rows("SELECT id FROM name WHERE text = ?", name)
+            self._ids[name] = int(id)
+        return self._ids

@@ -1,0 +1,61 @@
+"""The store: the parts that read and write one database."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+
+from .archive import FileArchive
+from .changes import ChangeLog
+from .database import Database
+from .events import Events
+from .messages import StoredMessages
+from .search import Search
+from .sessions import Sessions
+from .text_index import TextIndex
+from .usage_rows import UsageTable
+
+
+class Store:
+    """All sessions of one machine, or of a team."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.files = FileArchive(database)
+        self.messages = StoredMessages(database)
+        self.texts = TextIndex(database)
+        self.usage = UsageTable(database)
+        self.sessions = Sessions(database, self.files, self.messages, self.texts, self.usage)
+        self.events = Events(database)
+        self.changes = ChangeLog(database)
+        self.search = Search(database, self.sessions, self.messages)
+
+    @property
+    def machine(self) -> int:
+        """The number of this machine in the store."""
+        return self.database.machine
+
+    @property
+    def location(self) -> str:
+        """The path or URL that `open_store` accepts."""
+        return self.database.location
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection is broken and the store has to be opened again."""
+        return self.database.is_lost
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Commit everything that is written in the block, or nothing."""
+        return self.database.transaction()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Make all reads in the block see the same state."""
+        return self.database.snapshot()
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Hold the lock of the one process that updates this machine's sessions; others wait."""
+        return self.database.exclusive()
+
+    def close(self) -> None:
+        """Close the database."""
+        self.database.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import NamedTuple
 
 from .agents import SessionRef
 from .core.assemble import TipRule
+from .core.decisions import Evidence
+from .core.resolve import looks_like_path
 from .core.session import Session
 from .core.stream import StreamLine
 from .library import Library, expanded
@@ -28,10 +29,12 @@ def sessions(*homes: str | Path) -> Iterator[SessionRef]:
     return Library(*homes).refs()
 
 
-def load(session: str | Path | SessionRef, tip: TipRule = "agent") -> Session:
+def load(session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None) -> Session:
     """Read a whole session: one that was found, a file, or an id (or its beginning) in the user's own home.
 
     `tip` chooses the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
+    `evidence` is called with the agent and the id of a session and returns the decisions that were recorded while it
+    ran; without it, the result depends on the session's files alone.
 
     >>> import unspool
     >>> ref = next(ref for ref in unspool.sessions(unspool.samples()) if ref.agent == "claude")
@@ -39,11 +42,13 @@ def load(session: str | Path | SessionRef, tip: TipRule = "agent") -> Session:
     >>> session.agent, session.messages[0].role
     ('claude', 'user')
     """
-    library, ref = _find(session)
+    library, ref = _find(session, evidence)
     return library.load(ref, tip)
 
 
-def stream(session: str | Path | SessionRef, tip: TipRule = "agent") -> Iterator[StreamLine]:
+def stream(
+    session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None
+) -> Iterator[StreamLine]:
     """The same in small pieces: memory stays flat, however long the session is.
 
     >>> import unspool
@@ -52,7 +57,7 @@ def stream(session: str | Path | SessionRef, tip: TipRule = "agent") -> Iterator
     >>> type(lines[0]).__name__, type(lines[-1]).__name__
     ('SessionLine', 'EndLine')
     """
-    library, ref = _find(session)
+    library, ref = _find(session, evidence)
     return library.stream(ref, tip)
 
 
@@ -61,15 +66,21 @@ def samples() -> Path:
     return Path(__file__).parent / "samples"
 
 
-def _find(session: str | Path | SessionRef) -> tuple[Library, SessionRef]:
+def _find(session: str | Path | SessionRef, evidence: Evidence | None) -> tuple[Library, SessionRef]:
     if isinstance(session, SessionRef):
-        return _library_at(session.root), session
-    if isinstance(session, Path) or os.sep in session:
+        return _library_at(session.root, evidence), session
+    if isinstance(session, Path) or _is_path(session):
         path = expanded(session).absolute()
-        library = _library_at(path.parent)
+        library = _library_at(path.parent, evidence)
         return library, library.ref_of(path)
-    library = Library()
+    library = Library(evidence=evidence)
     return library, library.find(session)
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name is a path; the id of a sub-agent has a slash as well."""
+    path = expanded(name)
+    return looks_like_path(name) and (path.is_absolute() or path.exists())
 
 
 class _Kept(NamedTuple):
@@ -78,12 +89,12 @@ class _Kept(NamedTuple):
     used_at: float
 
 
-_kept: dict[Path, _Kept] = {}
+_kept: dict[tuple[Path, Evidence | None], _Kept] = {}
 _UNUSED_SECONDS = 5.0
 _OLD_SECONDS = 30.0
 
 
-def _library_at(place: Path) -> Library:
+def _library_at(place: Path, evidence: Evidence | None) -> Library:
     """A library for sessions in the same place, shared by calls that follow each other.
 
     What lies around a session (which others there are, what was typed) is then looked up once for all of them, not
@@ -93,6 +104,7 @@ def _library_at(place: Path) -> Library:
     for known, kept in list(_kept.items()):
         if now - kept.used_at > _UNUSED_SECONDS or now - kept.made_at > _OLD_SECONDS:
             del _kept[known]
-    found = _kept.get(place)
-    _kept[place] = found._replace(used_at=now) if found is not None else _Kept(Library.of_nothing(), now, now)
-    return _kept[place].library
+    key = place, evidence
+    found = _kept.get(key)
+    _kept[key] = found._replace(used_at=now) if found is not None else _Kept(Library.of_nothing(evidence), now, now)
+    return _kept[key].library

@@ -13,14 +13,13 @@ from .agents import AGENTS, BuilderFactory, Peek, SessionRef, SessionSource, fin
 from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
 from .core.builder import ReplayBuilder, SessionBuilder
-from .core.decisions import apply_decisions
+from .core.decisions import Evidence, apply_decisions, no_evidence
 from .core.errors import NotFoundError, UnspoolError
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
 from .io.files import changed_at
-from .store.decided import decisions_of
 
 _HEAD = 1 << 14
 _DONE = object()
@@ -29,8 +28,15 @@ _DONE = object()
 class Library:
     """The sessions of some homes. It remembers what it has looked up, so a long-lived program makes a new one."""
 
-    def __init__(self, *places: str | Path, environ: Mapping[str, str] | None = None) -> None:
-        """`places` are home directories, agents' folders, other folders or files; without any, the user's own home."""
+    def __init__(
+        self, *places: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
+    ) -> None:
+        """`places` are home directories, agents' folders, other folders or files; without any, the user's own home.
+
+        `evidence` returns decisions that were recorded while agents ran, which take precedence over what the files
+        suggest. Without it, the files alone decide.
+        """
+        self._evidence = evidence or no_evidence
         self._homes: dict[tuple[str, Path], SessionSource] = {}
         self._listed: dict[tuple[str, Path], SessionSource] = {}
         """Those whose sessions are all meant; a file that was named has a home too, of which only the file is."""
@@ -41,9 +47,10 @@ class Library:
             self._add_place(expanded(place))
 
     @classmethod
-    def of_nothing(cls) -> Library:
+    def of_nothing(cls, evidence: Evidence | None = None) -> Library:
         """A library that lists no sessions, and reads those it is given."""
         library = cls.__new__(cls)
+        library._evidence = evidence or no_evidence
         library._homes, library._listed, library._files = {}, {}, {}
         return library
 
@@ -168,7 +175,7 @@ class Library:
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
-            session = apply_decisions(outline.session(), decisions_of(ref.agent, draft.id))
+            session = apply_decisions(outline.session(), self._evidence(ref.agent, draft.id))
             is_plain = branches == "all" and orphans == "mark"
             yield session if is_plain else View(session, outline.branch, branches, orphans).whole()
 
@@ -179,7 +186,7 @@ class Library:
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, keep=False))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
-            head = apply_decisions(outline.header([]), decisions_of(ref.agent, draft.id))
+            head = apply_decisions(outline.header([]), self._evidence(ref.agent, draft.id))
             view = View(head, outline.branch, branches, orphans)
             draft.forget()
             shown = (view.message(message) for message in self._replay(_of_file(ref), outline))

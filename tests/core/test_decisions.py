@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from unspool.core import model as m
-from unspool.core.decisions import EVIDENCE, Decided, apply_decisions
+from unspool.core.decisions import EVIDENCE, RecordedDecision, apply_decisions
 from unspool.core.session import Session
 from unspool.runs.log import RunLog
-from unspool.store.decided import BOOK, decisions_of
+from unspool.store.decision_log import FILE_NAME, recorded_decisions
 
 from ..builders import ClaudeLog, call
 
@@ -22,10 +22,10 @@ REFUSED = (
 )
 
 
-def decided(verdict: Any, **facts: Any) -> Decided:
+def decided(verdict: Any, **facts: Any) -> RecordedDecision:
     """A decision about the one call."""
     given: dict[str, Any] = {"by": "user", "request": None, **facts}
-    return Decided(
+    return RecordedDecision(
         at=datetime(2026, 3, 1, tzinfo=UTC), agent="claude", session="s", call_ids=["a"], verdict=verdict, **given
     )
 
@@ -66,16 +66,16 @@ def test_what_is_allowed_changes_nothing(tmp_path: Path) -> None:
 def test_a_new_decision_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often the book was read before, and while it is being written to."""
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
-    assert decisions_of("claude", "s") == []
-    book = RunLog(tmp_path / BOOK)
+    assert recorded_decisions("claude", "s") == []
+    book = RunLog(tmp_path / FILE_NAME)
     for number in range(20):
         book.decide("run", decided("deny", reason=str(number)), {})
-        assert [one.reason for one in decisions_of("claude", "s")] == [str(each) for each in range(number + 1)]
-    assert decisions_of("claude", "another") == []
+        assert [one.reason for one in recorded_decisions("claude", "s")] == [str(each) for each in range(number + 1)]
+    assert recorded_decisions("claude", "another") == []
     book.close()
 
 
 def test_a_book_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
-    (tmp_path / BOOK).write_bytes(b"no database at all, " * 100)
-    assert decisions_of("claude", "s") == []
+    (tmp_path / FILE_NAME).write_bytes(b"no database at all, " * 100)
+    assert recorded_decisions("claude", "s") == []

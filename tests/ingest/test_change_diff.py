@@ -15,7 +15,7 @@ from unspool.ingest.change_diff import Compared, Held, differences, superseded
 from unspool.ingest.push import push_kept
 from unspool.ingest.sync import Syncer
 from unspool.ingest.tail import SessionTail
-from unspool.store.message_patches import Facts, Span
+from unspool.store.message_patches import MessagePatches, Span
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..store.contents import new_store
@@ -307,7 +307,9 @@ def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None
 
 def held(messages: int = 10, status: str = "complete", **more: Any) -> Held:
     columns = dict.fromkeys(("title", "parent", "origin", "project")) | {"status": status}
-    return Held(messages, columns, {"messages": messages}, more.get("events", []), more.get("facts", Facts()))
+    return Held(
+        messages, columns, {"messages": messages}, more.get("events", []), more.get("patches", MessagePatches())
+    )
 
 
 def told(before: Held, now: Held, changed: list[int] | None = None, same: int = 10) -> Told:
@@ -323,8 +325,8 @@ def test_runs_of_changed_messages_are_told_together() -> None:
 
 def test_only_old_messages_can_be_superseded() -> None:
     """What is told of messages that came with the same reading stands in them already."""
-    facts = Facts(outcomes={3: {"c": "ok"}, 12: {"d": "ok"}}, usages={4: None, 5: m.Usage(1)})
-    assert told(held(), held(20, facts=facts), [8]) == [
+    patches = MessagePatches(outcomes={3: {"c": "ok"}, 12: {"d": "ok"}}, usages={4: None, 5: m.Usage(1)})
+    assert told(held(), held(20, patches=patches), [8]) == [
         ("messages.superseded", {"first": 3, "last": 4}),
         ("messages.superseded", {"first": 5, "last": 6}),
         ("messages.superseded", {"first": 8, "last": 9}),
@@ -334,9 +336,9 @@ def test_only_old_messages_can_be_superseded() -> None:
 
 def test_a_branch_that_only_grew_is_no_change_of_what_was_there() -> None:
     """Runs are compared as far as there were messages."""
-    before, now = (Facts(spans=[Span(0, last, 0, "compacted")]) for last in (9, 15))
-    assert told(held(facts=before), held(facts=now)) == []
-    assert told(held(), held(facts=before)) == [("branches.changed", {"tip": 9})]
+    before, now = (MessagePatches(spans=[Span(0, last, 0, "compacted")]) for last in (9, 15))
+    assert told(held(patches=before), held(patches=now)) == []
+    assert told(held(), held(patches=before)) == [("branches.changed", {"tip": 9})]
 
 
 @pytest.mark.parametrize(

@@ -267,7 +267,8 @@ def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(watch, "_NET_SECONDS", float("inf"))
     home = tmp_path / "home"
     write_home(home)
-    store = Store(SqliteDatabase(tmp_path / "store.db", machine=("test", "test")))
+    database = SqliteDatabase(tmp_path / "store.db", machine=("test", "test"))
+    store = Store(database)
     follower = Watcher(store, home)
     follower.read_all()
     stop = threading.Event()
@@ -281,7 +282,7 @@ def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytes
             woken.append(time.monotonic())  # a lower bound: a busy machine only adds to it
             if len(woken) == 2:
                 # The first time it looks at everything once more.
-                store.database._connection.set_trace_callback(asked.append)
+                database._connection.set_trace_callback(asked.append)
             elif len(woken) == 5:
                 assert stop is not None
                 stop.set()

@@ -23,13 +23,14 @@ import pytest
 
 from unspool import Library, Session
 from unspool.core import model as m
-from unspool.core.decisions import Decided
+from unspool.core.decisions import RecordedDecision
 from unspool.core.errors import UnspoolError
 from unspool.runs.drivers.claude import ClaudeKind
 from unspool.runs.drivers.codex import CodexKind
 from unspool.runs.log import Entry, RunLog
 from unspool.runs.processes import Family, is_alive
 from unspool.runs.supervisor import book_path
+from unspool.store.decision_log import recorded_decisions
 
 from ..waiting import PATIENCE, wait_until
 from ..web.browser import Server
@@ -222,7 +223,7 @@ class Whole:
 
     def record(self, session: str) -> Session:
         """What the agent's own file says, with what the supervisor knows."""
-        library = Library(self.home)
+        library = Library(self.home, evidence=recorded_decisions)
         with mock.patch.dict("os.environ", UNSPOOL_DATA=str(self.data)):
             return library.load(library.find(session))
 
@@ -266,7 +267,7 @@ class Whole:
         finally:
             book.close()
 
-    def decisions(self, session: str) -> list[Decided]:
+    def decisions(self, session: str) -> list[RecordedDecision]:
         """What was decided about a session."""
         book = RunLog(book_path(self.data), read_only=True)
         try:

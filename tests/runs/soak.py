@@ -26,7 +26,7 @@ import httpx
 
 from unspool.library import Library
 from unspool.runs.log import RunLog
-from unspool.store.decided import BOOK
+from unspool.store.decision_log import FILE_NAME
 
 from ..waiting import PATIENCE, finished
 from .scripted import install
@@ -297,7 +297,7 @@ class Soak:
         closed = set(answered) | {_name(event) for event in events.values() if event["kind"] == "withdrawn"}
         ended = {event["run"] for event in events.values() if event.get("state") == "ended"}
         self.faults += [f"{id} was never answered" for id in asked - closed if id.partition("/")[0] not in ended]
-        book = RunLog(self.folder / "data" / BOOK)
+        book = RunLog(self.folder / "data" / FILE_NAME)
         self.faults += [f"agent {run.id} never ended" for run in book.open_runs()]
         book.close()
         self._check_logs()

@@ -26,6 +26,7 @@ from unspool.runs.protocol import Decision
 from unspool.runs.run import ConflictError, Run
 from unspool.runs.state import Limits
 from unspool.runs.supervisor import Supervisor, limits_from
+from unspool.store.decision_log import recorded_decisions
 
 from .harness import run as run_async
 from .scripted import install, kinds, spec
@@ -185,7 +186,8 @@ def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, m
             return run.session
 
     name = run_async(body())
-    session = Library(tmp_path / "home").load(Library(tmp_path / "home").find(name))
+    library = Library(tmp_path / "home", evidence=recorded_decisions)
+    session = library.load(library.find(name))
     (refusal,) = session.rejections
     assert (refusal.reason, refusal.by, refusal.evidence) == ("use the other folder", "user", "supervisor")
     assert refusal.confidence == 1.0

@@ -17,12 +17,12 @@ from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from unspool.store.base import Row, Store
-
 from unspool.ingest import transactions
 from unspool.ingest.sync import Syncer
 from unspool.store.backends.postgres import PostgresDatabase
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.database import Row
+from unspool.store.store import Store
 
 from ..waiting import PATIENCE
 from . import server
@@ -71,8 +71,9 @@ class Moments:
     def __init__(self, store: Store, killed_at: int) -> None:
         self.count = 0
         self._killed_at = killed_at
-        self._rows, self._insert = store.rows, store.insert
-        store.rows, store.insert = self.rows, self.insert  # type: ignore[method-assign]
+        database = store.database
+        self._rows, self._insert = database.rows, database.insert
+        database.rows, database.insert = self.rows, self.insert  # type: ignore[method-assign]
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         self._pass()

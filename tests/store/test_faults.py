@@ -19,7 +19,7 @@ import pytest
 
 from unspool.core.errors import UnspoolError
 from unspool.ingest.sync import Syncer
-from unspool.store import place as place_of_store
+from unspool.store import locate as locate_store
 from unspool.store.backends import sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.locate import machine_identity
@@ -144,7 +144,7 @@ def _keys_of_two(folder: Path, lines: int) -> list[str]:
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
         nonlocal passed
-        if frame.f_code.co_filename != place_of_store.__file__:
+        if frame.f_code.co_filename != locate_store.__file__:
             return None
         if event == "line":
             passed += 1

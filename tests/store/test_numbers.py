@@ -10,7 +10,8 @@ import pytest
 
 from unspool.core.events import count_events
 from unspool.ingest.sync import Syncer
-from unspool.store.stats import stats
+from unspool.store.filters import SessionFilter
+from unspool.store.stats import compute_stats
 
 from ..recordings import Recording, recordings
 from .contents import new_store
@@ -26,7 +27,7 @@ def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path
         store = new_store(tmp_path / f"{number}.db")
         assert Syncer(store, recording.home).run().failures == {}
         records = recording.sessions()
-        told = stats(store, "TRUE", [])
+        told = compute_stats(store.database, SessionFilter())
         events = sum((Counter(count_events(record)) for record in records), Counter())
         assert told.events == dict(events), recording.name
         assert sum(told.sessions.values()) + told.subagents == len(records), recording.name

@@ -84,7 +84,7 @@ def _note(store: Store, count: int, start: int = 0) -> None:
 
 def test_events_come_in_order_to_everybody(writer: Store) -> None:
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             first, second = hub.watch(None, []), hub.watch(None, [])
             for frames in (first, second):
                 assert (await anext(frames)).startswith(b"retry")
@@ -100,7 +100,7 @@ def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
     _note(writer, 5)
 
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             frames = hub.watch(2, [])
             assert [(await _next(frames))["seq"] for _ in range(3)] == [3, 4, 5]
             _note(writer, 1, start=5)
@@ -117,7 +117,7 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
     _note(writer, 6)
 
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             frames = hub.watch(0, [])
             seen = [(await _next(frames))["seq"] for _ in range(2)]
             _note(writer, 4, start=6)
@@ -131,7 +131,7 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
 
 def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
     async def once(since: int | None, start: int) -> int:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             frames = hub.watch(since, [])
             assert (await anext(frames)).startswith(b"retry")
             _note(writer, 2, start=start)
@@ -150,7 +150,7 @@ def test_who_asks_for_what_is_not_kept_has_to_load_anew(
     _note(writer, 9)
 
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             event = await _next(hub.watch(since, []))
             assert (event["kind"], event["seq"]) == ("resync", 9)
 
@@ -159,7 +159,7 @@ def test_who_asks_for_what_is_not_kept_has_to_load_anew(
 
 def test_a_client_that_does_not_read_falls_behind(writer: Store) -> None:
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             frames = hub.watch(None, [])
             assert (await anext(frames)).startswith(b"retry")
             _note(writer, 2000)
@@ -186,7 +186,7 @@ def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_pat
     (row,) = writer.sessions.select()
 
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             watching, other = hub.watch(None, [row.name]), hub.watch(None, [])
             for frames in (watching, other):
                 await anext(frames)
@@ -207,7 +207,7 @@ def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_pat
 
 def test_those_who_leave_are_forgotten(writer: Store) -> None:
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             frames = hub.watch(None, [])
             await anext(frames)
             assert hub.clients == 1
@@ -221,7 +221,7 @@ def test_a_stream_that_is_opened_while_the_server_ends_is_ended(writer: Store, m
     """It would keep the server from ending, until everything that is still being answered is cut off."""
 
     async def work() -> None:
-        async with _running(writer.path) as hub:
+        async with _running(Path(writer.location)) as hub:
             ask, asked, answer = hub._desk.ask, asyncio.Event(), asyncio.Event()
 
             async def slow(*arguments: Any) -> Any:

@@ -1,12 +1,12 @@
-"""What people decided about running agents, and what that proves: the agents' own files cannot always tell.
+"""Decisions that people made about running agents, as evidence for what happened in a session.
 
-Stopping a turn while an agent asks, refusing with a stop, and a rule that refuses leave the same bytes behind. Whoever
-ran the agent under unspool gave the answer there, and that is evidence.
+The files of an agent cannot always tell: interrupting a turn during a permission request, denying the request, and a
+rule that denies it leave the same bytes behind. When the agent ran under unspool, the answer was recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -16,34 +16,43 @@ from . import model as m
 from .session import Session
 
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop", "interrupt"]
-DecidedBy = Literal["user", "timeout", "agent"]
+DecisionMaker = Literal["user", "timeout", "agent"]
 EVIDENCE = "supervisor"
 
 
-class Decided(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One decision, as it was written down when it was made."""
+class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A decision, as it was recorded before the agent received it."""
 
     at: datetime
     agent: str
     session: str | None
     request: str | None
     call_ids: list[str]
-    """The calls it was about: of an interruption all that were running or asked."""
+    """The calls it is about; an interruption is about all that were running or waiting for permission."""
     tool: str | None = None
     kind: str | None = None
     verdict: Verdict
-    by: DecidedBy
+    by: DecisionMaker
     who: str | None = None
-    """The tab or program from which it came."""
+    """The browser tab or program that sent it."""
     reason: str | None = None
     action: m.Action | None = None
-    """What was shown."""
+    """What the person saw."""
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """What was used instead of it."""
+    """The input that replaced the one of the agent."""
 
 
-def apply_decisions(head: Session, decisions: Iterable[Decided]) -> Session:
-    """A record in which what was decided counts more than what the files seem to say."""
+Evidence = Callable[[str, str], Iterable[RecordedDecision]]
+"""Returns the recorded decisions about a session, given its agent and id."""
+
+
+def no_evidence(_agent: str, _session: str) -> Iterable[RecordedDecision]:
+    """The evidence where nothing is known beside the files."""
+    return ()
+
+
+def apply_decisions(head: Session, decisions: Iterable[RecordedDecision]) -> Session:
+    """A record in which recorded decisions take precedence over what the files suggest."""
     known = list(decisions)
     if not known:
         return head
@@ -51,7 +60,7 @@ def apply_decisions(head: Session, decisions: Iterable[Decided]) -> Session:
     for decision in known:
         for call_id in decision.call_ids:
             if decision.verdict in ("deny", "deny_stop"):
-                found.refused(call_id, decision)
+                found.rejected(call_id, decision)
             elif decision.verdict == "interrupt":
                 found.interrupted(call_id, decision)
     return found.record()
@@ -70,8 +79,8 @@ class _Applied:
             interruptions=self._interruptions,
         )  # fmt: skip
 
-    def refused(self, call_id: str, decision: Decided) -> None:
-        """A person, or the clock in a person's place, refused a call."""
+    def rejected(self, call_id: str, decision: RecordedDecision) -> None:
+        """A person, or a timeout in place of a person, denied a call."""
         by: m.Refuser = "user" if decision.by == "user" else "host"
         for place, event in enumerate(self._rejections):
             if event.tool_use_id == call_id:
@@ -80,10 +89,10 @@ class _Applied:
                     action=event.action or decision.action,
                 )  # fmt: skip
                 return
-        where = self._place_of(call_id)
+        where = self._message_of(call_id)
         if where is None:
             return
-        # What looked like an interruption of this one call was its refusal.
+        # What looks like an interruption of this one call was its rejection.
         self._interruptions = [
             event
             for event in self._interruptions
@@ -97,14 +106,14 @@ class _Applied:
             )
         )  # fmt: skip
 
-    def interrupted(self, call_id: str, decision: Decided) -> None:
-        """What looks like a refusal, or like nothing, was an interruption: nobody was asked, or nobody answered."""
-        refusal = next((event for event in self._rejections if event.tool_use_id == call_id), None)
-        if refusal is not None and refusal.evidence == EVIDENCE:
+    def interrupted(self, call_id: str, decision: RecordedDecision) -> None:
+        """A call that looks rejected or unfinished was interrupted: nobody was asked, or nobody answered."""
+        rejection = next((event for event in self._rejections if event.tool_use_id == call_id), None)
+        if rejection is not None and rejection.evidence == EVIDENCE:
             return
-        if refusal is not None:
-            self._rejections.remove(refusal)
-        where = refusal.message_index if refusal is not None else self._place_of(call_id)
+        if rejection is not None:
+            self._rejections.remove(rejection)
+        where = rejection.message_index if rejection is not None else self._message_of(call_id)
         is_told = any(event.message_index == where or call_id in event.tool_use_ids for event in self._interruptions)
         if where is None or is_told:
             return
@@ -115,8 +124,8 @@ class _Applied:
             )
         )  # fmt: skip
 
-    def _place_of(self, call_id: str) -> int | None:
-        """The message that tells of a call's end, or of the call."""
+    def _message_of(self, call_id: str) -> int | None:
+        """The message with the end of a call, or with the call."""
         for event in self._interruptions:
             if call_id in event.tool_use_ids and event.message_index is not None:
                 return event.message_index

@@ -17,7 +17,7 @@ from ..core.events import EventKind, Marked, count_events, iter_events
 from ..core.session import Session
 from ..store import Store
 from ..store.compression import pack
-from ..store.decided import decisions_of
+from ..store.decision_log import recorded_decisions
 from ..store.events import NewEvent
 from ..store.indexed_text import TextRow, ToolNameOf, rows_of, texts_of
 from ..store.message_patches import MessagePatches
@@ -197,7 +197,7 @@ class SessionWriter:
         """What is only known at the end."""
         recorder = self._recorder
         assert recorder is not None
-        head = apply_decisions(conclude(recorder), decisions_of(recorder.agent, recorder.id))
+        head = apply_decisions(conclude(recorder), recorded_decisions(recorder.agent, recorder.id))
         sealed = recorder.sealed
         for block in recorder.rest():
             self._take(block)

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..core.decisions import Decided
+from ..core.decisions import RecordedDecision
 from ..core.errors import UnspoolError
+from ..store import decision_log
 
 _VERSION = 1
 _TABLES = """
@@ -31,12 +32,7 @@ CREATE TABLE entry (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, run TEXT NOT NULL, kind TEXT NOT NULL, data TEXT NOT NULL
 );
 CREATE INDEX entry_run ON entry (run, seq);
-CREATE TABLE decision (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT, data TEXT NOT NULL
-);
-CREATE INDEX decision_session ON decision (agent, session);
 """
-_DECIDED = msgspec.json.Decoder(Decided)
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -92,7 +88,7 @@ class RunLog:
             if version > _VERSION:
                 raise UnspoolError(f"{self.path} was written by a newer unspool; update this one")
             if version < _VERSION:
-                for statement in _TABLES.split(";"):
+                for statement in (_TABLES + decision_log.TABLES).split(";"):
                     self._database.execute(statement)
                 self._database.execute(f"PRAGMA user_version = {_VERSION}")
 
@@ -148,9 +144,7 @@ class RunLog:
         """The agent has said which session it works on."""
         with self._writing():
             self._database.execute("UPDATE run SET session = ? WHERE id = ?", (session, run))
-            sql = """UPDATE decision SET session = ?, data = json_set(data, '$.session', ?)
-                WHERE run = ? AND session IS NULL"""
-            self._database.execute(sql, (session, session, run))
+            decision_log.set_session(self._database, run, session)
 
     def end(self, run: str, reason: str) -> int:
         """It has ended."""
@@ -160,13 +154,11 @@ class RunLog:
             )
             return self._note(run, "run.ended", {"reason": reason})
 
-    def decide(self, run: str, decided: Decided, note: dict[str, object]) -> int:
+    def decide(self, run: str, decision: RecordedDecision, note: dict[str, object]) -> int:
         """Write down a decision, before anybody acts on it."""
         with self._writing():
-            sql = "INSERT INTO decision (run, agent, session, data) VALUES (?, ?, ?, ?)"
-            data = msgspec.json.encode(decided).decode()
-            self._database.execute(sql, (run, decided.agent, decided.session, data))
-            return self._note(run, "answered" if decided.request else "interrupting", note)
+            decision_log.add_decision(self._database, run, decision)
+            return self._note(run, "answered" if decision.request else "interrupting", note)
 
     # --- reading ---
 
@@ -217,7 +209,7 @@ class RunLog:
         rows = self._rows(sql, session, *values)
         return Place(*rows[0]) if rows else None
 
-    def decisions(self, agent: str, session: str) -> list[Decided]:
-        """What was decided about a session, in order."""
-        sql = "SELECT data FROM decision WHERE agent = ? AND session = ? ORDER BY id"
-        return [_DECIDED.decode(row[0]) for row in self._rows(sql, agent, session)]
+    def decisions(self, agent: str, session: str) -> list[RecordedDecision]:
+        """The decisions about a session, in order."""
+        with self._lock:
+            return decision_log.decisions_about(self._database, agent, session)

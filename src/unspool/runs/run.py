@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..core.decisions import Decided, DecidedBy
+from ..core.decisions import DecisionMaker, RecordedDecision
 from ..core.decisions import Verdict as DecidedVerdict
 from ..core.errors import UnspoolError, UsageError
 from .log import RunLog
@@ -211,7 +211,7 @@ class Run:
         await self.driver.send(id, text)
         return message
 
-    async def answer(self, request: str, digest: str, decision: Decision, who: str, by: DecidedBy = "user") -> None:
+    async def answer(self, request: str, digest: str, decision: Decision, who: str, by: DecisionMaker = "user") -> None:
         """Answer what the agent asked. The first answer counts, and only one to exactly what was shown."""
         question = self.questions.get(request)
         if question is None:
@@ -263,7 +263,7 @@ class Run:
         self._note_interruption(who)
         await self.driver.interrupt()
 
-    def _note_interruption(self, who: str, by: DecidedBy = "user") -> None:
+    def _note_interruption(self, who: str, by: DecisionMaker = "user") -> None:
         """Write down that what is asked gets no answer: the agents' files tell that like a refusal."""
         asked = [question.asked for question in self.questions.values()]
         call_ids = [one.call_id for one in asked if one.call_id]
@@ -285,7 +285,7 @@ class Run:
                 raise UsageError(f"{self.agent} cannot change its model while it runs")
             await self.driver.set_model(model)
 
-    async def stop(self, reason: str, by: DecidedBy = "user") -> None:
+    async def stop(self, reason: str, by: DecisionMaker = "user") -> None:
         """End the program."""
         self.machine.ending(reason)
         if self.questions:
@@ -295,9 +295,9 @@ class Run:
     # --- telling ---
 
     def _decided(
-        self, asked: PermissionRequest, verdict: DecidedVerdict, by: DecidedBy, who: str, reason: str | None
-    ) -> Decided:
-        return Decided(
+        self, asked: PermissionRequest, verdict: DecidedVerdict, by: DecisionMaker, who: str, reason: str | None
+    ) -> RecordedDecision:
+        return RecordedDecision(
             at=datetime.now(UTC), agent=self.agent, session=self.session, request=asked.id,
             call_ids=[asked.call_id] if asked.call_id else [], tool=asked.tool, kind=asked.kind, verdict=verdict, by=by,
             who=who, reason=reason, action=asked.action,
@@ -331,9 +331,11 @@ class Run:
         )  # fmt: skip
 
 
-def interruption(agent: str, session: str | None, call_ids: list[str], *, by: DecidedBy, who: str) -> Decided:
+def interruption(
+    agent: str, session: str | None, call_ids: list[str], *, by: DecisionMaker, who: str
+) -> RecordedDecision:
     """That calls were interrupted, and neither allowed nor refused."""
-    return Decided(
+    return RecordedDecision(
         at=datetime.now(UTC), agent=agent, session=session, request=None, call_ids=call_ids, verdict="interrupt",
         by=by, who=who,
     )  # fmt: skip

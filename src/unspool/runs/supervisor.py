@@ -14,7 +14,7 @@ import msgspec
 
 from ..agents import SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
-from ..store.decided import BOOK
+from ..store.decision_log import FILE_NAME
 from .log import RunLog
 from .ownership import owner_of
 from .processes import end_group
@@ -231,4 +231,4 @@ class Supervisor:
 
 def book_path(folder: Path) -> Path:
     """Where the book is, in the user's data folder."""
-    return folder / BOOK
+    return folder / FILE_NAME

@@ -145,7 +145,7 @@ def test_names_may_be_long(open_store: Callable[..., Store]) -> None:
     store = open_store()
     names = {str(number) + "".join(chr(0x4E00 + step * number % 20_000) for step in range(9000)) for number in (7, 11)}
     found = store.database.names.ids(names)
-    store.forget_names()
+    store.database.names.reset()
     assert store.database.names.ids(names) == found
     with store.transaction():
         store.texts.add_touched_files(store.sessions.create("claude", max(names), max(names)), [(0, max(names))])

@@ -17,6 +17,7 @@ from ...core.stream import StreamLine
 from ...core.timestamps import parse_time
 from ...core.views import Branches, OrphanMode
 from ...library import Library, expanded
+from ...store.decision_log import recorded_decisions
 
 _FILTERS = ("has:", "is:")
 """How words among the sessions ask for events; both mean the same."""
@@ -109,7 +110,7 @@ class Chosen(NamedTuple):
 
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
     """The sessions a command was asked for: those named, or all."""
-    library = Library(*args.home)
+    library = Library(*args.home, evidence=recorded_decisions)
     takes_events = "has" in args
     names = [name for name in args.sessions if not (takes_events and name.startswith(_FILTERS))]
     if not names:
@@ -121,7 +122,7 @@ def choose(args: argparse.Namespace) -> Iterator[Chosen]:
 
 def _named(library: Library, name: str, from_store: bool) -> Iterable[Chosen]:
     if name and name != "latest" and expanded(name).is_dir():
-        folder = Library(name)
+        folder = Library(name, evidence=recorded_decisions)
         return (Chosen(folder, ref) for ref in folder.refs())
     try:
         return [Chosen(library, library.find(name))]

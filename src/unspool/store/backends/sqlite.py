@@ -125,7 +125,9 @@ class SqliteDatabase(Database):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Make all reads in the block see the same state."""
-        if self._connection.in_transaction:
+        # A local variable: mypy would take the second test of the property for the first.
+        is_inside = self._connection.in_transaction
+        if is_inside:
             yield
             return
         self.rows("BEGIN")

@@ -125,7 +125,7 @@ def tree(about: About, _: SessionAsked) -> Tree:
     """The lines of a conversation, and where each of them left another."""
     reader = about.reader
     info, branches, count = reader.head.info, reader.head.branches, reader.row.messages
-    lines = Lines(count, reader.facts.spans, branches)
+    lines = Lines(count, reader.patches.spans, branches)
     active = lines.own(0)
     found = [Line(id=0, length=len(active), runs=active.ranges, tip_index=info.tip)]
     for branch in branches:

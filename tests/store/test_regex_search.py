@@ -1,0 +1,79 @@
+"""Regular expressions search the messages as they are, whatever was stored of them first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unspool.search.query import Filters, parse
+from unspool.store import Store
+from unspool.store.regex_search import RegexRequest, literal_in, run, search_regex
+
+from ..builders import GeminiLog
+from .contents import synced
+
+FILLER = 200
+"""More turns than messages can change in place, so that a later correction is stored beside them."""
+
+
+@pytest.fixture
+def rewritten(store: Store, tmp_path: Path) -> Store:
+    """A store with a session whose second message was rewritten after many others."""
+    log = GeminiLog()
+    log.user("u", "What is the word?")
+    log.model("g", "The word was kingfisher.")
+    for number in range(FILLER):
+        log.user(f"u{number}", f"question {number}")
+        log.model(f"g{number}", f"reply {number}")
+    log.model("g", "The word is cormorant.")
+    log.write(tmp_path / "home")
+    synced(store, tmp_path / "home")
+    return store
+
+
+def _found(store: Store, pattern: str, filters: str = "") -> list[tuple[int, str]]:
+    chosen = parse(filters).filters if filters else Filters()
+    return [
+        (match.text.message, match.text.text[match.start : match.end]) for match in search_regex(store, pattern, chosen)
+    ]
+
+
+def test_rewritten_text_is_found_and_replaced_text_is_not(rewritten: Store) -> None:
+    """Regular expressions and words give the same answer."""
+    assert _found(rewritten, r"cormo\w+") == [(1, "cormorant")]
+    assert _found(rewritten, "kingfisher") == []
+    assert [found.hits[0].message_index for found in rewritten.search.run(parse("cormorant"))] == [1]
+    assert rewritten.search.run(parse("kingfisher")) == []
+
+
+def test_other_messages_of_the_session_are_found(rewritten: Store) -> None:
+    """Blocks without a correction are skipped by their text, and read where it occurs."""
+    assert _found(rewritten, r"reply 19\d\b") == [(401 - 2 * (199 - n), f"reply {n}") for n in range(190, 200)]
+    assert _found(rewritten, r"(?i)THE WORD IS") == [(1, "The word is")]
+
+
+def test_filters_and_limits(rewritten: Store) -> None:
+    """Filters choose the sessions; a limit ends the search."""
+    assert _found(rewritten, "cormorant", "agent:claude") == []
+    assert _found(rewritten, "cormorant", "agent:gemini") == [(1, "cormorant")]
+    assert len(list(search_regex(rewritten, "reply", Filters(), limit=7))) == 7
+
+
+def test_the_program_groups_matches_by_session(rewritten: Store) -> None:
+    """With as many hits of each as asked for, and the number of further ones."""
+    request = RegexRequest(rewritten.location, r"reply \d+", "", limit=5, hits=2, seconds=60.0)
+    result = run(rewritten, request)
+    assert result.complete
+    (found,) = result.found
+    assert [hit.snippet.text for hit in found.hits] == ["reply 0", "reply 1"]
+    assert found.more == FILLER - 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literal"),
+    [("cormorant", b"cormorant"), (r"a\w+longest", b"longest"), ("(?i)any", b""), ("(", b""), ("one|two", b"")],
+)
+def test_the_longest_literal_of_a_pattern(pattern: str, literal: bytes) -> None:
+    """Only text that every match contains may be used to skip blocks."""
+    assert literal_in(pattern) == literal

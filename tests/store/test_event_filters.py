@@ -14,7 +14,7 @@ from unspool.ingest.sync import Syncer
 from unspool.library import Library
 from unspool.search.query import parse
 from unspool.store import Store
-from unspool.store.search import Conditions
+from unspool.store.search import QueryConditions
 
 from ..builders import ClaudeLog
 
@@ -56,9 +56,9 @@ def expected(session: Session, kind: EventKind) -> set[int]:
 
 def searched(store: Store, query: str) -> Found:
     """The messages with words that a filter lets through."""
-    conditions = Conditions(parse(query).filters)
+    conditions = QueryConditions(parse(query).filters)
     sql = "SELECT DISTINCT session.name, part.message FROM part JOIN session ON session.id = part.session WHERE "
-    return {(name, int(message)) for name, message in store.rows(sql + conditions.text, *conditions.values)}
+    return {(name, int(message)) for name, message in store.database.rows(sql + conditions.sql, *conditions.values)}
 
 
 def test_each_kind_is_found(store: Store, tmp_path: Path) -> None:

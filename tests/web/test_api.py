@@ -173,7 +173,7 @@ def test_event_types_have_synonyms(client: Client, store: Store, word: str) -> N
     assert get(client, f"/api/events/{word}") == get(client, "/api/events/rejections")
     for prefix in ("is", "has"):
         assert get(client, "/api/search", q=f"{prefix}:{word}") == get(client, "/api/search", q="is:rejection")
-    row = next(row for row in store.sessions() if row.counts["rejection"])
+    row = next(row for row in store.sessions.select() if row.counts["rejection"])
     events = f"{address_of(row)}/events"
     assert get(client, events, kind=word) == get(client, events, kind="rejection")
     assert get(client, events, kind=word)["events"]

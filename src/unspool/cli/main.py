@@ -31,13 +31,13 @@ COMMANDS = {
     "restore": "write the files of a session back as they were",
     "forget": "remove a session from the store for good",
     "push": "give this computer's sessions to a team's store",
-    "run": "start an agent under the server, or go on with a past session",
-    "ps": "list the agents that run under the server, those that need you first",
-    "attach": "watch a running agent, talk to it and answer what it asks",
-    "approve": "allow what an agent asks for",
-    "deny": "refuse what an agent asks for, with or without a reason",
-    "interrupt": "stop the turn of a running agent",
-    "stop": "end a running agent",
+    "run": "start an agent under the server, or resume a session",
+    "ps": "list running agents, those that need you first",
+    "attach": "watch a running agent, send it messages and answer its requests",
+    "approve": "allow a request of an agent",
+    "deny": "deny a request of an agent, with or without a reason",
+    "interrupt": "stop the current turn of an agent",
+    "stop": "stop a running agent",
 }
 _INTERRUPTED = 130
 

@@ -1,4 +1,4 @@
-"""`unspool approve`: allow what an agent asks for."""
+"""`unspool approve`: allow a request of an agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from .._shared.client import Server
 from .._shared.output import print_json
 from .attach import answer
-from .ps import told
+from .ps import format_request
 
 EXAMPLES = """examples:
   unspool approve
@@ -16,28 +16,28 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_question(parser)
-    parser.add_argument("--session", action="store_true", help="allow the like for the rest of the session")
+    add_request_arguments(parser)
+    parser.add_argument("--session", action="store_true", help="also allow similar requests in this session")
 
 
-def add_question(parser: argparse.ArgumentParser) -> None:
-    """Which agent, and which of its questions."""
-    parser.add_argument("agent", nargs="?", help="beginning of its id or session (default: the only one that asks)")
-    parser.add_argument("--request", help="which of its questions (default: the first)")
-    parser.add_argument("--json", action="store_true", help="the question that was answered")
+def add_request_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that select an agent and one of its requests."""
+    parser.add_argument("agent", nargs="?", help="prefix of its id or session (default: the only one with a request)")
+    parser.add_argument("--request", help="prefix of the request id (default: the first request)")
+    parser.add_argument("--json", action="store_true", help="print the answered request as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Allow it."""
-    return give(args, "allow_session" if args.session else "allow", None)
+    """Allow the request."""
+    return answer_request(args, "allow_session" if args.session else "allow", None)
 
 
-def give(args: argparse.Namespace, verdict: str, reason: str | None) -> int:
-    """Answer, and say what was answered."""
+def answer_request(args: argparse.Namespace, verdict: str, reason: str | None) -> int:
+    """Answer a request and print it."""
     server = Server()
-    question = answer(server, server.find(args.agent), args.request, verdict, reason)
+    opened = answer(server, server.find(args.agent), args.request, verdict, reason)
     if args.json:
-        print_json({"verdict": verdict, "reason": reason, "question": question})
+        print_json({"verdict": verdict, "reason": reason, "question": opened})
     else:
-        print(f"{verdict.replace('_', ' ')}: {told(question['asked'])}")
+        print(f"{verdict.replace('_', ' ')}: {format_request(opened['asked'])}")
     return 0

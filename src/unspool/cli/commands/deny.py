@@ -1,10 +1,10 @@
-"""`unspool deny`: refuse what an agent asks for, with or without a reason."""
+"""`unspool deny`: deny a request of an agent, with or without a reason."""
 
 from __future__ import annotations
 
 import argparse
 
-from .approve import add_question, give
+from .approve import add_request_arguments, answer_request
 
 EXAMPLES = """examples:
   unspool deny
@@ -14,11 +14,11 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_question(parser)
-    parser.add_argument("--reason", help="what the agent should know; it steers what it does next")
-    parser.add_argument("--stop", action="store_true", help="stop the turn as well")
+    add_request_arguments(parser)
+    parser.add_argument("--reason", help="the reason, which the model gets")
+    parser.add_argument("--stop", action="store_true", help="also stop the turn")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Refuse it."""
-    return give(args, "deny_stop" if args.stop else "deny", args.reason)
+    """Deny the request."""
+    return answer_request(args, "deny_stop" if args.stop else "deny", args.reason)

@@ -1,4 +1,4 @@
-"""`unspool interrupt`: stop the turn of a running agent; it can be told something else then."""
+"""`unspool interrupt`: stop the current turn of an agent, which then waits for the next message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 from .._shared.client import Server, path_of, who
 from .._shared.output import print_json
-from .ps import line_of
+from .ps import format_run
 
 EXAMPLES = """examples:
   unspool interrupt
@@ -15,18 +15,18 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("agent", nargs="?", help="beginning of its id or session (default: the only one)")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("agent", nargs="?", help="prefix of its id or session (default: the only one)")
+    parser.add_argument("--json", action="store_true", help="print the agent as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stop the turn."""
-    return do(args, "interrupt")
+    """Stop the current turn."""
+    return act_on_run(args, "interrupt")
 
 
-def do(args: argparse.Namespace, what: str) -> int:
-    """Do something to an agent, and say how it is then."""
+def act_on_run(args: argparse.Namespace, action: str) -> int:
+    """Carry out an action on an agent and print its new state."""
     server = Server()
-    after = server.ask("POST", path_of(server.find(args.agent)["id"], what), {"who": who()})
-    print_json(after) if args.json else print(line_of(after))
+    after = server.ask("POST", path_of(server.find(args.agent)["id"], action), {"who": who()})
+    print_json(after) if args.json else print(format_run(after))
     return 0

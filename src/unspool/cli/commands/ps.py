@@ -1,4 +1,4 @@
-"""`unspool ps`: the agents that run here, with what needs a person on top."""
+"""`unspool ps`: the running agents, with those that need a person first."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--all", action="store_true", help="also those that have ended")
-    parser.add_argument("--json", action="store_true", help="a JSON list")
+    parser.add_argument("--all", action="store_true", help="include agents that have ended")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
 
 
 def run(args: argparse.Namespace) -> int:
-    """List them."""
+    """List running agents."""
     runs = [run for run in Server().ask("GET", "/api/runs")["runs"] if args.all or run["state"] != "ended"]
     if args.json:
         print_json(runs)
         return 0
     if not runs:
-        print("no agent runs; start one with `unspool run`")
+        print("No agents are running; start one with `unspool run`")
     for found in runs:
-        print(line_of(found))
-        for question in found["questions"]:
-            print(f"    asks: {told(question['asked'])}")
+        print(format_run(found))
+        for opened in found["questions"]:
+            print(f"    asks: {format_request(opened['asked'])}")
     return 0
 
 
-def line_of(run: dict[str, Any]) -> str:
-    """An agent in a line."""
+def format_run(run: dict[str, Any]) -> str:
+    """A run as one line."""
     session = short_id(run["session"]) if run["session"] else "-"
     state = run["state"] + (f" ({harmless(run['reason'])})" if run["reason"] else "")
     return f"{run['id']}  {run['agent']:<7} {harmless(session):<14} {state:<14} {harmless(run['folder'])}"
 
 
-def told(asked: dict[str, Any]) -> str:
-    """What an agent asks, in a line."""
-    return f"{harmless(asked['tool'])} {one_line(asked['title'], 100)}"
+def format_request(request: dict[str, Any]) -> str:
+    """A request as one line."""
+    return f"{harmless(request['tool'])} {one_line(request['title'], 100)}"

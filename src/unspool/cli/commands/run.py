@@ -1,4 +1,4 @@
-"""`unspool run`: start an agent under the server that runs here, or go on with a past session."""
+"""`unspool run`: start an agent under the local server, or resume a session."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("prompt", help="what to say to it")
+    parser.add_argument("prompt", help="the first message to the agent")
     parser.add_argument("--agent", help="claude, codex or gemini (default: claude)")
-    parser.add_argument("--folder", help="where it works (default: this folder, or that of the session)")
-    parser.add_argument("--resume", metavar="SESSION", help="go on with a past session")
-    parser.add_argument("--fork-at", type=int, metavar="N", help="fork that session after message N")
-    parser.add_argument("--fork", action="store_true", help="fork that session at its end")
-    parser.add_argument("--mode", help="how much it may do by itself; the agent's own names")
-    parser.add_argument("--model")
-    parser.add_argument("--take-over", action="store_true", help="even though another program seems to work on it")
-    parser.add_argument("--detach", action="store_true", help="only start it")
-    parser.add_argument("--json", action="store_true", help="what happens, one JSON object a line")
+    parser.add_argument("--folder", help="directory to work in (default: the current one, or that of the session)")
+    parser.add_argument("--resume", metavar="SESSION", help="resume a session")
+    parser.add_argument("--fork-at", type=int, metavar="N", help="fork the session after message N")
+    parser.add_argument("--fork", action="store_true", help="fork the session at its end")
+    parser.add_argument("--mode", help="permission mode, as the agent calls it")
+    parser.add_argument("--model", help="model to use")
+    parser.add_argument("--take-over", action="store_true", help="resume even if another program uses the session")
+    parser.add_argument("--detach", action="store_true", help="start the agent without following it")
+    parser.add_argument("--json", action="store_true", help="print events as JSON, one per line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Start it, and follow it."""
+    """Start an agent and follow it."""
     if args.resume is None and (args.fork or args.fork_at is not None):
-        raise UsageError("--fork and --fork-at need --resume SESSION")
+        option = "--fork" if args.fork else "--fork-at"
+        raise UsageError(f"`{option}` needs a session to fork from; add --resume SESSION")
     server = Server()
     since = server.ask("GET", "/api/runs")["seq"]
     body = {

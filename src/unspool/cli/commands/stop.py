@@ -1,4 +1,4 @@
-"""`unspool stop`: end a running agent; its session can be resumed."""
+"""`unspool stop`: stop a running agent; its session can be resumed."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ configure = interrupt.configure
 
 
 def run(args: argparse.Namespace) -> int:
-    """End it."""
-    return interrupt.do(args, "stop")
+    """Stop the agent."""
+    return interrupt.act_on_run(args, "stop")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
-from tests.runs.scripted import install, kinds
+from tests.runs.scripted import drivers, install
 from tests.web.browser import CHROMIUM
 
 from unspool.runs.protocol import DriverEvent, RunSpec, TextDelta, TurnEnded
@@ -71,7 +71,7 @@ async def _driver_alone(home: Path, project: Path) -> list[float]:
         elif isinstance(told, TurnEnded):
             done.set()
 
-    driver = kinds()["gemini"].make()
+    driver = drivers()["gemini"].create()
     await driver.start(RunSpec(folder=str(project), home=str(home)), hear)
     await driver.send("m", _SCRIPT)
     await asyncio.wait_for(done.wait(), 60)

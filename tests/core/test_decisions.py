@@ -67,12 +67,12 @@ def test_a_new_decision_counts_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     """However often the book was read before, and while it is being written to."""
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
     assert recorded_decisions("claude", "s") == []
-    book = RunLog(tmp_path / FILE_NAME)
+    log = RunLog(tmp_path / FILE_NAME)
     for number in range(20):
-        book.decide("run", decided("deny", reason=str(number)), {})
+        log.record_decision("run", decided("deny", reason=str(number)), {})
         assert [one.reason for one in recorded_decisions("claude", "s")] == [str(each) for each in range(number + 1)]
     assert recorded_decisions("claude", "another") == []
-    book.close()
+    log.close()
 
 
 def test_a_book_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,11 +25,11 @@ from unspool import Library, Session
 from unspool.core import model as m
 from unspool.core.decisions import RecordedDecision
 from unspool.core.errors import UnspoolError
-from unspool.runs.drivers.claude import ClaudeKind
-from unspool.runs.drivers.codex import CodexKind
-from unspool.runs.log import Entry, RunLog
+from unspool.runs.drivers.claude import ClaudeDriverFactory
+from unspool.runs.drivers.codex import CodexDriverFactory
+from unspool.runs.log import LogEntry, RunLog
 from unspool.runs.processes import Family, is_alive
-from unspool.runs.supervisor import book_path
+from unspool.runs.supervisor import run_log_path
 from unspool.store.decision_log import recorded_decisions
 
 from ..waiting import PATIENCE, wait_until
@@ -49,7 +49,7 @@ class Claude:
     """Claude Code and its model."""
 
     name = "claude"
-    kind = ClaudeKind()
+    factory = ClaudeDriverFactory()
     asking = "run"
     """The step of a script that makes the agent ask for a command."""
 
@@ -85,7 +85,7 @@ class Codex:
     """Codex CLI and its model."""
 
     name = "codex"
-    kind = CodexKind()
+    factory = CodexDriverFactory()
     asking = "ask"
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ def installed(agent: str) -> Agent:
     """An agent, or a test that is passed over where it is not there."""
     made = AGENTS[agent]()
     try:
-        made.kind.program()
+        made.factory.find_program()
     except UnspoolError as error:
         pytest.skip(str(error))
     return made
@@ -184,9 +184,9 @@ class Whole:
         return self._begun(session=session, prompt=prompt, **more)
 
     def _begun(self, **body: Any) -> str:
-        status, told = self.post("/runs", who="the tests", **body)
-        assert status == 201, told
-        self.runs.append(told["run"]["id"])
+        status, reply = self.post("/runs", who="the tests", **body)
+        assert status == 201, reply
+        self.runs.append(reply["run"]["id"])
         return self.runs[-1]
 
     def view(self, run: str) -> Json:
@@ -259,21 +259,21 @@ class Whole:
 
     # --- the book ---
 
-    def entries(self, run: str, *kinds: str) -> list[Entry]:
+    def entries(self, run: str, *kinds: str) -> list[LogEntry]:
         """What the supervisor wrote down about an agent."""
-        book = RunLog(book_path(self.data), read_only=True)
+        log = RunLog(run_log_path(self.data), read_only=True)
         try:
-            return [entry for entry in book.entries(0, 10_000, run) if entry.kind in kinds]
+            return [entry for entry in log.entries(0, 10_000, run) if entry.kind in kinds]
         finally:
-            book.close()
+            log.close()
 
     def decisions(self, session: str) -> list[RecordedDecision]:
         """What was decided about a session."""
-        book = RunLog(book_path(self.data), read_only=True)
+        log = RunLog(run_log_path(self.data), read_only=True)
         try:
-            return book.decisions(self.agent.name, session)
+            return log.decisions(self.agent.name, session)
         finally:
-            book.close()
+            log.close()
 
     def nothing_runs(self) -> bool:
         """Neither an agent that was started here nor anything that it started."""
@@ -291,8 +291,8 @@ def _difference(ours: Json, theirs: Json) -> str:
     return "\n".join(f"{name}: the file says {ours[name]}, the server {theirs.get(name)}" for name in names)
 
 
-def _last_of(told: Json) -> Json:
-    return told | {"messages": told["messages"][-3:]}
+def _last_of(reply: Json) -> Json:
+    return reply | {"messages": reply["messages"][-3:]}
 
 
 @contextmanager
@@ -315,7 +315,7 @@ class Listening:
     """Somebody who hears what happens to agents, as a page does."""
 
     def __init__(self, server: Server) -> None:
-        self.told: list[Json] = []
+        self.events: list[Json] = []
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         self._connection.request("GET", "/api/runs/events?since=0", headers={"authorization": f"Bearer {server.token}"})
         self._answer = self._connection.getresponse()
@@ -326,12 +326,12 @@ class Listening:
         with self._answer:
             for line in self._answer:
                 if line.startswith(b"data: "):
-                    self.told.append(json.loads(line[6:]))
+                    self.events.append(json.loads(line[6:]))
         self._connection.close()
 
     def of(self, kind: str) -> list[Json]:
         """Everything of one kind."""
-        return [event for event in self.told if event["kind"] == kind]
+        return [event for event in self.events if event["kind"] == kind]
 
     def words(self) -> str:
         """What the model said, put together."""

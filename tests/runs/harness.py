@@ -1,4 +1,4 @@
-"""What the tests of all drivers share: a bound on everything, and somebody who listens."""
+"""What the tests of all drivers share: a time limit on everything, and a collector of events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run(body: Coroutine[Any, Any, Result]) -> Result:
     """Run an asynchronous test; it ends, one way or the other."""
 
     async def bounded() -> Result:
-        # Twice the patience of a single wait: if something in the test never comes, that wait says what it was.
+        # Twice the patience of a single wait: if something never happens, the wait for it fails first and names it.
         try:
             async with asyncio.timeout(2 * PATIENCE) as limit:
                 return await body
@@ -29,43 +29,42 @@ def run(body: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(bounded())
 
 
-class Listener:
-    """Collects what a driver tells. `next` waits for something and goes on from there."""
+class EventCollector:
+    """Collects the events of a driver. `next` waits for one and continues after it the next time."""
 
     def __init__(self) -> None:
-        self.told: list[DriverEvent] = []
+        self.events: list[DriverEvent] = []
         self._seen = 0
         self._more = asyncio.Event()
 
-    def __call__(self, told: DriverEvent) -> None:
-        self.told.append(told)
+    def __call__(self, event: DriverEvent) -> None:
+        self.events.append(event)
         self._more.set()
 
     async def next(self, kind: type[T], where: Callable[[T], bool] = lambda _: True) -> T:
-        """The next of this kind that was not waited for before; what is told in between is passed over."""
+        """The next event of this kind that was not returned before; others are skipped."""
 
         async def look() -> T:
             while True:
-                while self._seen < len(self.told):
-                    told = self.told[self._seen]
+                while self._seen < len(self.events):
+                    event = self.events[self._seen]
                     self._seen += 1
-                    if isinstance(told, kind) and where(told):
-                        return told
+                    if isinstance(event, kind) and where(event):
+                        return event
                 self._more.clear()
                 await self._more.wait()
 
-        return await finished(
-            look(), f"the next {getattr(kind, '__name__', kind)}", detail=lambda: f"Told was {self.told[-12:]}"
-        )
+        name = getattr(kind, "__name__", kind)
+        return await finished(look(), f"the next {name}", detail=lambda: f"The last events: {self.events[-12:]}")
 
     def skip(self) -> None:
-        """Pass over everything told so far: events whose order is not fixed, and which were waited for otherwise."""
-        self._seen = len(self.told)
+        """Skip all events so far: their order is not fixed, and they were waited for in another way."""
+        self._seen = len(self.events)
 
     def all(self, kind: type[T]) -> list[T]:
-        """Everything of this kind, from the beginning."""
-        return [told for told in self.told if isinstance(told, kind)]
+        """All events of this kind, from the start."""
+        return [event for event in self.events if isinstance(event, kind)]
 
-    def words(self) -> str:
-        """What the model has said, put together; not what it thought."""
-        return "".join(told.text for told in self.all(TextDelta) if not told.thinking)
+    def text(self) -> str:
+        """The text of the model, without its thinking."""
+        return "".join(delta.text for delta in self.all(TextDelta) if not delta.thinking)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiKind
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriverFactory
 from unspool.runs.protocol import RunSpec
 
 AGENT = Path(__file__).parent / "scripted_agent.py"
@@ -24,9 +24,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch | None = None) -> Path
     return program
 
 
-def kinds() -> dict[str, GeminiKind]:
-    """What a supervisor can run."""
-    return {"gemini": GeminiKind()}
+def drivers() -> dict[str, GeminiDriverFactory]:
+    """The drivers a supervisor can use."""
+    return {"gemini": GeminiDriverFactory()}
 
 
 def spec(folder: Path, session: str | None = None) -> RunSpec:

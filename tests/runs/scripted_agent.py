@@ -294,16 +294,16 @@ class Turn:
             return f"Wrote {name}."
 
         shown = {"type": "diff", "path": path, "oldText": old, "newText": text}
-        told = {"title": f"Writing to {name}", "kind": "edit", "content": [shown]}
-        self._call("write_file", {"file_path": name, "content": text}, told, run)
+        described = {"title": f"Writing to {name}", "kind": "edit", "content": [shown]}
+        self._call("write_file", {"file_path": name, "content": text}, described, run)
 
-    def _call(self, tool: str, given: dict[str, Any], told: dict[str, Any], run: Any) -> None:
+    def _call(self, tool: str, input: dict[str, Any], described: dict[str, Any], run: Any) -> None:
         self._flush()
         id = f"{tool}__{tool}_{unique()[:8]}_{self.agent.next_call()}"
-        if self._may(id, tool, told):
+        if self._may(id, tool, described):
             output = run()
             self.calls += 1
-            done = {"id": id, "name": tool, "args": given, "status": "success", "timestamp": moment(),
+            done = {"id": id, "name": tool, "args": input, "status": "success", "timestamp": moment(),
                     "result": [answer_of(id, tool, output=output)], "resultDisplay": output}  # fmt: skip
             self.agent.log.add("gemini", "", toolCalls=[done], model=self.agent.model)
             self.agent.log.add("user", [answer_of(id, tool, output=output)])
@@ -315,12 +315,12 @@ class Turn:
             error = f'Tool "{tool}" was canceled by the user.'
             self.agent.log.add("user", [answer_of(id, tool, error=error)])
 
-    def _may(self, id: str, tool: str, told: dict[str, Any]) -> bool:
+    def _may(self, id: str, tool: str, described: dict[str, Any]) -> bool:
         if self.agent.mode == "yolo" or tool in self.agent.allowed or (tool, self.agent.mode) == (
             "write_file", "autoEdit",
         ):  # fmt: skip
             return True
-        call = {"toolCallId": id, "status": "pending", "content": [], "locations": [], **told}
+        call = {"toolCallId": id, "status": "pending", "content": [], "locations": [], **described}
         params = {"sessionId": self.agent.session, "options": OPTIONS, "toolCall": call}
         outcome = (self.agent.wire.request(PERMISSION, params) or {}).get("outcome", {})
         if outcome.get("optionId") == "proceed_always":

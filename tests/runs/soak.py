@@ -297,9 +297,9 @@ class Soak:
         closed = set(answered) | {_name(event) for event in events.values() if event["kind"] == "withdrawn"}
         ended = {event["run"] for event in events.values() if event.get("state") == "ended"}
         self.faults += [f"{id} was never answered" for id in asked - closed if id.partition("/")[0] not in ended]
-        book = RunLog(self.folder / "data" / FILE_NAME)
-        self.faults += [f"agent {run.id} never ended" for run in book.open_runs()]
-        book.close()
+        log = RunLog(self.folder / "data" / FILE_NAME)
+        self.faults += [f"agent {run.id} never ended" for run in log.open_runs()]
+        log.close()
         self._check_logs()
         left = _marked(self.mark)
         self.faults += [f"process {pid} is left" for pid in left]

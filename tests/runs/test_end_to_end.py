@@ -36,21 +36,21 @@ def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[
     """Two answers to one question in the same moment: who won, and what the other was told."""
     question = at.asked(run)
     together = threading.Barrier(2, timeout=PATIENCE)
-    told: dict[str, tuple[int, Any]] = {}
+    replies: dict[str, tuple[int, Any]] = {}
 
     def answer(who: str) -> None:
         more = {"reason": f"So says {who}."} if reasons else {}
         together.wait()
-        told[who] = at.answer(run, question, verdict, who, **more)
+        replies[who] = at.answer(run, question, verdict, who, **more)
 
     people = [threading.Thread(target=answer, args=(who,)) for who in ("Ann", "Ben")]
     for person in people:
         person.start()
     for person in people:
         person.join(PATIENCE)
-    assert sorted(status for status, _ in told.values()) == [200, 409]
-    winner, loser = sorted(told, key=lambda who: told[who][0])
-    return winner, told[loser][1]["error"]["message"]
+    assert sorted(status for status, _ in replies.values()) == [200, 409]
+    winner, loser = sorted(replies, key=lambda who: replies[who][0])
+    return winner, replies[loser][1]["error"]["message"]
 
 
 @both
@@ -61,9 +61,9 @@ def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path
         run = at.start(f"@do {ask} echo once >> refused;;{ask} echo once >> done;;say Well then.")
         session = at.view(run)["session"]
         refuser, sentence = answered_at_once(at, run, "deny", reasons=True)
-        assert sentence == f"this answer comes too late, it was answered already: deny by {refuser}"
+        assert sentence == f"Already answered: denied by {refuser}"
         allower, sentence = answered_at_once(at, run, "allow", reasons=False)
-        assert sentence == f"this answer comes too late, it was answered already: allow by {allower}"
+        assert sentence == f"Already answered: allowed by {allower}"
         at.until_in(run, OVER)
         # The model: one result for each of its calls, and the reason of the one who won.
         refused, done = at.agent.calls(at.last)
@@ -108,8 +108,8 @@ def test_a_session_goes_on_after_its_agent_was_idle_for_too_long(agent: str, tmp
         assert is_gone(view["pid"])
         assert at.nothing_runs()
         session = view["session"]
-        status, told = at.post(f"/runs/{first}/messages", id="late", text="@do say Too late.")
-        assert (status, told["error"]["message"]) == (409, "this agent has ended; resume the session to go on")
+        status, replies = at.post(f"/runs/{first}/messages", id="late", text="@do say Too late.")
+        assert (status, replies["error"]["message"]) == (409, "This agent has ended; resume the session to continue")
         second = at.resume(session, "@do say Second.")
         assert at.view(second)["session"] == session
         view = at.until_in(second, "ended")
@@ -187,7 +187,8 @@ def index_of(record: Session, words: str) -> int:
 def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
     """Go back to an earlier answer in a terminal, and on from there: what came after it is a line that was left."""
     message = at.record(session).messages[index_of(at.record(session), words)].id
-    command = [at.agent.kind.program(), "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
+    program = at.agent.factory.find_program()
+    command = [program, "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
     environment = os.environ | {"HOME": str(at.home)}
     subprocess.run(
         command,

@@ -20,8 +20,8 @@ from unspool.core.errors import UnspoolError
 from unspool.core.session import Session
 from unspool.library import Library
 from unspool.repair import Repair, repair_session
-from unspool.runs.drivers.claude import ClaudeKind
-from unspool.runs.drivers.codex import CodexKind
+from unspool.runs.drivers.claude import ClaudeDriverFactory
+from unspool.runs.drivers.codex import CodexDriverFactory
 from unspool.runs.processes import end_group
 
 from ..builders import texts
@@ -90,7 +90,7 @@ class Claude:
     """Claude Code, headless."""
 
     def __init__(self, model: ClaudeModel, project: Path) -> None:
-        self._program = program(ClaudeKind().program)
+        self._program = program(ClaudeDriverFactory().find_program)
         self._model = model
         self._project = project
 
@@ -177,7 +177,7 @@ class Codex:
     """Codex, headless."""
 
     def __init__(self, model: CodexModel, project: Path) -> None:
-        self._program = program(CodexKind().program)
+        self._program = program(CodexDriverFactory().find_program)
         self._model = model
         self._project = project
 

@@ -17,7 +17,7 @@ from unspool.core.errors import NotFoundError, UsageError
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
 from unspool.runs.log import RunLog
-from unspool.runs.protocol import RunSpec
+from unspool.runs.protocol import ForkReach, RunSpec
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.filters import SessionFilter
@@ -34,10 +34,10 @@ each_agent = pytest.mark.parametrize("agent", AGENTS)
 
 
 @pytest.fixture
-def book(tmp_path: Path) -> Iterator[RunLog]:
-    book = RunLog(tmp_path / "supervisor.db")
-    yield book
-    book.close()
+def log(tmp_path: Path) -> Iterator[RunLog]:
+    log = RunLog(tmp_path / "supervisor.db")
+    yield log
+    log.close()
 
 
 @pytest.fixture
@@ -47,11 +47,16 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def worked(book: RunLog, agent: str, session: str, folder: str, run: str = "run") -> None:
+def anywhere(_: str) -> ForkReach:
+    """An agent that can fork after any message."""
+    return "message"
+
+
+def worked(log: RunLog, agent: str, session: str, folder: str, run: str = "run") -> None:
     """An agent is started, says which session it works on, and ends."""
-    book.begin(run, agent, None, folder, RunSpec(folder=folder))
-    book.set_session(run, session)
-    book.end(run, "failed")
+    log.start_run(run, agent, None, folder, RunSpec(folder=folder))
+    log.set_session(run, session)
+    log.end_run(run, "failed")
 
 
 # --- what is planned -------------------------------------------------------------------------------------------------
@@ -60,36 +65,36 @@ def worked(book: RunLog, agent: str, session: str, folder: str, run: str = "run"
 @each_agent
 @pytest.mark.parametrize("forks", [False, True])
 def test_a_session_that_the_store_does_not_have_yet(
-    agent: str, forks: bool, tmp_path: Path, store: Store, book: RunLog
+    agent: str, forks: bool, tmp_path: Path, store: Store, log: RunLog
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
     body = StartBody(session="new", fork=forks)
     with pytest.raises(NotFoundError):
-        plan(store, body, (str(home),), book)
-    worked(book, agent, "new", "/first", "one")
-    worked(book, agent, "new", "/second", "two")
-    worked(book, agent, "other", "/third", "three")
-    planned = plan(store, body, (str(home),), book)
+        plan(store, body, (str(home),), log, anywhere)
+    worked(log, agent, "new", "/first", "one")
+    worked(log, agent, "new", "/second", "two")
+    worked(log, agent, "other", "/third", "three")
+    planned = plan(store, body, (str(home),), log, anywhere)
     assert (planned.agent, planned.ref) == (agent, None)
     assert planned.spec == RunSpec(folder="/second", session="new", fork=forks, home=str(home))
     named = StartBody(session="new", fork=forks, folder="/named")
-    assert plan(store, named, (str(home),), book).spec.folder == "/named"
+    assert plan(store, named, (str(home),), log, anywhere).spec.folder == "/named"
     # Which message that would be is only known with the log.
     with pytest.raises(NotFoundError):
-        plan(store, StartBody(session="new", at=3), (str(home),), book)
+        plan(store, StartBody(session="new", at=3), (str(home),), log, anywhere)
 
 
 @each_agent
 def test_the_log_of_a_session_that_the_store_does_not_have_yet_is_found(
-    agent: str, tmp_path: Path, store: Store, book: RunLog
+    agent: str, tmp_path: Path, store: Store, log: RunLog
 ) -> None:
     """So somebody else who writes to it is noticed."""
     home = tmp_path / "home"
     path = write_home(home)[agent]
     name = Library(home).ref_of(path).id
-    worked(book, agent, name, "/first")
-    planned = plan(store, StartBody(session=name), (str(home),), book)
+    worked(log, agent, name, "/first")
+    planned = plan(store, StartBody(session=name), (str(home),), log, anywhere)
     assert planned.ref is not None
     assert (planned.ref.agent, planned.ref.id, planned.ref.path) == (agent, name, path)
 
@@ -98,7 +103,7 @@ def test_the_log_of_a_session_that_the_store_does_not_have_yet_is_found(
 @pytest.mark.parametrize("project", [None, "1f0c9a"])
 @pytest.mark.parametrize("forks", [False, True])
 def test_a_session_whose_log_does_not_tell_its_folder_yet(
-    agent: str, project: str | None, forks: bool, tmp_path: Path, store: Store, book: RunLog
+    agent: str, project: str | None, forks: bool, tmp_path: Path, store: Store, log: RunLog
 ) -> None:
     """It was read while its first line was being written; or it has only a name of the folder."""
     home = tmp_path / "home"
@@ -109,14 +114,28 @@ def test_a_session_whose_log_does_not_tell_its_folder_yet(
     name = store.sessions.select(SessionFilter(agent=agent))[0].name
     body = StartBody(session=name, fork=forks)
     with pytest.raises(UsageError, match="not known in which folder"):
-        plan(store, body, (str(home),), book)
-    worked(book, agent, name, "/first")
-    planned = plan(store, body, (str(home),), book)
+        plan(store, body, (str(home),), log, anywhere)
+    worked(log, agent, name, "/first")
+    planned = plan(store, body, (str(home),), log, anywhere)
     assert (planned.agent, planned.spec.folder, planned.spec.session) == (agent, "/first", name)
     assert planned.ref is not None
     with sqlite3.connect(tmp_path / "sessions.db") as database:
         database.execute("UPDATE session SET project = '/moved'")
-    assert plan(store, body, (str(home),), book).spec.folder == "/moved"
+    assert plan(store, body, (str(home),), log, anywhere).spec.folder == "/moved"
+
+
+@each_agent
+@pytest.mark.parametrize("at", [None, 0])
+def test_a_fork_that_the_agent_cannot_do_is_rejected_before_it_is_started(
+    agent: str, at: int | None, tmp_path: Path, store: Store, log: RunLog
+) -> None:
+    """With the same sentence that the page shows."""
+    home = tmp_path / "home"
+    write_home(home)
+    Syncer(store, home).run()
+    name = store.sessions.select(SessionFilter(agent=agent))[0].name
+    with pytest.raises(UsageError, match="cannot fork a session, so you cannot continue from here"):
+        plan(store, StartBody(session=name, folder="/demo", fork=True, at=at), (str(home),), log, lambda _: "none")
 
 
 # --- with a server that reads no logs --------------------------------------------------------------------------------
@@ -155,7 +174,7 @@ def test_an_agent_that_was_killed_goes_on_before_its_log_was_read(client: Client
     view = until_in(client, first, "idle")
     session = view["session"]
     refused = client.post("/api/runs", json={"session": session})
-    assert (refused.status_code, "works on this session already" in refused.text) == (409, True)
+    assert (refused.status_code, "is already working on this session" in refused.text) == (409, True)
     os.kill(view["pid"], signal.SIGKILL)
     until_in(client, first, "ended")
     answer = client.post("/api/runs", json={"session": session, "prompt": "say second"})

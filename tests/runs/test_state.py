@@ -6,16 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.runs.state import End, Limits, Refuse, RunState
+from unspool.runs.state import DenyRequest, Limits, RunState, StopRun
 
 LIMITS = Limits(idle=300, waiting=1800)
 REQUESTS = ("a", "b", "c")
-HAPPENINGS = (
-    "began", "sent", "turn_began", "turn_ended", "interrupted", "asked", "answered", "withdrawn", "tick", "exited",
+EVENTS = (
+    "started", "message_sent", "turn_started", "turn_ended", "interrupted", "requested", "answered", "cancelled",
+    "tick", "exited",
 )  # fmt: skip
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(HAPPENINGS),
+        st.sampled_from(EVENTS),
         st.sampled_from(REQUESTS),
         st.floats(0, 1000),
     ),
@@ -30,28 +31,28 @@ def _state(machine: RunState) -> str:
 
 def _in_turn(now: float = 0.0) -> RunState:
     machine = RunState(LIMITS, now)
-    machine.began(now)
-    machine.sent(now)
-    machine.turn_began(now)
+    machine.started(now)
+    machine.message_sent(now)
+    machine.turn_started(now)
     return machine
 
 
 def test_the_usual_way() -> None:
     machine = RunState(LIMITS, 0)
     assert _state(machine) == "starting"
-    machine.began(1)
+    machine.started(1)
     assert _state(machine) == "idle"
-    machine.sent(2)
+    machine.message_sent(2)
     assert _state(machine) == "in-turn"
-    machine.asked("a", 3)
+    machine.requested("a", 3)
     assert _state(machine) == "waiting-input"
     assert machine.answered("a", 4)
     assert _state(machine) == "in-turn"
     machine.turn_ended(5)
     assert _state(machine) == "idle"
-    assert machine.due() == 305
+    assert machine.next_deadline() == 305
     assert machine.tick(304.9) == []
-    assert machine.tick(305) == [End("idle")]
+    assert machine.tick(305) == [StopRun("idle")]
     assert machine.tick(306) == []
     machine.exited("done", 307)
     assert (machine.state, machine.reason) == ("ended", "idle")
@@ -60,33 +61,33 @@ def test_the_usual_way() -> None:
 def test_a_message_stops_the_idle_clock() -> None:
     machine = _in_turn()
     machine.turn_ended(10)
-    machine.sent(300)
-    assert machine.due() is None
+    machine.message_sent(300)
+    assert machine.next_deadline() is None
     assert machine.tick(10_000) == []
     machine.turn_ended(20_000)
-    assert machine.due() == 20_300
+    assert machine.next_deadline() == 20_300
 
 
 def test_no_clock_runs_in_a_turn() -> None:
     machine = _in_turn()
-    assert machine.due() is None
+    assert machine.next_deadline() is None
     assert machine.tick(1e9) == []
 
 
 def test_waiting_is_refused_once_and_then_the_idle_clock_runs() -> None:
     machine = _in_turn()
-    machine.asked("a", 100)
-    assert machine.due() == 1900
-    assert machine.tick(1900) == [Refuse("a")]
+    machine.requested("a", 100)
+    assert machine.next_deadline() == 1900
+    assert machine.tick(1900) == [DenyRequest("a")]
     assert machine.tick(1901) == []
     machine.answered("a", 1901)
     machine.turn_ended(1902)
-    assert machine.due() == 2202
+    assert machine.next_deadline() == 2202
 
 
 def test_the_first_answer_counts() -> None:
     machine = _in_turn()
-    machine.asked("a", 1)
+    machine.requested("a", 1)
     assert machine.answered("a", 2)
     assert not machine.answered("a", 2)
     assert not machine.answered("never asked", 2)
@@ -94,23 +95,23 @@ def test_the_first_answer_counts() -> None:
 
 def test_an_interrupted_turn() -> None:
     machine = _in_turn()
-    machine.asked("a", 1)
+    machine.requested("a", 1)
     machine.turn_ended(2, interrupted=True)
     assert _state(machine) == "interrupted"
     assert not machine.answered("a", 3)
-    assert machine.due() == 302
-    machine.sent(4)
+    assert machine.next_deadline() == 302
+    machine.message_sent(4)
     assert _state(machine) == "in-turn"
 
 
 @pytest.mark.parametrize("limits", [Limits(idle=0, waiting=0)])
 def test_nought_is_for_ever(limits: Limits) -> None:
     machine = RunState(limits, 0)
-    machine.began(0)
-    assert machine.due() is None
+    machine.started(0)
+    assert machine.next_deadline() is None
     assert machine.tick(1e12) == []
-    machine.asked("a", 0)
-    assert machine.due() is None
+    machine.requested("a", 0)
+    assert machine.next_deadline() is None
     assert machine.tick(1e12) == []
 
 
@@ -120,9 +121,9 @@ def _step(machine: RunState, what: str, request: str, now: float) -> list[object
             machine.turn_ended(now)
         case "interrupted":
             machine.turn_ended(now, interrupted=True)
-        case "asked":
-            machine.asked(request, now)
-        case "answered" | "withdrawn":
+        case "requested":
+            machine.requested(request, now)
+        case "answered" | "cancelled":
             getattr(machine, what)(request, now)
         case "tick":
             return list(machine.tick(now))
@@ -138,33 +139,33 @@ def _step(machine: RunState, what: str, request: str, now: float) -> list[object
 def test_promises_hold_in_any_order(steps: list[tuple[str, str, float]]) -> None:
     machine, now = RunState(LIMITS, 0.0), 0.0
     refused: dict[str, int] = {}
-    asked_at: dict[str, float] = {}
+    requested_at: dict[str, float] = {}
     turns = 0
     for what, request, pause in steps:
         now += pause
         before, open_before, since = machine.state, set(machine.open), machine.since
-        todos = _step(machine, what, request, now)
-        if what == "asked" and request in machine.open and request not in open_before:
+        actions = _step(machine, what, request, now)
+        if what == "requested" and request in machine.open and request not in open_before:
             refused.pop(request, None)
-            asked_at[request] = now
-        turns += what in ("turn_began", "sent")
+            requested_at[request] = now
+        turns += what in ("turn_started", "message_sent")
         # What has ended stays so, and nothing more is to be done for it.
         if before == "ended":
             assert _state(machine) == "ended"
-            assert todos == []
-            assert machine.due() is None
-        for todo in todos:
-            if isinstance(todo, End):
+            assert actions == []
+            assert machine.next_deadline() is None
+        for action in actions:
+            if isinstance(action, StopRun):
                 # Never in the middle of a turn, never while somebody is asked, never too early.
                 assert before in ("idle", "interrupted")
                 assert not open_before
                 assert now >= since + LIMITS.idle
             else:
-                assert isinstance(todo, Refuse)
-                assert todo.request in open_before
-                assert now >= asked_at[todo.request] + LIMITS.waiting
-                assert todo.request not in refused
-                refused[todo.request] = 1
+                assert isinstance(action, DenyRequest)
+                assert action.request in open_before
+                assert now >= requested_at[action.request] + LIMITS.waiting
+                assert action.request not in refused
+                refused[action.request] = 1
         assert (machine.state == "waiting-input") == bool(machine.open) or machine.state == "starting"
         if machine.state == "in-turn":
-            assert machine.due() is None
+            assert machine.next_deadline() is None

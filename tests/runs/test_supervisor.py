@@ -20,16 +20,17 @@ from unspool.library import Library
 from unspool.runs import processes
 from unspool.runs import run as run_module
 from unspool.runs import supervisor as supervisor_module
+from unspool.runs.errors import ConflictError
 from unspool.runs.log import RunLog
 from unspool.runs.processes import MARK, is_alive, start_time
-from unspool.runs.protocol import Decision
-from unspool.runs.run import ConflictError, Run
+from unspool.runs.protocol import Answer
+from unspool.runs.run import Run
 from unspool.runs.state import Limits
 from unspool.runs.supervisor import Supervisor, limits_from
 from unspool.store.decision_log import recorded_decisions
 
 from .harness import run as run_async
-from .scripted import install, kinds, spec
+from .scripted import drivers, install, spec
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the scripted agent is a shell script")
 Event = dict[str, Any]
@@ -40,16 +41,16 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return install(tmp_path, monkeypatch)
 
 
-class Desk:
-    """A supervisor with somebody who looks."""
+class Watched:
+    """A supervisor and everything it publishes."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self.supervisor = supervisor
         self.events: list[Event] = []
         self._more = asyncio.Event()
-        supervisor.watch(self._hear)
+        supervisor.watch(self._collect)
 
-    def _hear(self, event: Event) -> None:
+    def _collect(self, event: Event) -> None:
         self.events.append(event)
         self._more.set()
 
@@ -85,42 +86,42 @@ class Clock:
     def time(self) -> float:
         return time.time() + self._ahead
 
-    async def passes(self, desk: Desk, seconds: float) -> None:
+    async def passes(self, watched: Watched, seconds: float) -> None:
         """Let time pass; what was due by then is being done when this returns."""
         self._ahead += seconds
-        wake = desk.supervisor._wake
+        wake = watched.supervisor._wake
         wake.set()
         await wait_until_async(lambda: not wake.is_set(), "the supervisor to look at its clock")
 
 
 @asynccontextmanager
-async def supervising(tmp_path: Path, **more: Any) -> AsyncIterator[Desk]:
-    book = RunLog(tmp_path / "supervisor.db")
-    supervisor = Supervisor(book, kinds(), **more)
+async def supervising(tmp_path: Path, **more: Any) -> AsyncIterator[Watched]:
+    log = RunLog(tmp_path / "supervisor.db")
+    supervisor = Supervisor(log, drivers(), **more)
     clock = asyncio.create_task(supervisor.keep_time())
     try:
-        yield Desk(supervisor)
+        yield Watched(supervisor)
     finally:
         await supervisor.close()
         clock.cancel()
         await asyncio.gather(clock, return_exceptions=True)
-        book.close()
+        log.close()
 
 
 def test_a_turn_with_an_answer(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "say working ;; ask touch made ;; say done", "tab 1")
-            await desk.state(run, "waiting-input")
-            (question,) = run.view().questions
-            assert "touch made" in question.asked.title
-            await run.answer(question.asked.id, question.digest, Decision(verdict="allow"), "tab 1")
-            await desk.state(run, "idle")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            assert "touch made" in opened.request.title
+            await run.answer(opened.request.id, opened.digest, Answer(verdict="allow"), "tab 1")
+            await watched.state(run, "idle")
             assert (tmp_path / "project" / "made").exists()
-            assert [event["message"].id for event in desk.of("sent")] == ["m1"]
-            assert "working" in "".join(event["text"] for event in desk.of("words"))
-            states = [event["state"] for event in desk.of("state")]
+            assert [event["message"].id for event in watched.of("sent")] == ["m1"]
+            assert "working" in "".join(event["text"] for event in watched.of("words"))
+            states = [event["state"] for event in watched.of("state")]
             assert states == ["idle", "in-turn", "waiting-input", "in-turn", "idle"]
 
     run_async(body())
@@ -128,39 +129,39 @@ def test_a_turn_with_an_answer(tmp_path: Path) -> None:
 
 def test_the_first_answer_counts_and_the_other_is_told(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made", "tab 1")
-            await desk.state(run, "waiting-input")
-            (question,) = run.view().questions
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
             results = await asyncio.gather(
-                run.answer(question.asked.id, question.digest, Decision(verdict="deny"), "tab 1"),
-                run.answer(question.asked.id, question.digest, Decision(verdict="allow"), "tab 2"),
+                run.answer(opened.request.id, opened.digest, Answer(verdict="deny"), "tab 1"),
+                run.answer(opened.request.id, opened.digest, Answer(verdict="allow"), "tab 2"),
                 return_exceptions=True,
             )
             assert [type(result) for result in results] == [type(None), ConflictError]
-            assert "deny by tab 1" in str(results[1])
-            await desk.state(run, "idle")
+            assert str(results[1]) == "Already answered: denied in another tab"
+            await watched.state(run, "idle")
             assert not (tmp_path / "project" / "made").exists()
-            assert [event["who"] for event in desk.of("answered")] == ["tab 1"]
+            assert [event["who"] for event in watched.of("answered")] == ["tab 1"]
 
     run_async(body())
 
 
 def test_an_answer_to_something_else_is_refused(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made", "tab 1")
-            await desk.state(run, "waiting-input")
-            (question,) = run.view().questions
-            with pytest.raises(ConflictError, match="look again"):
-                await run.answer(question.asked.id, "0" * 24, Decision(verdict="allow"), "tab 1")
-            with pytest.raises(ConflictError, match="not asked"):
-                await run.answer("another", question.digest, Decision(verdict="allow"), "tab 1")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            with pytest.raises(ConflictError, match="has changed since you saw it"):
+                await run.answer(opened.request.id, "0" * 24, Answer(verdict="allow"), "tab 1")
+            with pytest.raises(ConflictError, match="no longer waits"):
+                await run.answer("another", opened.digest, Answer(verdict="allow"), "tab 1")
             with pytest.raises(UsageError):
                 await run.answer(
-                    question.asked.id, question.digest, Decision(verdict="allow", input={"command": "rm"}), "tab 1"
+                    opened.request.id, opened.digest, Answer(verdict="allow", input={"command": "rm"}), "tab 1"
                 )
             assert run.machine.state == "waiting-input"
 
@@ -171,16 +172,16 @@ def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, m
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
 
     async def body() -> str:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made", "tab 1")
-            await desk.state(run, "waiting-input")
-            (question,) = run.view().questions
-            decision = Decision(verdict="deny", reason="use the other folder")
-            await run.answer(question.asked.id, question.digest, decision, "tab 1")
-            await desk.state(run, "idle")
+            await watched.state(run, "waiting-input")
+            (opened,) = run.view().questions
+            answer = Answer(verdict="deny", reason="use the other folder")
+            await run.answer(opened.request.id, opened.digest, answer, "tab 1")
+            await watched.state(run, "idle")
             assert run.session is not None
-            (decided,) = desk.supervisor.book.decisions("gemini", run.session)
+            (decided,) = watched.supervisor.log.decisions("gemini", run.session)
             assert (decided.verdict, decided.reason, decided.who) == ("deny", "use the other folder", "tab 1")
             assert decided.action is not None
             return run.session
@@ -198,31 +199,31 @@ def test_idle_ends_the_process_and_a_message_stops_the_clock(tmp_path: Path, mon
     clock = Clock(monkeypatch)
 
     async def body() -> None:
-        async with supervising(tmp_path, limits=Limits(idle=idle)) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path, limits=Limits(idle=idle)) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             pid = run.pid
             assert pid is not None
             started = start_time(pid)
             # A turn that takes longer than the clock is not touched.
             await run.send("m1", "busy enough ;; say done", "tab 1")
-            await clock.passes(desk, 2 * idle)
+            await clock.passes(watched, 2 * idle)
             (tmp_path / "project" / "enough").touch()
-            await desk.turns(1)
+            await watched.turns(1)
             assert is_alive(pid, started)
             # Nor is one that began shortly before the end of the clock.
-            await clock.passes(desk, idle / 2)
+            await clock.passes(watched, idle / 2)
             await run.send("m2", "say again", "tab 1")
-            await desk.turns(2)
-            await clock.passes(desk, idle / 2)
+            await watched.turns(2)
+            await clock.passes(watched, idle / 2)
             assert run.machine.state == "idle"
-            await clock.passes(desk, idle)
-            await desk.state(run, "ended")
+            await clock.passes(watched, idle)
+            await watched.state(run, "ended")
             assert run.machine.reason == "idle"
             assert not is_alive(pid, started)
             session = run.session
-            again = await desk.supervisor.start("gemini", spec(tmp_path, session), _ref(tmp_path, session))
+            again = await watched.supervisor.start("gemini", spec(tmp_path, session), _ref(tmp_path, session))
             await again.send("m3", "say more", "tab 1")
-            await desk.turns(3)
+            await watched.turns(3)
             assert again.session == session
 
     run_async(body())
@@ -235,18 +236,18 @@ def _ref(tmp_path: Path, session: str | None) -> Any:
 
 def test_nobody_answers(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path, limits=Limits(idle=0)) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path, limits=Limits(idle=0)) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made ;; say done", "tab 1")
             # From here on nobody does anything, so it does not matter how late each of the clocks is noticed.
             run.machine.limits = Limits(idle=0.3, waiting=0.3)
-            await desk.until(lambda: bool(desk.of("answered")), "an answer")
-            assert desk.of("answered")[0]["by"] == "timeout"
-            await desk.state(run, "ended")
+            await watched.until(lambda: bool(watched.of("answered")), "an answer")
+            assert watched.of("answered")[0]["by"] == "timeout"
+            await watched.state(run, "ended")
             assert run.machine.reason == "idle"
             assert not (tmp_path / "project" / "made").exists()
             assert run.session is not None
-            (decided,) = desk.supervisor.book.decisions("gemini", run.session)
+            (decided,) = watched.supervisor.log.decisions("gemini", run.session)
             assert decided.by == "timeout"
 
     run_async(body())
@@ -254,29 +255,29 @@ def test_nobody_answers(tmp_path: Path) -> None:
 
 def test_interrupting(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
-            with pytest.raises(ConflictError):
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            with pytest.raises(ConflictError, match="Nothing to interrupt: the agent is idle"):
                 await run.interrupt("tab 1")
             await run.send("m1", "sleep 30", "tab 1")
-            await desk.state(run, "in-turn")
+            await watched.state(run, "in-turn")
             await run.interrupt("tab 1")
-            await desk.state(run, "interrupted")
+            await watched.state(run, "interrupted")
             await run.send("m2", "say on", "tab 1")
-            await desk.state(run, "idle")
+            await watched.state(run, "idle")
 
     run_async(body())
 
 
 def test_messages_of_several_tabs_have_one_order(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await asyncio.gather(*(run.send(f"m{number}", f"say {number}", f"tab {number % 3}") for number in range(9)))
-            await desk.until(lambda: len(desk.of("taken_up")) == 9, "all messages to be taken up")
-            await desk.state(run, "idle")
-            order = [event["message"].id for event in desk.of("sent")]
-            assert order == [event["message"] for event in desk.of("taken_up")]
+            await watched.until(lambda: len(watched.of("taken_up")) == 9, "all messages to be taken up")
+            await watched.state(run, "idle")
+            order = [event["message"].id for event in watched.of("sent")]
+            assert order == [event["message"] for event in watched.of("taken_up")]
             assert order == [message.id for message in run.view().messages]
             same = await run.send("m3", "said twice", "tab 1")
             assert same.text == "say 3"
@@ -286,23 +287,23 @@ def test_messages_of_several_tabs_have_one_order(tmp_path: Path) -> None:
 
 def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "say hello", "tab 1")
-            await desk.state(run, "idle")
+            await watched.state(run, "idle")
             ref = _ref(tmp_path, run.session)
             with pytest.raises(ConflictError, match=run.id):
-                await desk.supervisor.start("gemini", spec(tmp_path, run.session), ref)
-        async with supervising(tmp_path) as desk:
+                await watched.supervisor.start("gemini", spec(tmp_path, run.session), ref)
+        async with supervising(tmp_path) as watched:
             # What our own agent has just written asks nobody.
-            again = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
+            again = await watched.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             await again.stop("enough")
             # Somebody else has just written to it. (With a time to come, it is just written however long this takes.)
             later = time.time() + 3600
             os.utime(ref.path, (later, later))
             with pytest.raises(ConflictError, match="take it over"):
-                await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
-            taken = await desk.supervisor.start("gemini", spec(tmp_path, ref.id), ref, take_over=True)
+                await watched.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
+            taken = await watched.supervisor.start("gemini", spec(tmp_path, ref.id), ref, take_over=True)
             assert taken.session == ref.id
 
     run_async(body())
@@ -310,16 +311,16 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
 
 def test_limits_are_told(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path, most=1) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
-            with pytest.raises(ConflictError, match="1 agents run"):
-                await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path, max_agents=1) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            with pytest.raises(ConflictError, match="1 agents are running"):
+                await watched.supervisor.start("gemini", spec(tmp_path))
             with pytest.raises(UsageError, match="characters"):
                 await run.send("m1", " ", "tab 1")
             with pytest.raises(UsageError):
-                await desk.supervisor.start("nobody", spec(tmp_path))
+                await watched.supervisor.start("nobody", spec(tmp_path))
             with pytest.raises(NotFoundError):
-                desk.supervisor.run("nothing")
+                watched.supervisor.run("nothing")
             with pytest.raises(UsageError, match="modes"):
                 await run.change("everything", None)
 
@@ -328,10 +329,10 @@ def test_limits_are_told(tmp_path: Path) -> None:
 
 def test_a_program_that_dies(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            run = await desk.supervisor.start("gemini", spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "say before ;; crash", "tab 1")
-            await desk.state(run, "ended")
+            await watched.state(run, "ended")
             assert run.machine.reason == "failed"
             with pytest.raises(ConflictError, match="resume"):
                 await run.send("m2", "say after", "tab 1")
@@ -341,11 +342,11 @@ def test_a_program_that_dies(tmp_path: Path) -> None:
 
 def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            runs = [await desk.supervisor.start("gemini", spec(tmp_path)) for _ in range(3)]
+        async with supervising(tmp_path) as watched:
+            runs = [await watched.supervisor.start("gemini", spec(tmp_path)) for _ in range(3)]
             await runs[0].send("m1", "sleep 600", "tab 1")
             await runs[1].send("m1", "ask touch made", "tab 1")
-            await desk.state(runs[1], "waiting-input")
+            await watched.state(runs[1], "waiting-input")
             pids = [run.pid for run in runs]
         assert not any(is_alive(pid, None) for pid in pids if pid is not None)
         assert {run.machine.reason for run in runs} == {"the server ended"}
@@ -357,8 +358,8 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
     """The book is all that is left; the process still runs."""
 
     async def begin() -> int:
-        book = RunLog(tmp_path / "supervisor.db")
-        supervisor = Supervisor(book, kinds())
+        log = RunLog(tmp_path / "supervisor.db")
+        supervisor = Supervisor(log, drivers())
         run = await supervisor.start("gemini", spec(tmp_path))
         await run.send("m1", "ask touch made", "tab 1")
         await wait_until_async(lambda: run.machine.state == "waiting-input", "a question")
@@ -369,11 +370,11 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
 
     async def again(pid: int, started: float | None) -> None:
         os.kill(pid, signal.SIGCONT)
-        async with supervising(tmp_path) as desk:
+        async with supervising(tmp_path) as watched:
             assert is_alive(pid, started)
-            assert await desk.supervisor.recover() == 1
-            assert desk.of("state")[-1]["reason"] == "the server was killed"
-            assert desk.supervisor.book.open_runs() == []
+            assert await watched.supervisor.recover() == 1
+            assert watched.of("state")[-1]["reason"] == "the server was killed"
+            assert watched.supervisor.log.open_runs() == []
         assert not is_alive(pid, started)
 
     loop = asyncio.new_event_loop()
@@ -392,12 +393,12 @@ def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> N
     """Killed together with the server, the agent cannot end what it started, and nobody knows its id any more."""
 
     async def body() -> None:
-        async with supervising(tmp_path) as desk:
-            desk.supervisor.book.begin("a-run", "gemini", None, str(tmp_path), spec(tmp_path))
+        async with supervising(tmp_path) as watched:
+            watched.supervisor.log.start_run("a-run", "gemini", None, str(tmp_path), spec(tmp_path))
             left = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "a-run"}, start_new_session=True)
             stranger = subprocess.Popen(["sleep", "900"], env={**os.environ, MARK: "another"}, start_new_session=True)
             try:
-                assert await desk.supervisor.recover() == 1
+                assert await watched.supervisor.recover() == 1
                 assert left.wait(PATIENCE) < 0
                 assert stranger.poll() is None
             finally:
@@ -421,13 +422,13 @@ def test_a_time_out_that_makes_no_sense(text: str) -> None:
 
 
 def test_numbers_in_the_book_only_grow(tmp_path: Path) -> None:
-    book = RunLog(tmp_path / "supervisor.db")
-    first = book.note("r", "remarked", {"text": "one"})
-    book.close()
-    book = RunLog(tmp_path / "supervisor.db")
-    assert book.note("r", "remarked", {"text": "two"}) == first + 1
-    assert [entry.seq for entry in book.entries(first)] == [first + 1]
-    book.close()
+    log = RunLog(tmp_path / "supervisor.db")
+    first = log.record("r", "remarked", {"text": "one"})
+    log.close()
+    log = RunLog(tmp_path / "supervisor.db")
+    assert log.record("r", "remarked", {"text": "two"}) == first + 1
+    assert [entry.seq for entry in log.entries(first)] == [first + 1]
+    log.close()
 
 
 @pytest.fixture(autouse=True)

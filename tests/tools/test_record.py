@@ -15,7 +15,7 @@ from tools.record.scenes import SCENES, truth_of
 from tools.record.shapes import Json, Shape, compare, kind_of, paths_in
 
 from unspool.core.errors import UnspoolError
-from unspool.runs.registry import KINDS
+from unspool.runs.registry import DRIVERS
 
 from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..conformance import wrong_counts
@@ -197,7 +197,7 @@ def test_the_report_says_everything() -> None:
 def installed() -> str | None:
     for agent in ("codex", "claude"):
         try:
-            KINDS[agent].program()
+            DRIVERS[agent].find_program()
             return agent
         except UnspoolError:
             continue

@@ -26,9 +26,9 @@ from unspool.agents import AGENTS
 from unspool.core.errors import NotFoundError
 from unspool.runs.protocol import (
     AgentExited,
+    Answer,
     Capabilities,
     Choice,
-    Decision,
     DriverEvent,
     MessageAccepted,
     Notice,
@@ -118,15 +118,15 @@ class ScriptedDriver:
         self.capabilities = capabilities
         self._home = home
         self._log: Log | None = None
-        self._tell: Callable[[DriverEvent], None] = lambda _: None
+        self._emit: Callable[[DriverEvent], None] = lambda _: None
         self._waiting: list[tuple[str, str]] = []
         self._more = asyncio.Event()
         self._interrupted = False
-        self._answers: dict[str, asyncio.Future[Decision]] = {}
+        self._answers: dict[str, asyncio.Future[Answer]] = {}
         self._work: asyncio.Task[None] | None = None
 
-    async def start(self, spec: RunSpec, tell: Callable[[DriverEvent], None]) -> None:
-        self._tell = tell
+    async def start(self, spec: RunSpec, emit: Callable[[DriverEvent], None]) -> None:
+        self._emit = emit
         session = spec.session if spec.session and not spec.fork else str(uuid.uuid4())
         if self._home is not None:
             self._log = Log(self._home, spec.folder, spec.session or session)
@@ -134,7 +134,7 @@ class ScriptedDriver:
                 self._log = self._log.fork(self._home, spec.at)
                 session = self._log.session
         self._work = asyncio.create_task(self._turns())
-        tell(Started(session=session, pid=None, mode=spec.mode or "default", model=spec.model or "sonnet"))
+        emit(Started(session=session, pid=None, mode=spec.mode or "default", model=spec.model or "sonnet"))
 
     async def send(self, id: str, text: str) -> None:
         self._waiting.append((id, text))
@@ -147,22 +147,22 @@ class ScriptedDriver:
             if not answer.done():
                 answer.cancel()
 
-    async def answer(self, asked: PermissionRequest, decision: Decision) -> None:
-        if asked.id in self._answers and not self._answers[asked.id].done():
-            self._answers[asked.id].set_result(decision)
+    async def answer(self, request: PermissionRequest, answer: Answer) -> None:
+        if request.id in self._answers and not self._answers[request.id].done():
+            self._answers[request.id].set_result(answer)
 
     async def set_mode(self, mode: str) -> None:
-        self._tell(SettingsChanged(mode=mode))
+        self._emit(SettingsChanged(mode=mode))
 
     async def set_model(self, model: str) -> None:
-        self._tell(SettingsChanged(model=model))
+        self._emit(SettingsChanged(model=model))
 
     async def stop(self) -> None:
         if self._work is not None:
             self._work.cancel()
             with suppress(asyncio.CancelledError):
                 await self._work
-        self._tell(AgentExited(code=0))
+        self._emit(AgentExited(code=0))
 
     # --- turns ---
 
@@ -171,24 +171,24 @@ class ScriptedDriver:
             while not self._waiting:
                 self._more.clear()
                 await self._more.wait()
-            self._tell(TurnStarted())
+            self._emit(TurnStarted())
             self._interrupted = False
             try:
                 while self._waiting:
                     await self._take_up()
                     if not self.capabilities.steer:
                         break
-                self._tell(TurnEnded(outcome="completed"))
+                self._emit(TurnEnded(outcome="completed"))
             except (InterruptedTurnError, asyncio.CancelledError):
                 if not self._interrupted:
                     raise
                 if self._log is not None:
                     self._log.user([{"type": "text", "text": "[Request interrupted by user]"}])
-                self._tell(TurnEnded(outcome="interrupted"))
+                self._emit(TurnEnded(outcome="interrupted"))
 
     async def _take_up(self) -> None:
         id, text = self._waiting.pop(0)
-        self._tell(MessageAccepted(id))
+        self._emit(MessageAccepted(id))
         if self._log is not None:
             self._log.user(text)
         for line in text.splitlines():
@@ -202,10 +202,10 @@ class ScriptedDriver:
             case "say":
                 await self._say(rest)
             case "begin":
-                self._tell(TextDelta(rest))
+                self._emit(TextDelta(rest))
                 await self._wait()
             case "hold":
-                self._tell(TextDelta(rest))
+                self._emit(TextDelta(rest))
                 await self._wait()
                 self._note(rest)
             case "wait":
@@ -220,9 +220,9 @@ class ScriptedDriver:
             case "ask":
                 await self._ask("AskUserQuestion", {"questions": []}, "question", COLOURS.question)
             case "remark":
-                self._tell(Notice(rest))
+                self._emit(Notice(rest))
             case "fail":
-                self._tell(AgentExited(code=1, error=rest or "it fell over"))
+                self._emit(AgentExited(code=1, error=rest or "it fell over"))
             case _:
                 await self._say(f"I was told: {verb} {rest}")
 
@@ -234,7 +234,7 @@ class ScriptedDriver:
 
     async def _say(self, text: str) -> None:
         for word in text.split(" "):
-            self._tell(TextDelta(word + " "))
+            self._emit(TextDelta(word + " "))
             await asyncio.sleep(PAUSE)
             if self._interrupted:
                 raise InterruptedTurnError
@@ -258,11 +258,11 @@ class ScriptedDriver:
             takes_reason=self.capabilities.deny_reason, takes_input=self.capabilities.edit_input and is_call,
         )  # fmt: skip
         answer = self._answers[asked.id] = asyncio.get_running_loop().create_future()
-        self._tell(asked)
+        self._emit(asked)
         try:
             decision = await answer
         except asyncio.CancelledError:
-            self._tell(RequestCancelled(asked.id))
+            self._emit(RequestCancelled(asked.id))
             raise
         self._result(call, decision)
         if decision.verdict == "deny_stop":
@@ -275,7 +275,7 @@ class ScriptedDriver:
         else:
             await self._say(f"Denied because {decision.reason or 'of nothing that was said'}.")
 
-    def _result(self, call: str, decision: Decision) -> None:
+    def _result(self, call: str, decision: Answer) -> None:
         if self._log is None:
             return
         is_denied = decision.verdict.startswith("deny")
@@ -283,7 +283,7 @@ class ScriptedDriver:
         self._log.user([{"type": "tool_result", "tool_use_id": call, "content": words, "is_error": is_denied}])
 
 
-class ScriptedKind:
+class ScriptedDriverFactory:
     """A kind of agent that needs no program."""
 
     def __init__(self, name: str, capabilities: Capabilities, home: Path | None, missing: str | None = None) -> None:
@@ -293,23 +293,23 @@ class ScriptedKind:
         self._home = home
         self._missing = missing
 
-    def program(self) -> str:
+    def find_program(self) -> str:
         if self._missing:
             raise NotFoundError(self._missing)
         return sys.executable
 
-    def make(self) -> ScriptedDriver:
-        self.program()
+    def create(self) -> ScriptedDriver:
+        self.find_program()
         return ScriptedDriver(self.capabilities, self._home)
 
 
-def kinds(home: Path) -> dict[str, ScriptedKind]:
+def drivers(home: Path) -> dict[str, ScriptedDriverFactory]:
     """The three agents."""
     missing = "Codex CLI is not installed. Install it with: npm install -g @openai/codex"
     return {
-        "claude": ScriptedKind("claude", FULL, home),
-        "codex": ScriptedKind("codex", FULL, None, missing),
-        "gemini": ScriptedKind("gemini", LITTLE, None),
+        "claude": ScriptedDriverFactory("claude", FULL, home),
+        "codex": ScriptedDriverFactory("codex", FULL, None, missing),
+        "gemini": ScriptedDriverFactory("gemini", LITTLE, None),
     }
 
 
@@ -319,7 +319,7 @@ def serve(home: str, store: str, data: str, port: int, token: str) -> None:
     from unspool.web.settings import Settings
 
     module: Any = types.ModuleType("unspool.runs.registry")
-    module.KINDS = kinds(Path(home))
+    module.DRIVERS = drivers(Path(home))
     sys.modules[module.__name__] = module
     settings = Settings(token=token, store=store, homes=(home,), port=port, data=data)
     serve(settings, lambda opened: print(f"ready {opened.port}", flush=True))

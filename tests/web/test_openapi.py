@@ -173,7 +173,7 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         token=TOKEN, store=str(store_path), port=PORT, follows=False, data=str(tmp_path_factory.mktemp("idle"))
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unspool.runs.registry.KINDS", {})
+        patch.setattr("unspool.runs.registry.DRIVERS", {})
         with TestClient(create_app(settings), base_url=f"http://127.0.0.1:{PORT}") as client:
             client.headers.update({"authorization": f"Bearer {TOKEN}"})
             yield client
@@ -192,4 +192,4 @@ def test_an_agent_that_runs_is_described(idle: Client) -> None:
     assert idle.get("/api/runs").json()["runs"] == []
     answer = idle.post("/api/runs", json={"agent": "claude", "folder": "/"})
     assert answer.status_code == 400
-    assert "agents are" in answer.json()["error"]["message"]
+    assert "Unknown agent 'claude'" in answer.json()["error"]["message"]

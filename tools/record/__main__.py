@@ -17,7 +17,7 @@ from tests.recordings import CORPUS
 
 from unspool.agents import AGENTS
 from unspool.core.errors import UnspoolError
-from unspool.runs.registry import KINDS
+from unspool.runs.registry import DRIVERS
 
 from .reading import Check, checked, known_shapes, shapes_in
 from .scenes import SCENES, Scene, truth_of
@@ -71,8 +71,8 @@ def record(agent: str, scenes: list[Scene], target: Path, missing: dict[str, str
     if agent == "gemini" and LOCAL_GEMINI.exists():
         os.environ.setdefault("UNSPOOL_GEMINI_PROGRAM", str(LOCAL_GEMINI.absolute()))
     try:
-        KINDS[agent].program()
-        KINDS[agent].make()
+        DRIVERS[agent].find_program()
+        DRIVERS[agent].create()
     except UnspoolError as error:
         missing[agent] = str(error)
         return

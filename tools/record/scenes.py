@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from unspool.runs.protocol import Decision
+from unspool.runs.protocol import Answer
 
 from .stages import Stage
 
@@ -73,7 +73,7 @@ async def refusal(stage: Stage) -> None:
     await stage.start()
     # To Gemini CLI a reason is one more message, and so another turn.
     reason = REASON if stage.agent != "gemini" else None
-    await stage.turn(f"@do {stage.word('run')} touch no.txt ;; say Well.", Decision(verdict="deny", reason=reason))
+    await stage.turn(f"@do {stage.word('run')} touch no.txt ;; say Well.", Answer(verdict="deny", reason=reason))
 
 
 async def interruption(stage: Stage) -> None:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.runs.harness import Listener
+from tests.runs.harness import EventCollector
 from tests.runs.models.claude import ClaudeModel
 from tests.runs.models.codex import CodexModel
 from tests.runs.models.gemini import GeminiModel
@@ -20,18 +20,18 @@ from tests.runs.models.gemini import GeminiModel
 from unspool.agents import AGENTS
 from unspool.runs.protocol import (
     AgentExited,
-    Decision,
+    Answer,
     Driver,
-    Kind,
+    DriverFactory,
     PermissionRequest,
     RunSpec,
     Started,
     TextDelta,
     TurnEnded,
 )
-from unspool.runs.registry import KINDS
+from unspool.runs.registry import DRIVERS
 
-ALLOW = Decision(verdict="allow")
+ALLOW = Answer(verdict="allow")
 LOCAL_GEMINI = Path(".agents/gemini/node_modules/.bin/gemini")
 _GEMINI_SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
@@ -59,13 +59,13 @@ class Stage:
 
     def __init__(self, agent: str, folder: Path) -> None:
         self.agent = agent
-        self.kind: Kind = KINDS[agent]
+        self.factory: DriverFactory = DRIVERS[agent]
         self.home = folder / "home"
         self.project = folder / "demo"
         self.version: str | None = None
         self.session: str | None = None
         self._driver: Driver | None = None
-        self._told = Listener()
+        self._events = EventCollector()
         self._messages = 0
         self.home.mkdir(parents=True)
         self.project.mkdir()
@@ -76,12 +76,12 @@ class Stage:
 
     async def start(self, **spec: Any) -> None:
         """Start the program, a new one each time."""
-        self._driver, self._told = self.kind.make(), Listener()
-        await self._driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), self._told)
-        began = await self._told.next(Started)
-        self.version = began.version or self.version
-        self._pid = began.pid
-        self.session = began.session or self.session
+        self._driver, self._events = self.factory.create(), EventCollector()
+        await self._driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), self._events)
+        started = await self._events.next(Started)
+        self.version = started.version or self.version
+        self._pid = started.pid
+        self.session = started.session or self.session
 
     async def send(self, text: str) -> None:
         """Give it a message."""
@@ -89,33 +89,33 @@ class Stage:
         assert self._driver is not None
         await self._driver.send(f"message-{self._messages}", text)
 
-    async def turn(self, text: str, decision: Decision = ALLOW) -> TurnEnded:
+    async def turn(self, text: str, decision: Answer = ALLOW) -> TurnEnded:
         """A message and its whole turn, in which everything that is asked is decided alike."""
         await self.send(text)
         while True:
-            told = await self._told.next(PermissionRequest | TurnEnded)  # type: ignore[arg-type]
-            if isinstance(told, TurnEnded):
-                return told
+            event = await self._events.next(PermissionRequest | TurnEnded)  # type: ignore[arg-type]
+            if isinstance(event, TurnEnded):
+                return event
             assert self._driver is not None
-            await self._driver.answer(told, decision)
+            await self._driver.answer(event, decision)
 
     async def interrupt_words(self, text: str) -> None:
         """Stop a turn while the model speaks."""
         await self.send(text)
-        await self._told.next(TextDelta)
+        await self._events.next(TextDelta)
         assert self._driver is not None
         await self._driver.interrupt()
-        await self._told.next(TurnEnded)
+        await self._events.next(TurnEnded)
 
     async def kill_at_question(self, text: str) -> None:
         """End the program without a word while it waits for an answer; by then it has written down what it asks."""
         await self.send(text)
-        await self._told.next(PermissionRequest)
+        await self._events.next(PermissionRequest)
         await asyncio.sleep(3)
         if self._pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
-        await self._told.next(AgentExited)
+        await self._events.next(AgentExited)
 
     async def stop(self) -> None:
         """End the program."""

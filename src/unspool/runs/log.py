@@ -1,7 +1,7 @@
-"""The book of what happened under this supervisor: agents that ran, messages, questions, decisions. It is never torn.
+"""The run log: a durable record of runs, messages, requests and decisions.
 
-It is a small database of its own beside the store: a decision must be on disk before the agent hears of it, however
-busy the store is. Every line of it has a number that only grows, from which live viewers go on.
+It is a small database of its own beside the store, because a decision must be on disk before the agent hears of it,
+however busy the store is. Entries have increasing numbers, from which live viewers resume.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ CREATE INDEX entry_run ON entry (run, seq);
 """
 
 
-class Entry(msgspec.Struct, kw_only=True):
-    """Something that happened to a running agent."""
+class LogEntry(msgspec.Struct, kw_only=True):
+    """Something that happened to a run."""
 
     seq: int
     at: datetime
@@ -46,7 +46,7 @@ class Entry(msgspec.Struct, kw_only=True):
 
 
 class OpenRun(msgspec.Struct, kw_only=True):
-    """An agent that was running when the book was last written."""
+    """A run whose end is not in the log."""
 
     id: str
     agent: str
@@ -56,37 +56,37 @@ class OpenRun(msgspec.Struct, kw_only=True):
     pid_started: float | None
 
 
-class Place(NamedTuple):
-    """Which agent worked on a session, and where."""
+class RunLocation(NamedTuple):
+    """Which agent worked on a session, and in which folder."""
 
     agent: str
     folder: str
 
 
 class RunLog:
-    """The book, opened for writing: by one program at a time, and from any of its threads."""
+    """The run log. One process at a time may write to it, from any of its threads."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self._lock = threading.RLock()
         try:
-            place = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
+            address = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
             self._database = sqlite3.connect(
-                place, uri=read_only, isolation_level=None, timeout=60, check_same_thread=False
+                address, uri=read_only, isolation_level=None, timeout=60, check_same_thread=False
             )
             if not read_only:
                 self._prepare()
         except sqlite3.Error as error:
-            raise UnspoolError(f"{path} cannot be opened: {error}") from error
+            raise UnspoolError(f"Cannot open {path}: {error}") from error
 
     def _prepare(self) -> None:
-        # A decision that was given must not be taken back by a power cut.
+        # A power cut must not undo a decision.
         for pragma in ("journal_mode = WAL", "synchronous = FULL"):
             self._database.execute(f"PRAGMA {pragma}")
         with self._writing():
             ((version,),) = self._database.execute("PRAGMA user_version").fetchall()
             if version > _VERSION:
-                raise UnspoolError(f"{self.path} was written by a newer unspool; update this one")
+                raise UnspoolError(f"{self.path} was written by a newer version of unspool; upgrade to open it")
             if version < _VERSION:
                 for statement in (_TABLES + decision_log.TABLES).split(";"):
                     self._database.execute(statement)
@@ -103,7 +103,7 @@ class RunLog:
                 if self._database.in_transaction:
                     self._database.execute("ROLLBACK")
                 if isinstance(error, sqlite3.Error):
-                    raise UnspoolError(f"{self.path} cannot be written: {error}") from error
+                    raise UnspoolError(f"Cannot write to {self.path}: {error}") from error
                 raise
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
@@ -111,72 +111,72 @@ class RunLog:
             return self._database.execute(sql, values).fetchall()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the database."""
         with self._lock:
             self._database.close()
 
     # --- writing ---
 
-    def note(self, run: str, kind: str, data: object) -> int:
-        """Write down what happened; returns its number."""
+    def record(self, run: str, kind: str, data: object) -> int:
+        """Add an entry; returns its number."""
         with self._writing():
-            return self._note(run, kind, data)
+            return self._record(run, kind, data)
 
-    def _note(self, run: str, kind: str, data: object) -> int:
+    def _record(self, run: str, kind: str, data: object) -> int:
         sql = "INSERT INTO entry (at, run, kind, data) VALUES (?, ?, ?, ?)"
         cursor = self._database.execute(sql, (time.time(), run, kind, msgspec.json.encode(data).decode()))
         return int(cursor.lastrowid or 0)
 
-    def begin(self, run: str, agent: str, session: str | None, folder: str, spec: object) -> int:
-        """An agent is about to be started."""
+    def start_run(self, run: str, agent: str, session: str | None, folder: str, spec: object) -> int:
+        """Record that an agent is about to be started."""
         with self._writing():
             sql = "INSERT INTO run (id, agent, session, folder, spec, started) VALUES (?, ?, ?, ?, ?, ?)"
             values = (run, agent, session, folder, msgspec.json.encode(spec).decode(), time.time())
             self._database.execute(sql, values)
-            return self._note(run, "run.started", {"agent": agent, "session": session, "folder": folder})
+            return self._record(run, "run.started", {"agent": agent, "session": session, "folder": folder})
 
     def set_process(self, run: str, pid: int | None, started: float | None) -> None:
-        """Remember its process, so that it is found again if this program dies."""
+        """Record the process of a run, so that it can be found if this program is killed."""
         with self._writing():
             self._database.execute("UPDATE run SET pid = ?, pid_started = ? WHERE id = ?", (pid, started, run))
 
     def set_session(self, run: str, session: str) -> None:
-        """The agent has said which session it works on."""
+        """Record the session of a run, also in the decisions that were made before it was known."""
         with self._writing():
             self._database.execute("UPDATE run SET session = ? WHERE id = ?", (session, run))
             decision_log.set_session(self._database, run, session)
 
-    def end(self, run: str, reason: str) -> int:
-        """It has ended."""
+    def end_run(self, run: str, reason: str) -> int:
+        """Record the end of a run."""
         with self._writing():
             self._database.execute(
                 "UPDATE run SET ended = ?, reason = ? WHERE id = ? AND ended IS NULL", (time.time(), reason, run)
             )
-            return self._note(run, "run.ended", {"reason": reason})
+            return self._record(run, "run.ended", {"reason": reason})
 
-    def decide(self, run: str, decision: RecordedDecision, note: dict[str, object]) -> int:
-        """Write down a decision, before anybody acts on it."""
+    def record_decision(self, run: str, decision: RecordedDecision, facts: dict[str, object]) -> int:
+        """Record a decision, before anybody acts on it."""
         with self._writing():
             decision_log.add_decision(self._database, run, decision)
-            return self._note(run, "answered" if decision.request else "interrupting", note)
+            return self._record(run, "answered" if decision.request else "interrupting", facts)
 
     # --- reading ---
 
-    def last(self) -> int:
+    def last_seq(self) -> int:
         """The number of the newest entry."""
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM entry")[0][0])
 
-    def entries(self, since: int, limit: int = 500, run: str | None = None) -> list[Entry]:
-        """What happened after a number."""
+    def entries(self, since: int, limit: int = 500, run: str | None = None) -> list[LogEntry]:
+        """The entries after a number."""
         where, values = ("AND run = ?", [run]) if run is not None else ("", [])
         sql = f"SELECT seq, at, run, kind, data FROM entry WHERE seq > ? {where} ORDER BY seq LIMIT ?"
         return [
-            Entry(seq=seq, at=datetime.fromtimestamp(at, UTC), run=run, kind=kind, data=msgspec.Raw(data.encode()))
+            LogEntry(seq=seq, at=datetime.fromtimestamp(at, UTC), run=run, kind=kind, data=msgspec.Raw(data.encode()))
             for seq, at, run, kind, data in self._rows(sql, since, *values, limit)
         ]
 
     def open_runs(self) -> list[OpenRun]:
-        """Agents of which no end was written."""
+        """The runs whose end is not in the log."""
         sql = "SELECT id, agent, session, folder, pid, pid_started FROM run WHERE ended IS NULL ORDER BY started"
         return [
             OpenRun(id=row[0], agent=row[1], session=row[2], folder=row[3], pid=row[4], pid_started=row[5])
@@ -184,30 +184,30 @@ class RunLog:
         ]
 
     def unanswered(self, run: str) -> list[str]:
-        """The calls about which an agent asked and got no answer."""
+        """The tool calls that an agent asked about without getting an answer."""
         sql = """SELECT kind, json_extract(data, '$.request'), json_extract(data, '$.question.asked.id'),
             json_extract(data, '$.question.asked.call_id') FROM entry
             WHERE run = ? AND kind IN ('asked', 'answered', 'withdrawn') ORDER BY seq"""
         found: dict[str, str | None] = {}
-        for kind, ended, asked, call_id in self._rows(sql, run):
+        for kind, closed, opened, call_id in self._rows(sql, run):
             if kind == "asked":
-                found[asked] = call_id
+                found[opened] = call_id
             else:
-                found.pop(ended, None)
+                found.pop(closed, None)
         return [call_id for call_id in found.values() if call_id]
 
     def last_end(self, agent: str, session: str) -> float | None:
-        """When the last agent that worked on a session has ended."""
+        """When the last run on a session ended."""
         sql = "SELECT max(ended) FROM run WHERE agent = ? AND session = ?"
         ended: float | None = self._rows(sql, agent, session)[0][0]
         return ended
 
-    def last_place(self, session: str, agent: str | None = None) -> Place | None:
-        """Where an agent last worked on a session; the log of the session may not have been read yet, or written."""
+    def last_location(self, session: str, agent: str | None = None) -> RunLocation | None:
+        """Where the last run on a session worked. The session's own log may not have been read yet, or not written."""
         where, values = ("AND agent = ?", [agent]) if agent is not None else ("", [])
         sql = f"SELECT agent, folder FROM run WHERE session = ? {where} ORDER BY started DESC, rowid DESC LIMIT 1"
         rows = self._rows(sql, session, *values)
-        return Place(*rows[0]) if rows else None
+        return RunLocation(*rows[0]) if rows else None
 
     def decisions(self, agent: str, session: str) -> list[RecordedDecision]:
         """The decisions about a session, in order."""

@@ -1,7 +1,7 @@
-"""What every driver of an agent offers, and what it tells: the same words for all agents.
+"""The interface between the supervisor and the drivers: events, requests and answers, the same for all agents.
 
-A driver knows one agent's protocol and one running program. It decides nothing: what is asked goes to the supervisor,
-and what the supervisor decides goes to the program.
+A driver speaks one agent's protocol to one running process. It decides nothing: requests go to the supervisor, and
+the supervisor's answers go to the agent.
 """
 
 from __future__ import annotations
@@ -16,49 +16,49 @@ import msgspec
 from ..agents import AGENTS
 from ..core import model as m
 
-AskedKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
+RequestKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop"]
 TurnOutcome = Literal["completed", "interrupted", "failed"]
 ForkReach = Literal["message", "turn", "end", "none"]
 
 
 class Capabilities(msgspec.Struct, kw_only=True, frozen=True):
-    """What an agent can do; a page offers nothing else."""
+    """What an agent can do; the page offers nothing else."""
 
     resume: bool = True
     fork: ForkReach = "none"
-    """From where a conversation can be forked: any message, the end of any turn, only its end, or not at all."""
+    """Where a session can be forked: after any message, after any turn, only at its end, or not at all."""
     steer: bool = False
-    """A message that is sent while a turn runs reaches that turn; else it waits for its end."""
+    """Whether a message sent during a turn reaches that turn; otherwise it waits for the next one."""
     deny_reason: bool = False
-    """The words of a refusal reach the model."""
+    """Whether the reason for a denial reaches the model."""
     edit_input: bool = False
-    """What a tool is called with can be changed before it is allowed."""
+    """Whether the input of a tool can be changed before the call is allowed."""
     allow_session: bool = False
     modes: tuple[str, ...] = ()
     models: bool = False
-    """The model can be changed while it runs."""
+    """Whether the model can be changed while the agent is running."""
 
 
 class RunSpec(msgspec.Struct, kw_only=True, frozen=True):
-    """What is to be started."""
+    """What to start."""
 
     folder: str
-    """The project."""
+    """The project directory."""
     session: str | None = None
-    """A past session to go on with, or to fork from."""
+    """A past session to resume or to fork."""
     fork: bool = False
     at: str | None = None
-    """Fork after this message, or turn, by the agent's own id; at the end where it is not named."""
+    """Fork after this message or turn, given by the agent's own id; None forks at the end."""
     mode: str | None = None
     model: str | None = None
     home: str | None = None
-    """The home directory the agent works with; the user's own where none is named."""
+    """The home directory of the agent; None for the user's own."""
     mark: str | None = None
-    """By this everything that the agent starts is recognised, also when the agent itself has gone."""
+    """Identifies every process the agent starts, even after the agent itself has exited."""
 
 
-def folder_of(agent: str, spec: RunSpec) -> Path:
+def agent_folder(agent: str, spec: RunSpec) -> Path:
     """Where the agent keeps its settings and sessions."""
     info = AGENTS[agent].info
     if spec.home is not None:
@@ -67,14 +67,14 @@ def folder_of(agent: str, spec: RunSpec) -> Path:
     return Path(named) if named else Path.home() / info.folder
 
 
-# --- what a driver tells ---------------------------------------------------------------------------------------------
+# --- events of a driver ----------------------------------------------------------------------------------------------
 
 
 class Started(msgspec.Struct, tag="began"):
-    """The program runs."""
+    """The agent is running."""
 
     session: str | None
-    """The agent's id of the session, once it is known: a new one may get it only with its first turn."""
+    """The agent's id of the session. It may be unknown until the first turn of a new session."""
     pid: int | None
     mode: str | None = None
     model: str | None = None
@@ -82,11 +82,11 @@ class Started(msgspec.Struct, tag="began"):
 
 
 class TurnStarted(msgspec.Struct, tag="turn_began"):
-    """The model is at work."""
+    """The model is working."""
 
 
 class TextDelta(msgspec.Struct, tag="words"):
-    """Words of the model as they come; the log has them later."""
+    """Text of the model as it arrives; the session log has it later."""
 
     text: str
     thinking: bool = False
@@ -94,10 +94,10 @@ class TextDelta(msgspec.Struct, tag="words"):
 
 
 class MessageAccepted(msgspec.Struct, tag="took_up"):
-    """A message that was sent has reached the model, or is about to."""
+    """A message has reached the model, or is about to."""
 
     message: str
-    """The id it was sent with."""
+    """The id that the sender chose."""
 
 
 class Option(msgspec.Struct):
@@ -108,7 +108,7 @@ class Option(msgspec.Struct):
 
 
 class Choice(msgspec.Struct, kw_only=True):
-    """A question of the model to the person."""
+    """A question that the model asks."""
 
     question: str
     header: str = ""
@@ -117,23 +117,23 @@ class Choice(msgspec.Struct, kw_only=True):
 
 
 class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
-    """The agent wants to do something and waits for an answer."""
+    """The agent asks for permission and waits for an answer."""
 
     id: str
-    """Of the request; never used again by the same driver."""
-    kind: AskedKind
+    """Unique among the requests of one driver."""
+    kind: RequestKind
     tool: str
     title: str
-    """One line that tells what it is about."""
+    """A one-line summary."""
     action: m.Action
-    """The input, and the diff, command or plan it means."""
+    """The input, and the diff, command or plan it stands for."""
     call_id: str | None = None
     reason: str | None = None
     """Why the agent asks."""
     subagent: str | None = None
     choices: list[Choice] = []
     verdicts: tuple[Verdict, ...] = ("allow", "deny")
-    """The answers that are possible here."""
+    """The possible answers."""
     takes_reason: bool = False
     takes_input: bool = False
 
@@ -145,31 +145,31 @@ class RequestCancelled(msgspec.Struct, tag="withdrawn"):
 
 
 class TurnEnded(msgspec.Struct, kw_only=True, tag="turn_ended"):
-    """The model is done, or was stopped."""
+    """The turn is over, or was stopped."""
 
     outcome: TurnOutcome
     error: str | None = None
 
 
 class SettingsChanged(msgspec.Struct, kw_only=True, tag="changed"):
-    """The agent works in another mode, or with another model, from now on."""
+    """The agent has switched to another mode or model."""
 
     mode: str | None = None
     model: str | None = None
 
 
 class Notice(msgspec.Struct, tag="remarked"):
-    """Something to be shown that changes nothing."""
+    """A message for the person that changes nothing."""
 
     text: str
 
 
 class AgentExited(msgspec.Struct, kw_only=True, tag="exited"):
-    """The program has ended."""
+    """The agent's process has exited."""
 
     code: int | None
     error: str | None = None
-    """What it said last, where it did not end by itself."""
+    """The end of its error output, unless it was stopped on purpose."""
 
 
 DriverEvent = (
@@ -186,43 +186,47 @@ DriverEvent = (
 )
 
 
-class Decision(msgspec.Struct, kw_only=True, frozen=True):
-    """What was decided about something that was asked."""
+class Answer(msgspec.Struct, kw_only=True, frozen=True):
+    """The answer to a request."""
 
     verdict: Verdict
     reason: str | None = None
     input: dict[str, Any] | None = None
-    """The input to be used instead."""
+    """The input to use instead of the one in the request."""
     answers: dict[str, list[str]] = {}
-    """Of questions: what was chosen or written, by the question."""
+    """For a question: the chosen or written answers, by question."""
+
+
+Emit = Callable[[DriverEvent], None]
+"""Passes an event on to the supervisor."""
 
 
 # --- the driver ------------------------------------------------------------------------------------------------------
 
 
 class Driver(Protocol):
-    """One running agent. All methods belong to one event loop; `tell` is called on it."""
+    """One running agent. All methods belong to one event loop, and so do the calls of `emit`."""
 
     capabilities: Capabilities
 
-    async def start(self, spec: RunSpec, tell: Callable[[DriverEvent], None]) -> None:
-        """Start the program; returns when it can take messages. Raises UnspoolError with a sentence when it cannot."""
+    async def start(self, spec: RunSpec, emit: Emit) -> None:
+        """Start the agent; returns when it accepts messages. Raises UnspoolError when it cannot be started."""
         ...
 
     async def send(self, id: str, text: str) -> None:
-        """Give it a message: at once where the agent can be steered, else for its next turn."""
+        """Send a message: into the current turn if the agent can be steered, otherwise for its next turn."""
         ...
 
     async def interrupt(self) -> None:
-        """Stop the turn that runs; does nothing when there is none."""
+        """Stop the current turn; does nothing when there is none."""
         ...
 
-    async def answer(self, asked: PermissionRequest, decision: Decision) -> None:
-        """Answer something that it asked; one that was withdrawn meanwhile is passed over."""
+    async def answer(self, request: PermissionRequest, answer: Answer) -> None:
+        """Answer a request; ignored if the request has been cancelled in the meantime."""
         ...
 
     async def set_mode(self, mode: str) -> None:
-        """Change how much it may do by itself."""
+        """Change how much the agent may do without asking."""
         ...
 
     async def set_model(self, model: str) -> None:
@@ -230,23 +234,23 @@ class Driver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """End the program and everything it started: politely first, and for sure. `Exited` is told in any case."""
+        """Stop the agent and everything it started, by force if need be. `AgentExited` is emitted in any case."""
         ...
 
 
-class Kind(Protocol):
-    """A kind of agent that can be run."""
+class DriverFactory(Protocol):
+    """Creates the drivers for one agent."""
 
     name: str
     capabilities: Capabilities
     extra: str
-    """The optional packages it needs: `unspool[claude]`."""
+    """The optional dependencies it needs, such as `unspool[claude]`."""
 
-    def program(self) -> str:
-        """Where the agent's program is; NotFoundError with what to install where it is missing."""
+    def find_program(self) -> str:
+        """The path of the agent's program. Raises NotFoundError with install instructions when it is missing."""
         ...
 
-    def make(self) -> Driver:
+    def create(self) -> Driver:
         """A driver for one session."""
         ...
 
@@ -257,11 +261,11 @@ KEPT_VARIABLES = (
     "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
     "SYSTEMROOT", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "COMSPEC", "PATHEXT",
 )  # fmt: skip
-"""What a child may know of our environment, apart from its own agent's variables."""
+"""Environment variables that every agent inherits, in addition to its own."""
 
 
 def environment_for(own: tuple[str, ...], environ: Mapping[str, str], home: str | None = None) -> dict[str, str]:
-    """The least a child needs: `own` are beginnings of the names of its agent's variables."""
+    """The environment for an agent: as little as it needs. `own` lists the name prefixes of its own variables."""
     kept = {name: value for name, value in environ.items() if name in KEPT_VARIABLES or name.startswith(own)}
     if home is not None:
         kept["HOME"] = home

@@ -1,10 +1,11 @@
-"""The agents that can be run: the only list of them."""
+"""The agents that can be run, by name."""
 
 from __future__ import annotations
 
-from .drivers.claude import ClaudeKind
-from .drivers.codex import CodexKind
-from .drivers.gemini import GeminiKind
-from .protocol import Kind
+from .drivers.claude import ClaudeDriverFactory
+from .drivers.codex import CodexDriverFactory
+from .drivers.gemini import GeminiDriverFactory
+from .protocol import DriverFactory
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (ClaudeKind(), CodexKind(), GeminiKind())}
+_FACTORIES: tuple[DriverFactory, ...] = (ClaudeDriverFactory(), CodexDriverFactory(), GeminiDriverFactory())
+DRIVERS: dict[str, DriverFactory] = {factory.name: factory for factory in _FACTORIES}

@@ -1,24 +1,25 @@
-"""One running agent: its driver, its state, what it was told and what it asked. All of it is written down."""
+"""One run of an agent: its driver, its state, its messages and its requests. Everything is recorded in the run log."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..core.decisions import DecisionMaker, RecordedDecision
-from ..core.decisions import Verdict as DecidedVerdict
-from ..core.errors import UnspoolError, UsageError
+from ..core.errors import UsageError
+from .approvals import Approvals, OpenRequest
+from .errors import ConflictError
 from .log import RunLog
+from .messages import RunMessage, RunMessages, check_text
 from .processes import start_time
 from .protocol import (
     AgentExited,
+    Answer,
     Capabilities,
-    Decision,
     Driver,
     DriverEvent,
     MessageAccepted,
@@ -31,43 +32,19 @@ from .protocol import (
     TextDelta,
     TurnEnded,
     TurnStarted,
-)  # fmt: skip
+)
 from .state import RunState, State
 
-MOST_WORDS = 200_000
-"""Of what the model says while it says it; the log has all of it."""
-MOST_WAITING = 50
-LONGEST_MESSAGE = 1_000_000
-TIMED_OUT = "Nobody answered in time, so this was refused for now. Stop and say what you need."
+MAX_LIVE_TEXT = 200_000
+"""Characters of the current response that are kept; the session log has all of it."""
+TIMED_OUT = "Nobody answered in time, so this request was denied for now. Stop and say what you need."
 
 Publish = Callable[[str, str, dict[str, Any], int | None], None]
-"""Tells those who watch: the run, what happened, the facts, and the number in the book where it has one."""
-
-
-class ConflictError(UnspoolError):
-    """Somebody was quicker, or what was meant is not there any more."""
-
-
-class RunMessage(msgspec.Struct, kw_only=True):
-    """Something a person said to the agent."""
-
-    id: str
-    text: str
-    who: str
-    at: datetime
-    state: Literal["sent", "taken_up"] = "sent"
-
-
-class OpenQuestion(msgspec.Struct, kw_only=True):
-    """Something the agent asked, as it is shown; an answer has to name the digest of what it answers."""
-
-    asked: PermissionRequest
-    digest: str
-    at: datetime
+"""Sends an event to everyone who watches: the run, the kind, the facts, and its number in the log if it has one."""
 
 
 class RunView(msgspec.Struct, kw_only=True):
-    """A running agent, for those who look at it."""
+    """A run as it is shown."""
 
     id: str
     agent: str
@@ -83,264 +60,303 @@ class RunView(msgspec.Struct, kw_only=True):
     capabilities: Capabilities
     messages: list[RunMessage]
     """The last ones, in the order that counts."""
-    questions: list[OpenQuestion]
-    words: str
-    """What the model is saying just now."""
+    questions: list[OpenRequest]
+    """Requests that wait for an answer."""
+    text: str = msgspec.field(name="words")
+    """The response that the model is writing."""
     error: str | None
 
 
+class RunDetails(msgspec.Struct, kw_only=True):
+    """What the agent has reported about itself."""
+
+    session: str | None
+    mode: str | None
+    model: str | None
+    pid: int | None = None
+    error: str | None = None
+    text: str = ""
+    """The response that the model is writing."""
+    started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+
+
+class RunRecorder:
+    """Writes what happens to one run to the log first, and then sends it to everyone who watches."""
+
+    def __init__(self, run: str, log: RunLog, publish: Publish) -> None:
+        self.log = log
+        self._run = run
+        self._publish = publish
+
+    def record(self, kind: str, facts: dict[str, Any]) -> None:
+        """Write an event to the log and publish it."""
+        self._publish(self._run, kind, facts, self.log.record(self._run, kind, facts))
+
+    def record_decision(self, kind: str, decision: RecordedDecision, facts: dict[str, Any]) -> None:
+        """Write a decision to disk, and only then let anybody hear of it."""
+        self._publish(self._run, kind, facts, self.log.record_decision(self._run, decision, facts))
+
+    def record_end(self, reason: str, facts: dict[str, Any]) -> None:
+        """Write that the run has ended and publish it."""
+        self._publish(self._run, "state", facts, self.log.end_run(self._run, reason))
+
+    def emit(self, kind: str, facts: dict[str, Any]) -> None:
+        """Publish an event that is not worth keeping."""
+        self._publish(self._run, kind, facts, None)
+
+
 class Run:
-    """One running agent. It belongs to one event loop."""
+    """One run of an agent. It belongs to one event loop."""
 
     def __init__(
-        self, id: str, agent: str, spec: RunSpec, driver: Driver, machine: RunState, book: RunLog, publish: Publish
+        self, id: str, agent: str, spec: RunSpec, driver: Driver, machine: RunState, log: RunLog, publish: Publish
     ) -> None:
         self.id = id
         self.agent = agent
         self.spec = spec
-        self.session = spec.session if not spec.fork else None
         self.driver = driver
         self.machine = machine
-        self.started_at = datetime.now(UTC)
-        self.mode, self.model = spec.mode, spec.model
-        self.pid: int | None = None
-        self.error: str | None = None
-        self.messages: list[RunMessage] = []
-        self.questions: dict[str, OpenQuestion] = {}
-        self._answered: dict[str, dict[str, Any]] = {}
-        self._words = ""
-        self._book = book
-        self._publish = publish
-        self._state = machine.state
+        self.details = RunDetails(session=None if spec.fork else spec.session, mode=spec.mode, model=spec.model)
+        self._messages = RunMessages()
+        self._approvals = Approvals()
+        self._recorder = RunRecorder(id, log, publish)
+        self._reported_state: State = machine.state
 
-    # --- what the driver tells ---
+    @property
+    def session(self) -> str | None:
+        """The agent's id of the session, once it is known."""
+        return self.details.session
 
-    def hear(self, told: DriverEvent) -> None:
-        """Something has happened."""
+    @property
+    def pid(self) -> int | None:
+        """The agent's process."""
+        return self.details.pid
+
+    # --- events of the driver ---
+
+    def handle(self, event: DriverEvent) -> None:
+        """Apply an event of the driver, record it and publish it."""
         now = time.monotonic()
-        match told:
+        match event:
             case Started():
-                self._began(told, now)
+                self._handle_started(event, now)
             case TurnStarted():
-                self._words = ""
-                self.machine.turn_began(now)
+                self.details.text = ""
+                self.machine.turn_started(now)
             case TextDelta():
-                self._say(told)
+                self._handle_text(event)
             case MessageAccepted():
-                self._took_up(told.message)
+                if self._messages.accept(event.message):
+                    self._recorder.record("taken_up", {"message": event.message})
             case PermissionRequest():
-                self._ask(told, now)
+                self._handle_request(event, now)
             case RequestCancelled():
-                self._withdraw(told.id, now)
+                self._cancel_request(event.id, now)
             case TurnEnded():
-                self._turn_ended(told, now)
+                self._handle_turn_ended(event, now)
             case SettingsChanged():
-                self.mode, self.model = told.mode or self.mode, told.model or self.model
-                self._note("changed", {"mode": self.mode, "model": self.model})
+                self._update_settings(event.mode, event.model)
+                self._recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
             case Notice():
-                self._note("remarked", {"text": told.text})
+                self._recorder.record("remarked", {"text": event.text})
             case AgentExited():
-                self._exited(told, now)
-        self._tell_state()
+                self._handle_exited(event, now)
+        self.report_state()
 
-    def _began(self, told: Started, now: float) -> None:
-        self.mode, self.model = told.mode or self.mode, told.model or self.model
-        if told.pid is not None and told.pid != self.pid:
-            self.pid = told.pid
-            self._book.set_process(self.id, told.pid, start_time(told.pid))
-        if told.session is not None and told.session != self.session:
-            self.session = told.session
-            self._book.set_session(self.id, told.session)
-            self._note("session", {"session": told.session})
-        self.machine.began(now)
+    def _handle_started(self, event: Started, now: float) -> None:
+        self._update_settings(event.mode, event.model)
+        if event.pid is not None and event.pid != self.details.pid:
+            self.details.pid = event.pid
+            self._recorder.log.set_process(self.id, event.pid, start_time(event.pid))
+        if event.session is not None and event.session != self.details.session:
+            self.details.session = event.session
+            self._recorder.log.set_session(self.id, event.session)
+            self._recorder.record("session", {"session": event.session})
+        self.machine.started(now)
 
-    def _say(self, told: TextDelta) -> None:
-        if not told.thinking and told.subagent is None:
-            self._words = (self._words + told.text)[-MOST_WORDS:]
-        facts = {"text": told.text, "thinking": told.thinking, "subagent": told.subagent}
-        self._publish(self.id, "words", facts, None)
+    def _update_settings(self, mode: str | None, model: str | None) -> None:
+        self.details.mode = mode or self.details.mode
+        self.details.model = model or self.details.model
 
-    def _took_up(self, id: str) -> None:
-        for message in self.messages:
-            if message.id == id and message.state == "sent":
-                message.state = "taken_up"
-                self._note("taken_up", {"message": id})
+    def _handle_text(self, delta: TextDelta) -> None:
+        if not delta.thinking and delta.subagent is None:
+            self.details.text = (self.details.text + delta.text)[-MAX_LIVE_TEXT:]
+        facts = {"text": delta.text, "thinking": delta.thinking, "subagent": delta.subagent}
+        self._recorder.emit("words", facts)
 
-    def _ask(self, asked: PermissionRequest, now: float) -> None:
-        question = OpenQuestion(asked=asked, digest=digest_of(asked), at=datetime.now(UTC))
-        self.questions[asked.id] = question
-        self.machine.asked(asked.id, now)
-        self._note("asked", {"question": question})
+    def _handle_request(self, request: PermissionRequest, now: float) -> None:
+        opened = self._approvals.add(request)
+        self.machine.requested(request.id, now)
+        self._recorder.record("asked", {"question": opened})
 
-    def _withdraw(self, id: str, now: float) -> None:
-        if self.questions.pop(id, None) is not None:
-            self.machine.withdrawn(id, now)
-            self._note("withdrawn", {"request": id})
+    def _cancel_request(self, id: str, now: float) -> None:
+        if self._approvals.cancel(id):
+            self.machine.cancelled(id, now)
+            self._recorder.record("withdrawn", {"request": id})
 
-    def _turn_ended(self, told: TurnEnded, now: float) -> None:
-        for id in list(self.questions):
-            self._withdraw(id, now)
-        self.machine.turn_ended(now, interrupted=told.outcome == "interrupted")
-        self.error = told.error
-        self._note("turn_ended", {"outcome": told.outcome, "error": told.error})
+    def _cancel_requests(self, now: float) -> None:
+        for opened in self._approvals.open():
+            self._cancel_request(opened.request.id, now)
 
-    def _exited(self, told: AgentExited, now: float) -> None:
-        for id in list(self.questions):
-            self._withdraw(id, now)
-        self.error = told.error or self.error
-        failed = told.error is not None or told.code not in (0, None)
-        self.machine.exited("failed" if failed else "done", now)
+    def _handle_turn_ended(self, event: TurnEnded, now: float) -> None:
+        self._cancel_requests(now)
+        self.machine.turn_ended(now, interrupted=event.outcome == "interrupted")
+        self.details.error = event.error
+        self._recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
 
-    # --- what people do ---
+    def _handle_exited(self, event: AgentExited, now: float) -> None:
+        self._cancel_requests(now)
+        self.details.error = event.error or self.details.error
+        has_failed = event.error is not None or event.code not in (0, None)
+        self.machine.exited("failed" if has_failed else "done", now)
+
+    # --- actions of people ---
 
     async def send(self, id: str, text: str, who: str) -> RunMessage:
-        """Give the agent a message; the book's order is the order for everybody."""
+        """Send the agent a message; the order in the log is the order for everyone."""
         if self.machine.has_ended:
-            raise ConflictError("this agent has ended; resume the session to go on")
-        if not text.strip() or len(text) > LONGEST_MESSAGE:
-            raise UsageError(f"a message has between 1 and {LONGEST_MESSAGE:,} characters")
-        if known := next((message for message in self.messages if message.id == id), None):
+            raise ConflictError("This agent has ended; resume the session to continue")
+        check_text(text)
+        if known := self._messages.find(id):
             return known
-        if sum(message.state == "sent" for message in self.messages) >= MOST_WAITING:
-            raise ConflictError(f"{MOST_WAITING} messages wait already; let the agent take some up first")
-        message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC))
-        self.messages.append(message)
-        self._note("sent", {"message": message})
-        self.machine.sent(time.monotonic())
-        self._tell_state()
+        message = self._messages.add(id, text, who)
+        self._recorder.record("sent", {"message": message})
+        self.machine.message_sent(time.monotonic())
+        self.report_state()
         await self.driver.send(id, text)
         return message
 
-    async def answer(self, request: str, digest: str, decision: Decision, who: str, by: DecisionMaker = "user") -> None:
-        """Answer what the agent asked. The first answer counts, and only one to exactly what was shown."""
-        question = self.questions.get(request)
-        if question is None:
-            known = self._answered.get(request)
-            said = (
-                f"it was answered already: {known['verdict']} by {known['who']}"
-                if known
-                else "it is not asked any more"
-            )
-            raise ConflictError(f"this answer comes too late, {said}")
-        if digest != question.digest:
-            raise ConflictError("what the agent asks is not what this answer was given to; look again")
-        self._check(question.asked, decision)
-        # From here on there is no way back for anybody else: nothing is awaited before it is written down.
+    async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
+        """Answer a request. The first answer counts, and only if the request is still the one that was shown."""
+        answered = self._approvals.answer(request, digest, answer, who, by)
+        # Nothing is awaited before the decision is on disk, so nobody else can answer in between.
         self.machine.answered(request, time.monotonic())
-        del self.questions[request]
-        note: dict[str, Any] = {
-            "request": request,
-            "verdict": decision.verdict,
-            "reason": decision.reason,
-            "who": who,
-            "by": by,
-        }
-        self._answered[request] = note
-        decided = self._decided(question.asked, decision.verdict, by, who, decision.reason)
-        if decision.input is not None:
-            decided.input = msgspec.Raw(msgspec.json.encode(decision.input))
-        self._publish(self.id, "answered", note, self._book.decide(self.id, decided, note))
-        self._tell_state()
-        await self.driver.answer(question.asked, decision)
+        facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
+        self._recorder.record_decision("answered", self._decision_on(answered, answer, who, by), facts)
+        self.report_state()
+        await self.driver.answer(answered, answer)
 
-    def _check(self, asked: PermissionRequest, decision: Decision) -> None:
-        if decision.verdict not in asked.verdicts:
-            raise UsageError(f"this can be answered with {', '.join(asked.verdicts)}, not with {decision.verdict}")
-        if decision.input is not None and not asked.takes_input:
-            raise UsageError(f"{self.agent} does not let the input be changed")
+    def _decision_on(self, request: PermissionRequest, answer: Answer, who: str, by: DecisionMaker) -> RecordedDecision:
+        return RecordedDecision(
+            at=datetime.now(UTC),
+            agent=self.agent,
+            session=self.session,
+            request=request.id,
+            call_ids=[request.call_id] if request.call_id else [],
+            tool=request.tool,
+            kind=request.kind,
+            verdict=answer.verdict,
+            by=by,
+            who=who,
+            reason=answer.reason,
+            action=request.action,
+            input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
+        )
 
-    async def refuse_for_nobody(self, request: str) -> None:
-        """Nobody has answered in time."""
-        question = self.questions.get(request)
-        if question is not None:
-            decision = Decision(verdict="deny", reason=TIMED_OUT)
-            await self.answer(request, question.digest, decision, who="clock", by="timeout")
+    async def deny_unanswered(self, request: str) -> None:
+        """Deny a request that nobody has answered in time."""
+        opened = self._approvals.get(request)
+        if opened is not None:
+            answer = Answer(verdict="deny", reason=TIMED_OUT)
+            await self.answer(request, opened.digest, answer, who="clock", by="timeout")
 
     async def interrupt(self, who: str) -> None:
-        """Stop the turn."""
+        """Stop the current turn."""
         if self.machine.state not in ("in-turn", "waiting-input"):
-            raise ConflictError("no turn runs that could be stopped")
-        self._note_interruption(who)
+            raise ConflictError(_NOTHING_TO_INTERRUPT.get(self.machine.state, "Nothing to interrupt"))
+        self._record_interruption(who)
         await self.driver.interrupt()
 
-    def _note_interruption(self, who: str, by: DecisionMaker = "user") -> None:
-        """Write down that what is asked gets no answer: the agents' files tell that like a refusal."""
-        asked = [question.asked for question in self.questions.values()]
-        call_ids = [one.call_id for one in asked if one.call_id]
-        decided = interruption(self.agent, self.session, call_ids, by=by, who=who)
-        note: dict[str, Any] = {"who": who}
-        self._publish(self.id, "interrupting", note, self._book.decide(self.id, decided, note))
+    def _record_interruption(self, who: str, by: DecisionMaker = "user") -> None:
+        """Record that the open requests get no answer: in the agents' files that looks like a rejection."""
+        call_ids = [opened.request.call_id for opened in self._approvals.open() if opened.request.call_id]
+        decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
+        self._recorder.record_decision("interrupting", decision, {"who": who})
 
     async def change(self, mode: str | None, model: str | None) -> None:
-        """Change the mode, or the model."""
+        """Change the mode or the model."""
         capabilities = self.driver.capabilities
         if mode is not None:
             if mode not in capabilities.modes:
-                raise UsageError(
-                    f"{self.agent} has the modes {', '.join(capabilities.modes) or '(none)'}, not {mode!r}"
-                )
+                known = ", ".join(capabilities.modes) or "(none)"
+                raise UsageError(f"Unknown mode {mode!r} for {self.agent}; available modes: {known}")
             await self.driver.set_mode(mode)
         if model is not None:
             if not capabilities.models:
-                raise UsageError(f"{self.agent} cannot change its model while it runs")
+                raise UsageError(f"The model of {self.agent} cannot be changed while it is running")
             await self.driver.set_model(model)
 
     async def stop(self, reason: str, by: DecisionMaker = "user") -> None:
-        """End the program."""
-        self.machine.ending(reason)
-        if self.questions:
-            self._note_interruption(reason, by)
+        """Stop the agent."""
+        self.machine.stopping(reason)
+        if self._approvals.open():
+            self._record_interruption(reason, by)
         await self.driver.stop()
 
-    # --- telling ---
+    def fail(self, reason: str, error: str | None = None) -> None:
+        """End the run although its agent has not reported that it exited."""
+        self.details.error = error or self.details.error
+        self.machine.exited(reason, time.monotonic())
+        self.report_state()
 
-    def _decided(
-        self, asked: PermissionRequest, verdict: DecidedVerdict, by: DecisionMaker, who: str, reason: str | None
-    ) -> RecordedDecision:
-        return RecordedDecision(
-            at=datetime.now(UTC), agent=self.agent, session=self.session, request=asked.id,
-            call_ids=[asked.call_id] if asked.call_id else [], tool=asked.tool, kind=asked.kind, verdict=verdict, by=by,
-            who=who, reason=reason, action=asked.action,
-        )  # fmt: skip
+    # --- reporting ---
 
-    def _note(self, kind: str, facts: dict[str, Any]) -> None:
-        self._publish(self.id, kind, facts, self._book.note(self.id, kind, facts))
-
-    def _tell_state(self) -> None:
+    def report_state(self) -> None:
+        """Record and publish the state if it has changed."""
         state = self.machine.state
-        if state == self._state:
+        if state == self._reported_state:
             return
-        self._state = state
+        self._reported_state = state
         if state == "ended":
             reason = self.machine.reason or "done"
-            facts = {"state": state, "reason": reason, "error": self.error}
-            self._publish(self.id, "state", facts, self._book.end(self.id, reason))
+            facts = {"state": state, "reason": reason, "error": self.details.error}
+            self._recorder.record_end(reason, facts)
         else:
-            self._note("state", {"state": state, "reason": None, "error": self.error})
+            self._recorder.record("state", {"state": state, "reason": None, "error": self.details.error})
 
     def view(self) -> RunView:
-        """How it looks now."""
-        age = time.monotonic() - self.machine.since
+        """The run as it is now."""
+        machine, details = self.machine, self.details
+        age = time.monotonic() - machine.since
         return RunView(
-            id=self.id, agent=self.agent, session=self.session, folder=self.spec.folder, state=self.machine.state,
-            reason=self.machine.reason, since=datetime.fromtimestamp(time.time() - age, UTC),
-            started_at=self.started_at, mode=self.mode, model=self.model, pid=self.pid,
-            capabilities=self.driver.capabilities, messages=self.messages[-MOST_WAITING:],
-            questions=list(self.questions.values()),
-            words=self._words if self.machine.state in ("in-turn", "waiting-input") else "", error=self.error,
-        )  # fmt: skip
+            id=self.id,
+            agent=self.agent,
+            session=details.session,
+            folder=self.spec.folder,
+            state=machine.state,
+            reason=machine.reason,
+            since=datetime.fromtimestamp(time.time() - age, UTC),
+            started_at=details.started_at,
+            mode=details.mode,
+            model=details.model,
+            pid=details.pid,
+            capabilities=self.driver.capabilities,
+            messages=self._messages.latest(),
+            questions=self._approvals.open(),
+            text=details.text if machine.state in ("in-turn", "waiting-input") else "",
+            error=details.error,
+        )
+
+
+_NOTHING_TO_INTERRUPT: dict[State, str] = {
+    "starting": "Nothing to interrupt: the agent is starting",
+    "idle": "Nothing to interrupt: the agent is idle",
+    "interrupted": "Nothing to interrupt: the agent is idle",
+    "ended": "Nothing to interrupt: the agent has ended",
+}
 
 
 def interruption(
     agent: str, session: str | None, call_ids: list[str], *, by: DecisionMaker, who: str
 ) -> RecordedDecision:
-    """That calls were interrupted, and neither allowed nor refused."""
+    """The decision that calls were interrupted, neither allowed nor denied."""
     return RecordedDecision(
-        at=datetime.now(UTC), agent=agent, session=session, request=None, call_ids=call_ids, verdict="interrupt",
-        by=by, who=who,
-    )  # fmt: skip
-
-
-def digest_of(asked: PermissionRequest) -> str:
-    """What was shown, in few characters."""
-    return hashlib.blake2b(msgspec.json.encode(asked), digest_size=12).hexdigest()
+        at=datetime.now(UTC),
+        agent=agent,
+        session=session,
+        request=None,
+        call_ids=call_ids,
+        verdict="interrupt",
+        by=by,
+        who=who,
+    )

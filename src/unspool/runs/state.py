@@ -1,7 +1,7 @@
-"""The states of one running agent, as a table without clocks and processes: events go in, what is to be done comes out.
+"""The states of one run as a table without clocks or processes: events go in, actions that are due come out.
 
-The idle clock runs only after a turn is done, and never in the middle of one. While the agent waits for a person
-another clock runs; when it is over, a refusal that says so is given in that person's place.
+The idle timeout runs only after a turn has ended, never during one. While the agent waits for an answer a second
+timeout runs; when it expires, the request is denied with a message that says so.
 """
 
 from __future__ import annotations
@@ -16,139 +16,139 @@ WAITING_SECONDS = 1800.0
 
 
 class Limits(msgspec.Struct, kw_only=True, frozen=True):
-    """How long an agent may do nothing; 0 is for ever."""
+    """Timeouts of a run, in seconds; 0 disables one."""
 
     idle: float = IDLE_SECONDS
     waiting: float = WAITING_SECONDS
 
 
-class Refuse(msgspec.Struct, frozen=True):
-    """Nobody has answered: refuse in their place."""
+class DenyRequest(msgspec.Struct, frozen=True):
+    """Nobody answered in time: deny this request."""
 
     request: str
 
 
-class End(msgspec.Struct, frozen=True):
-    """End the program."""
+class StopRun(msgspec.Struct, frozen=True):
+    """Stop the agent."""
 
     reason: str
 
 
-ToDo = Refuse | End
+DueAction = DenyRequest | StopRun
 
 
 class RunState:
-    """Where an agent is. Every method takes the time; none of them waits."""
+    """The state of one run. Every method takes the current time; none of them waits."""
 
     def __init__(self, limits: Limits, now: float) -> None:
         self.limits = limits
         self.state: State = "starting"
         self.reason: str | None = None
-        """Why it has ended."""
+        """Why the run ended."""
         self.since = now
         self.open: dict[str, float] = {}
-        """What the agent asked and nobody has answered, each with the time it was asked."""
+        """Unanswered requests, each with the time of the request."""
         self._in_turn = False
-        self._ending = False
-        self._refused: set[str] = set()
+        self._is_stopping = False
+        self._denied: set[str] = set()
 
     @property
     def has_ended(self) -> bool:
-        """Nothing can happen any more."""
+        """Whether the run is over; nothing changes after that."""
         return self.state == "ended"
 
-    # --- what happens ---
+    # --- events ---
 
-    def began(self, now: float) -> None:
-        """The program is ready for messages."""
+    def started(self, now: float) -> None:
+        """The agent is ready for messages."""
         if self.state == "starting":
-            self._go("idle", now)
+            self._enter("idle", now)
 
-    def sent(self, now: float) -> None:
-        """A message was given to it: whatever clock ran, it does not run any more."""
+    def message_sent(self, now: float) -> None:
+        """A message was sent to the agent, which cancels the idle timeout."""
         if self.state in ("idle", "interrupted"):
             self._in_turn = True
-            self._settle(now)
+            self._update(now)
 
-    def turn_began(self, now: float) -> None:
-        """The model is at work."""
+    def turn_started(self, now: float) -> None:
+        """The model is working."""
         if not self.has_ended:
             self._in_turn = True
-            self._settle(now)
+            self._update(now)
 
     def turn_ended(self, now: float, *, interrupted: bool = False) -> None:
-        """The model is done. What was still asked is asked no more."""
+        """The turn is over, and with it every open request."""
         if self.has_ended:
             return
         self._in_turn = False
         self.open.clear()
-        self._go("interrupted" if interrupted else "idle", now)
+        self._enter("interrupted" if interrupted else "idle", now)
 
-    def asked(self, request: str, now: float) -> None:
-        """It waits for a person."""
+    def requested(self, request: str, now: float) -> None:
+        """The agent waits for an answer."""
         if not self.has_ended and request not in self.open:
             self.open[request] = now
-            self._settle(now)
+            self._update(now)
 
     def answered(self, request: str, now: float) -> bool:
-        """Somebody has answered; False when it was answered already, or is not asked any more. The first one counts."""
+        """A request was answered. The first answer counts: False when the request is not open any more."""
         if self.has_ended or self.open.pop(request, None) is None:
             return False
-        self._refused.discard(request)
-        self._settle(now)
+        self._denied.discard(request)
+        self._update(now)
         return True
 
-    def withdrawn(self, request: str, now: float) -> None:
-        """It does not wait for an answer any more."""
+    def cancelled(self, request: str, now: float) -> None:
+        """The agent no longer waits for this answer."""
         self.answered(request, now)
 
     def exited(self, reason: str, now: float) -> None:
-        """The program is gone."""
+        """The agent's process has exited."""
         if not self.has_ended:
             self.open.clear()
             self._in_turn = False
             self.reason = self.reason or reason
-            self._go("ended", now)
+            self._enter("ended", now)
 
-    def ending(self, reason: str) -> None:
-        """It was told to end; what it ends with is this reason."""
-        self._ending = True
+    def stopping(self, reason: str) -> None:
+        """The agent is being stopped; the run will end with this reason."""
+        self._is_stopping = True
         self.reason = self.reason or reason
 
     # --- time ---
 
-    def due(self) -> float | None:
-        """When there is something to do, if nothing happens before."""
-        times = [at + self.limits.waiting for id, at in self.open.items() if id not in self._refused]
-        if not self.limits.waiting:
-            times = []
-        if self._is_resting and self.limits.idle and not self._ending:
-            times.append(self.since + self.limits.idle)
-        return min(times, default=None)
+    def next_deadline(self) -> float | None:
+        """When the next action is due, if nothing happens before."""
+        deadlines = []
+        if self.limits.waiting:
+            deadlines = [at + self.limits.waiting for id, at in self.open.items() if id not in self._denied]
+        if self._has_idle_timeout:
+            deadlines.append(self.since + self.limits.idle)
+        return min(deadlines, default=None)
 
-    def tick(self, now: float) -> list[ToDo]:
-        """What is to be done by now; each thing is told once."""
-        found: list[ToDo] = []
+    def tick(self, now: float) -> list[DueAction]:
+        """The actions due by now; each is returned once."""
+        due: list[DueAction] = []
         if self.limits.waiting:
             for request, at in self.open.items():
-                if request not in self._refused and now >= at + self.limits.waiting:
-                    self._refused.add(request)
-                    found.append(Refuse(request))
-        if self._is_resting and self.limits.idle and not self._ending and now >= self.since + self.limits.idle:
-            self.ending("idle")
-            found.append(End("idle"))
-        return found
+                if request not in self._denied and now >= at + self.limits.waiting:
+                    self._denied.add(request)
+                    due.append(DenyRequest(request))
+        if self._has_idle_timeout and now >= self.since + self.limits.idle:
+            self.stopping("idle")
+            due.append(StopRun("idle"))
+        return due
 
     @property
-    def _is_resting(self) -> bool:
-        return self.state in ("idle", "interrupted")
+    def _has_idle_timeout(self) -> bool:
+        return self.state in ("idle", "interrupted") and bool(self.limits.idle) and not self._is_stopping
 
-    def _settle(self, now: float) -> None:
+    def _update(self, now: float) -> None:
         if self.state == "starting" and not self.open and not self._in_turn:
             return
-        self._go("waiting-input" if self.open else "in-turn" if self._in_turn else "idle", now)
+        self._enter("waiting-input" if self.open else "in-turn" if self._in_turn else "idle", now)
 
-    def _go(self, state: State, now: float) -> None:
+    def _enter(self, state: State, now: float) -> None:
         if state != self.state:
             self.state = state
             self.since = now

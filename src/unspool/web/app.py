@@ -22,7 +22,7 @@ from litestar.static_files import create_static_files_router
 
 from ..core.errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
 from ..runs.log import RunLog
-from ..runs.supervisor import Supervisor, book_path, limits_from
+from ..runs.supervisor import Supervisor, limits_from, run_log_path
 from ..store import open_store
 from . import api, pages, run_pages, runs
 from .auth import AuthMiddleware, hosts_of
@@ -57,14 +57,14 @@ class AppState:
     def supervisor(self) -> Supervisor:
         """Who runs agents here."""
         if self._supervisor is None:
-            raise UsageError("no agents are run by this server")
+            raise UsageError("Running agents is disabled on this server")
         return self._supervisor
 
     @property
     def runs(self) -> RunEvents:
         """What happens to them."""
         if self._runs is None:
-            raise UsageError("no agents are run by this server")
+            raise UsageError("Running agents is disabled on this server")
         return self._runs
 
     def _hear(self, said: dict[str, Any]) -> None:
@@ -102,9 +102,9 @@ class AppState:
             await asyncio.to_thread(self.desk.close)
 
     async def _supervise(self, folder: Path) -> Supervisor:
-        from ..runs.registry import KINDS
+        from ..runs.registry import DRIVERS
 
-        supervisor = Supervisor(RunLog(book_path(folder)), KINDS, limits=limits_from(os.environ))
+        supervisor = Supervisor(RunLog(run_log_path(folder)), DRIVERS, limits=limits_from(os.environ))
         self._supervisor, self._runs = supervisor, RunEvents(supervisor)
         left = await supervisor.recover()
         if left:
@@ -120,7 +120,7 @@ class AppState:
     async def _end_agents(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.close()
-            self._supervisor.book.close()
+            self._supervisor.log.close()
 
 
 def create_app(settings: Settings) -> Litestar:

@@ -17,20 +17,22 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from litestar.response import Redirect
 
-from ..agents import AGENTS
 from ..core import model as m
 from ..core.errors import NotFoundError
 from ..render.sanitize import pretty
+from ..runs.approvals import OpenRequest
+from ..runs.fork import plan_fork
 from ..runs.log import RunLog
+from ..runs.messages import RunMessage
 from ..runs.protocol import Capabilities
-from ..runs.run import OpenQuestion, RunMessage, RunView
+from ..runs.run import RunView
 from ..runs.supervisor import Supervisor
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 from .api.run_schemas import AgentKind
 from .overviews import Frame, frame_of
-from .runs import kinds_here
+from .runs import fork_branch, kinds_here, title_of
 from .session_list import list_projects
 from .session_pages import reader_of
 from .session_query import SessionQuery
@@ -144,7 +146,7 @@ async def board(desk: TheDesk, supervisor: TheSupervisor) -> Response[str]:
 @get("/agents/needs", include_in_schema=False)
 async def needs(supervisor: TheSupervisor) -> dict[str, int]:
     """How many answers are waited for, and the number from which to go on listening."""
-    return {"needs": sum(len(run.questions) for run in supervisor.runs()), "seq": supervisor.book.last()}
+    return {"needs": sum(len(run.questions) for run in supervisor.runs()), "seq": supervisor.log.last_seq()}
 
 
 @get("/runs/{id:str}", include_in_schema=False)
@@ -173,7 +175,7 @@ async def question(supervisor: TheSupervisor, id: FromPath[str], request_id: Fro
 async def whole(supervisor: TheSupervisor, id: FromPath[str], request_id: FromPath[str]) -> Response[str]:
     """All of a change that is too long to be shown at once."""
     _, asked = _asked(supervisor, id, request_id)
-    action = asked.asked.action
+    action = asked.request.action
     kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
     return _html(render("output.html", kind=kind, text=text, path=action.path))
 
@@ -184,7 +186,7 @@ async def composer(
     at: FromQuery[int | None] = None,
 ) -> Response[str]:  # fmt: skip
     """Where a session goes on."""
-    views, past = supervisor.runs(), _past(supervisor.book)
+    views, past = supervisor.runs(), _past(supervisor.log)
     found = await desk.ask(_of_session, key, branch, at, views, past, supervisor)
     return _html(render("composer.html", composer=found))
 
@@ -195,16 +197,12 @@ routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, quest
 # --- the board -------------------------------------------------------------------------------------------------------
 
 
-def _title(agent: str) -> str:
-    return AGENTS[agent].info.title if agent in AGENTS else agent
-
-
 async def _board(desk: StorePool, supervisor: Supervisor) -> Board:
     # First the number: what happens from here on comes as an event.
-    seq = supervisor.book.last()
+    seq = supervisor.log.last_seq()
     views = supervisor.runs()
     known = {view.id for view in views}
-    past = [one for one in _past(supervisor.book) if one.id not in known][:_PAST_SHOWN]
+    past = [one for one in _past(supervisor.log) if one.id not in known][:_PAST_SHOWN]
     return await desk.ask(_laid_out, views, past, seq)
 
 
@@ -221,7 +219,7 @@ def _laid_out(store: Store, views: list[RunView], past: list[PastRun], seq: int)
 
 def _card(store: Store, view: RunView) -> Card:
     row = _row(store, view.agent, view.session)
-    words = view.words.lstrip()
+    words = view.text.lstrip()
     return Card(
         run=view, row=row, address=_end_of(row) if row is not None else None, waiting=_waiting(view),
         words=words[-_LAST_WORDS:],
@@ -244,11 +242,11 @@ def _end_of(row: SessionRow) -> str:
     return f"{link(row)}?at={row.messages - 1}"
 
 
-def _past(book: RunLog) -> list[PastRun]:
+def _past(log: RunLog) -> list[PastRun]:
     """Agents of which the book tells, the last that ended first."""
     began: dict[str, dict[str, Any]] = {}
     ended: dict[str, PastRun] = {}
-    for entry in book.entries(max(0, book.last() - _REMEMBERED), _REMEMBERED):
+    for entry in log.entries(max(0, log.last_seq() - _REMEMBERED), _REMEMBERED):
         if entry.kind not in ("run.started", "session", "run.ended"):
             continue
         facts = msgspec.json.decode(entry.data)
@@ -273,22 +271,22 @@ def _agents_page(store: Store, board: Board | None, kinds: list[AgentKind], base
 # --- what one agent is told ------------------------------------------------------------------------------------------
 
 
-def _asked(supervisor: Supervisor, id: str, request: str) -> tuple[RunView, OpenQuestion]:
+def _asked(supervisor: Supervisor, id: str, request: str) -> tuple[RunView, OpenRequest]:
     view = supervisor.run(id).view()
     for question in view.questions:
-        if question.asked.id == request:
+        if question.request.id == request:
             return view, question
     raise NotFoundError("this is not asked any more")
 
 
 async def _of_run(desk: StorePool, supervisor: Supervisor, id: str) -> Composer:
-    seq = supervisor.book.last()
+    seq = supervisor.log.last_seq()
     view = supervisor.run(id).view()
     row = await desk.ask(_row, view.agent, view.session)
     return Composer(
-        agent=view.agent, title=_title(view.agent), capabilities=view.capabilities, run=view,
+        agent=view.agent, title=title_of(view.agent), capabilities=view.capabilities, run=view,
         home=_end_of(row) if row is not None else None, waiting=_waiting(view),
-        words=view.words, seq=seq,
+        words=view.text, seq=seq,
     )  # fmt: skip
 
 
@@ -302,23 +300,23 @@ def _of_session(
 ) -> Composer:  # fmt: skip
     reader = reader_of(store, key)
     row = reader.row
-    kind = supervisor.kinds.get(row.agent)
+    kind = supervisor.drivers.get(row.agent)
     own = [view for view in views if view.agent == row.agent and view.session == row.name]
     # Those that run come before those that have ended, and of these the last one first.
     run = own[0] if own else None
     ended = [one for one in past if one.agent == row.agent and one.session == row.name]
     capabilities = run.capabilities if run else kind.capabilities if kind else Capabilities(resume=False)
     composer = Composer(
-        agent=row.agent, title=_title(row.agent), capabilities=capabilities, run=run,
+        agent=row.agent, title=title_of(row.agent), capabilities=capabilities, run=run,
         past=ended[0] if ended and run is None else None, session=row.name,
-        home=link(row), models=reader.head.info.models, seq=supervisor.book.last(),
+        home=link(row), models=reader.head.info.models, seq=supervisor.log.last_seq(),
     )  # fmt: skip
     if at is not None or branch:
         composer.fork = _fork_point(reader, branch, at, capabilities, composer.title)
         composer.fork.back = link(row) if branch else ""
     if run is not None:
         composer.waiting = _waiting(run)
-        composer.words = not_yet_logged(run.words, _last_texts(reader))
+        composer.words = not_yet_logged(run.text, _last_texts(reader))
     composer.refusal = None if composer.is_running else _refusal(reader, composer)
     return composer
 
@@ -338,33 +336,8 @@ def _refusal(reader: SessionQuery, composer: Composer) -> str | None:
 def _fork_point(
     reader: SessionQuery, branch: int, at: int | None, capabilities: Capabilities, title: str
 ) -> ForkPoint:  # fmt: skip
-    trail = reader.trail(branch)
-    tip = trail.index_at(len(trail) - 1) if len(trail) else 0
-    chosen = tip if at is None else trail.index_at(trail.position_of(at)) if len(trail) else 0
-    reach = capabilities.fork
-    if reach == "message":
-        return ForkPoint(
-            at=chosen, words=f"What you send starts a new session after message {chosen}.", is_possible=True
-        )
-    if reach == "turn":
-        end = _end_of_turn(reader, branch, chosen)
-        where = "" if end == chosen else f", the end of that turn: {title} forks only between turns"
-        return ForkPoint(
-            at=end, words=f"What you send starts a new session after message {end}{where}.", is_possible=True
-        )
-    if reach == "end" and not branch and chosen == tip:
-        return ForkPoint(
-            at=chosen, words="What you send starts a new session from the end of this one.", is_possible=True
-        )
-    why = "forks a session only at its end" if reach == "end" else "cannot fork a session"
-    return ForkPoint(at=chosen, words=f"{title} {why}, so nothing can go on from here.", is_possible=False)
-
-
-def _end_of_turn(reader: SessionQuery, branch: int, index: int) -> int:
-    trail = reader.trail(branch)
-    prompts = [mark.index for mark in reader.marks(branch) if mark.kind == "turn" and mark.index > index]
-    last = trail.position_of(min(prompts)) - 1 if prompts else len(trail) - 1
-    return trail.index_at(max(last, trail.position_of(index)))
+    plan = plan_fork(title, capabilities.fork, fork_branch(reader, branch), at)
+    return ForkPoint(at=plan.at, words=plan.explanation, is_possible=plan.is_possible)
 
 
 def _last_texts(reader: SessionQuery) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..runs.log import Entry
+from ..runs.log import LogEntry
 from ..runs.supervisor import Supervisor
 
 _QUEUE = 512
@@ -51,7 +51,7 @@ class RunEvents:
         leave = self._supervisor.watch(client.hear)
         self._clients.add(client)
         try:
-            passed = self._supervisor.book.last()
+            passed = self._supervisor.log.last_seq()
             yield b"retry: 1000\n\n"
             for missed in self._missed(since, passed):
                 yield missed
@@ -66,7 +66,7 @@ class RunEvents:
             return []
         if since > until or until - since > _REPLAY:
             return [frame({"seq": until, "kind": "resync", "run": None})]
-        return [frame(_told(entry)) for entry in self._supervisor.book.entries(since, _REPLAY) if entry.seq <= until]
+        return [frame(_told(entry)) for entry in self._supervisor.log.entries(since, _REPLAY) if entry.seq <= until]
 
     def close(self) -> None:
         """End all streams, also those that are opened from now on."""
@@ -91,7 +91,7 @@ async def _coming(client: _Client, passed: int) -> AsyncIterator[bytes]:
             yield item[1]
 
 
-def _told(entry: Entry) -> dict[str, Any]:
+def _told(entry: LogEntry) -> dict[str, Any]:
     facts = msgspec.json.decode(entry.data)
     kind = "state" if entry.kind == "run.ended" else entry.kind
     if entry.kind == "run.ended":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 from litestar import Request, Response, Router, get, post
@@ -17,9 +18,12 @@ from msgspec.structs import replace
 from ..agents import AGENTS, SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..library import Library
+from ..runs.errors import ConflictError
+from ..runs.fork import Branch, ForkPlan, nearest_named, plan_fork
 from ..runs.log import RunLog
-from ..runs.protocol import Decision, RunSpec
-from ..runs.run import ConflictError, Run, RunMessage
+from ..runs.messages import RunMessage
+from ..runs.protocol import Answer, ForkReach, RunSpec
+from ..runs.run import Run
 from ..runs.supervisor import Supervisor
 from ..store import Store
 from ..store.rows import SessionRow
@@ -55,15 +59,14 @@ async def _body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
 def kinds_here(supervisor: Supervisor) -> list[AgentKind]:
     """The agents that can be run here, and what is missing for the others."""
     found = []
-    for name, kind in supervisor.kinds.items():
+    for name, kind in supervisor.drivers.items():
         program, missing = None, None
         try:
-            program = kind.program()
+            program = kind.find_program()
         except UnspoolError as error:
             missing = str(error)
-        title = AGENTS[name].info.title if name in AGENTS else name
         found.append(
-            AgentKind(name=name, title=title, capabilities=kind.capabilities, program=program, missing=missing)
+            AgentKind(name=name, title=title_of(name), capabilities=kind.capabilities, program=program, missing=missing)
         )
     return found
 
@@ -77,7 +80,7 @@ async def agents(supervisor: TheSupervisor) -> Response[bytes]:
 @get("/api/runs", include_in_schema=False)
 async def runs(supervisor: TheSupervisor) -> Response[bytes]:
     """All agents that run or ran."""
-    return _json(RunList(runs=supervisor.runs(), seq=supervisor.book.last()))
+    return _json(RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq()))
 
 
 @get("/api/runs/{id:str}", include_in_schema=False)
@@ -108,7 +111,7 @@ async def start(
 ) -> Response[bytes]:
     """Start an agent: in a folder, or on a past session, at its tip or forked from a message of it."""
     body: StartBody = await _body(request, StartBody)
-    planned = await desk.ask(plan, body, homes, supervisor.book)
+    planned = await desk.ask(plan, body, homes, supervisor.log, supervisor.fork_reach)
     found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
     if body.prompt:
         await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who)
@@ -129,7 +132,7 @@ async def answer(
 ) -> Response[bytes]:
     """Answer what it asked: the first answer counts."""
     body: AnswerBody = await _body(request, AnswerBody)
-    decision = Decision(verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers)
+    decision = Answer(verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers)
     found: Run = supervisor.run(id)
     await found.answer(question, body.digest, decision, body.who)
     return _json(found.view())
@@ -191,7 +194,9 @@ class Planned(msgspec.Struct, kw_only=True):
     remark: str | None = None
 
 
-def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: RunLog) -> Planned:
+def plan(
+    store: Store, body: StartBody, homes: tuple[str, ...], log: RunLog, fork_reach: Callable[[str], ForkReach]
+) -> Planned:
     """Find the session that is meant, and the point in it."""
     home = homes[0] if homes else None
     spec = RunSpec(folder=body.folder or "", mode=body.mode, model=body.model, home=home)
@@ -204,7 +209,7 @@ def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: RunLog) ->
     try:
         reader = SessionQuery(store, find(store, body.session))
     except NotFoundError:
-        place = book.last_place(body.session)
+        place = log.last_location(body.session)
         if place is None or body.at is not None:
             raise
         # An agent of ours worked on it, but its log has not been taken into the store yet.
@@ -216,17 +221,21 @@ def plan(store: Store, body: StartBody, homes: tuple[str, ...], book: RunLog) ->
     row = reader.row
     if row.kind != "main":
         raise UsageError("a sub-agent's session cannot be resumed; resume the session that started it")
-    folder = body.folder or _folder(row, book)
-    at, remark = _fork_point(reader, body.at) if body.at is not None else (None, None)
+    folder = body.folder or _folder(row, log)
+    at, remark = None, None
+    if body.at is not None:
+        at, remark = _fork_point(reader, fork_reach(row.agent), body.at)
+    elif forks:
+        _plan_fork(reader, fork_reach(row.agent), 0, None)
     spec = replace(spec, folder=folder, session=row.name, at=at)
     return Planned(agent=row.agent, spec=spec, ref=_ref(store, row.id), remark=remark)
 
 
-def _folder(row: SessionRow, book: RunLog) -> str:
+def _folder(row: SessionRow, log: RunLog) -> str:
     """Where a session worked: its log says so, or the book, where the log does not say it yet."""
     if row.project is not None and Path(row.project).is_absolute():
         return row.project
-    if (place := book.last_place(row.name, row.agent)) is not None:
+    if (place := log.last_location(row.name, row.agent)) is not None:
         return place.folder
     raise UsageError(f"it is not known in which folder session {row.name} worked; name one")
 
@@ -245,15 +254,33 @@ def _ref(store: Store, session: int) -> SessionRef:
     raise NotFoundError("the files of this session are gone; `unspool restore` writes them back from the archive")
 
 
-def _fork_point(reader: SessionQuery, index: int) -> tuple[str | None, str | None]:
-    """The agent's own name of a message, or of the nearest one before it that has a name."""
-    trail = reader.trail(reader.branch_of(index))
-    for position in range(trail.position_of(index), -1, -1):
-        message = reader.message(trail.index_at(position))
-        if message.id is not None:
-            moved = message.index != index
-            return (
-                message.id,
-                f"forked after message {message.index}, the nearest the agent can name" if moved else None,
-            )
-    raise UsageError("no message before this one has a name that the agent knows; fork the session at its end")
+class _ForkPoint(NamedTuple):
+    """Where a fork continues, in the agent's own terms, and what the person should know about it."""
+
+    id: str
+    remark: str | None
+
+
+def _fork_point(reader: SessionQuery, reach: ForkReach, index: int) -> _ForkPoint:
+    branch = reader.branch_of(index)
+    plan = _plan_fork(reader, reach, branch, index)
+    named, id = nearest_named(reader.trail(branch), plan.at, lambda each: reader.message(each).id)
+    moved = f"forked after message {named}, the closest one the agent can fork from"
+    return _ForkPoint(id, moved if named != index else None)
+
+
+def _plan_fork(reader: SessionQuery, reach: ForkReach, branch: int, at: int | None) -> ForkPlan:
+    plan = plan_fork(title_of(reader.row.agent), reach, fork_branch(reader, branch), at)
+    if not plan.is_possible:
+        raise UsageError(plan.explanation)
+    return plan
+
+
+def fork_branch(reader: SessionQuery, branch: int) -> Branch:
+    """A branch as the policy on forks sees it."""
+    return Branch(reader.trail(branch), reader.turn_starts(branch), is_active=branch == 0)
+
+
+def title_of(agent: str) -> str:
+    """The name of an agent as it is shown."""
+    return AGENTS[agent].info.title if agent in AGENTS else agent

@@ -228,10 +228,14 @@ class SessionQuery:
     def _prompts(self) -> list[int]:
         return list(self._store.usage.prompts(self.row.id))
 
+    def turn_starts(self, branch: int = 0) -> list[int]:
+        """The prompts on a branch."""
+        trail = self.trail(branch)
+        return [index for index in self._prompts if index in trail]
+
     def turns(self, branch: int = 0) -> int:
         """How many turns a line has; with very many, not all of them are marked."""
-        trail = self.trail(branch)
-        return sum(index in trail for index in self._prompts)
+        return len(self.turn_starts(branch))
 
     def marks(self, branch: int = 0) -> list[Mark]:
         """Turns and events along a line."""

@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import finished, wait_until_async
+from tests.waiting import wait_until_async
 from unspool.core import model as m
 from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from unspool.core.session import Session
 from unspool.library import Library
 from unspool.runs import processes
 from unspool.runs.drivers import acp as acp_driver
-from unspool.runs.drivers import gemini, line_process
-from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiKind
+from unspool.runs.drivers import acp_turns, gemini, line_process
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiDriverFactory
 from unspool.runs.processes import Family, is_alive
 from unspool.runs.protocol import (
     AgentExited,
-    Decision,
+    Answer,
     MessageAccepted,
     Notice,
     PermissionRequest,
@@ -42,7 +42,7 @@ from unspool.runs.protocol import (
 )
 
 from .. import scripted_agent
-from ..harness import Listener, run
+from ..harness import EventCollector, run
 
 pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
 
@@ -53,33 +53,33 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
         self.project = folder / "demo"
-        self.driver: GeminiDriver = GeminiKind().make()
-        self.told = Listener()
+        self.driver: GeminiDriver = GeminiDriverFactory().create()
+        self.events = EventCollector()
         self.home.mkdir()
         self.project.mkdir()
 
     async def start(self, **wanted: Any) -> Started:
-        self.driver = GeminiKind().make()
-        self.told = Listener()
-        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.told)
-        return await self.told.next(Started)
+        self.driver = GeminiDriverFactory().create()
+        self.events = EventCollector()
+        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.events)
+        return await self.events.next(Started)
 
     async def say(self, text: str) -> TurnEnded:
         await self.driver.send("m", text)
-        return await self.told.next(TurnEnded)
+        return await self.events.next(TurnEnded)
 
     async def asked(self, text: str) -> PermissionRequest:
         await self.driver.send("m", text)
-        return await self.told.next(PermissionRequest)
+        return await self.events.next(PermissionRequest)
 
     async def decide(self, asked: PermissionRequest, **decision: Any) -> TurnEnded:
-        await self.driver.answer(asked, Decision(**decision))
-        return await self.told.next(TurnEnded)
+        await self.driver.answer(asked, Answer(**decision))
+        return await self.events.next(TurnEnded)
 
     def left(self) -> list[Any]:
         """Whatever of the agent still runs."""
-        assert self.driver._child is not None
-        return Family(self.driver._child.pid, 0.0, self.driver._child.mark).living()
+        assert self.driver._connection is not None
+        return Family(self.driver._connection.process.pid, 0.0, self.driver._connection.process.mark).living()
 
     def files(self) -> list[Path]:
         return sorted((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
@@ -99,7 +99,7 @@ async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str)
         yield at
     finally:
         await at.driver.stop()
-        if at.driver._child is not None and at.driver._child.pid:
+        if at.driver._connection is not None and at.driver._connection.process.pid:
             assert at.left() == []
 
 
@@ -122,19 +122,19 @@ def test_a_turn_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start()
-            assert (began.mode, began.model, began.version) == ("default", "auto", "0.61.0")
+            started = await at.start()
+            assert (started.mode, started.model, started.version) == ("default", "auto", "0.61.0")
             await at.driver.send("m1", "think hm;;say one;;ask touch x;;say two")
-            asked = await at.told.next(PermissionRequest)
-            await at.driver.answer(asked, Decision(verdict="allow"))
-            await at.driver.answer(asked, Decision(verdict="deny"))
-            ended = await at.told.next(TurnEnded)
-            assert at.told.told == [
-                began, TurnStarted(), MessageAccepted("m1"), TextDelta("hm", thinking=True), TextDelta("one"), asked,
+            asked = await at.events.next(PermissionRequest)
+            await at.driver.answer(asked, Answer(verdict="allow"))
+            await at.driver.answer(asked, Answer(verdict="deny"))
+            ended = await at.events.next(TurnEnded)
+            assert at.events.events == [
+                started, TurnStarted(), MessageAccepted("m1"), TextDelta("hm", thinking=True), TextDelta("one"), asked,
                 TextDelta("two"), ended,
             ]  # fmt: skip
             await at.driver.stop()
-            assert at.told.told[-1] == AgentExited(code=0)
+            assert at.events.events[-1] == AgentExited(code=0)
             session = at.read()
             assert said(session) == ["one", "two"]
             assert (at.project / "x").exists()
@@ -153,21 +153,21 @@ def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             await at.driver.send("m2", "say queued")
             await at.decide(asked, verdict="deny", reason="say the reason")
             for _ in range(2):
-                assert (await at.told.next(TurnEnded)).outcome == "completed"
-            assert at.told.words() == "went onthe reasonqueued"
-            assert [told.message for told in at.told.all(MessageAccepted)] == ["m", "m2"]
-            assert at.told.all(Notice)
+                assert (await at.events.next(TurnEnded)).outcome == "completed"
+            assert at.events.text() == "went onthe reasonqueued"
+            assert [event.message for event in at.events.all(MessageAccepted)] == ["m", "m2"]
+            assert at.events.all(Notice)
             stopping = await at.asked("ask touch no;;say not said")
             ended = await at.decide(stopping, verdict="deny_stop", reason="say held back")
             assert ended.outcome == "interrupted"
-            assert not at.told.words().endswith("held back")
+            assert not at.events.text().endswith("held back")
             await at.say("say last")
-            assert at.told.words().endswith("held backlast")
+            assert at.events.text().endswith("held backlast")
             # One for each message and one for the reason: what was held back made no turn of its own.
-            assert len(at.told.all(TurnStarted)) == len(at.told.all(TurnEnded)) == 5
-            assert at.told.all(RequestCancelled) == []
-            with pytest.raises(UsageError, match="no other input"):
-                await at.driver.answer(asked, Decision(verdict="allow", input={"command": "ls"}))
+            assert len(at.events.all(TurnStarted)) == len(at.events.all(TurnEnded)) == 5
+            assert at.events.all(RequestCancelled) == []
+            with pytest.raises(UsageError, match="input of a request cannot be changed"):
+                await at.driver.answer(asked, Answer(verdict="allow", input={"command": "ls"}))
             await at.driver.stop()
             assert not (at.project / "no").exists()
             assert [one.tool_use_id for one in at.read().rejections] == [asked.call_id]
@@ -189,21 +189,21 @@ def test_allowing_for_a_session_and_changing_modes(tmp_path: Path, monkeypatch: 
             assert "-alpha" in (change.action.diff or "")
             await at.decide(change, verdict="allow_session")
             await at.say("edit new.txt gamma")
-            assert len(at.told.all(PermissionRequest)) == 2
+            assert len(at.events.all(PermissionRequest)) == 2
             await at.driver.set_mode("plan")
             await at.driver.set_mode("plan")
             await at.say("mode autoEdit")
-            assert at.told.all(SettingsChanged) == [SettingsChanged(mode="plan"), SettingsChanged(mode="autoEdit")]
+            assert at.events.all(SettingsChanged) == [SettingsChanged(mode="plan"), SettingsChanged(mode="autoEdit")]
             await at.driver.set_model("scripted-small")
-            assert at.told.all(SettingsChanged)[-1] == SettingsChanged(model="scripted-small")
+            assert at.events.all(SettingsChanged)[-1] == SettingsChanged(model="scripted-small")
             await at.say("say small")
             for mode in ("yolo", "nonsense"):
                 with pytest.raises(UsageError, match=mode):
                     await at.driver.set_mode(mode)
             await at.driver.stop()
             assert [one.model for one in at.read().messages if one.model][-1] == "scripted-small"
-            began = await at.start(mode="yolo", model="scripted-large")
-            assert (began.mode, began.model) == ("yolo", "scripted-large")
+            started = await at.start(mode="yolo", model="scripted-large")
+            assert (started.mode, started.model) == ("yolo", "scripted-large")
             await at.say("ask touch free")
             assert (at.project / "free").exists()
 
@@ -218,13 +218,13 @@ def test_messages_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             await at.start()
             await at.driver.interrupt()
             await at.driver.send("m1", "stream 1000 0.01")
-            await at.told.next(TextDelta)
+            await at.events.next(TextDelta)
             await at.driver.send("m2", "say second")
             await at.driver.send("m3", "say third")
             await at.driver.interrupt()
-            outcomes = [(await at.told.next(TurnEnded)).outcome for _ in range(3)]
+            outcomes = [(await at.events.next(TurnEnded)).outcome for _ in range(3)]
             assert outcomes == ["interrupted", "completed", "completed"]
-            assert at.told.words().endswith("secondthird")
+            assert at.events.text().endswith("secondthird")
             await at.driver.stop()
             session = at.read()
             assert said(session) == ["second", "third"]
@@ -240,20 +240,20 @@ def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pyte
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             asked = await at.asked("ask touch began; sleep 300")
-            await at.driver.answer(asked, Decision(verdict="allow"))
+            await at.driver.answer(asked, Answer(verdict="allow"))
             await wait_until_async((at.project / "began").exists, "the command to run")
             await at.driver.interrupt()
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
-            assert at.driver._child is not None
-            pid = at.driver._child.pid
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+            assert at.driver._connection is not None
+            pid = at.driver._connection.process.pid
             # The shell has ended then; what it had started got the same signal.
             await wait_until_async(lambda: [one.pid for one in at.left()] == [pid], "the command to end")
             waiting = await at.asked("ask touch never")
             await at.driver.interrupt()
             await at.driver.interrupt()
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
-            assert at.told.all(RequestCancelled) == [RequestCancelled(waiting.id)]
-            await at.driver.answer(waiting, Decision(verdict="allow"))
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+            assert at.events.all(RequestCancelled) == [RequestCancelled(waiting.id)]
+            await at.driver.answer(waiting, Answer(verdict="allow"))
             assert (await at.say("say on")).outcome == "completed"
             assert not (at.project / "never").exists()
 
@@ -271,22 +271,22 @@ def test_a_program_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.say("spawn")
-            spawned = int(re.findall(r"spawned (\d+)", at.told.words())[0])
+            spawned = int(re.findall(r"spawned (\d+)", at.events.text())[0])
             assert is_alive(spawned, None)
             await at.driver.send("m", f"say last;;{script}")
             await at.driver.send("not taken up", "say never")
-            exited = await at.told.next(AgentExited)
+            exited = await at.events.next(AgentExited)
             assert exited == AgentExited(code=code, error="scripted crash" if code == 3 else None)
-            assert [told.outcome for told in at.told.all(TurnEnded)] == ["completed", "failed"]
-            assert [told.message for told in at.told.all(MessageAccepted)] == ["m", "m"]
+            assert [event.outcome for event in at.events.all(TurnEnded)] == ["completed", "failed"]
+            assert [event.message for event in at.events.all(MessageAccepted)] == ["m", "m"]
             assert not is_alive(spawned, None)
             for again in (at.driver.send("m", "x"), at.driver.set_mode("plan"), at.driver.set_model("auto")):
-                with pytest.raises(UnspoolError, match="does not run"):
+                with pytest.raises(UnspoolError, match="is not running"):
                     await again
             await at.driver.interrupt()
             await at.driver.stop()
             await at.driver.stop()
-            assert len(at.told.all(AgentExited)) == 1
+            assert len(at.events.all(AgentExited)) == 1
 
     run(body())
 
@@ -296,16 +296,16 @@ def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pyte
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start()
+            started = await at.start()
             await at.say("say before")
             asked = await at.asked("say text;;ask touch never")
-            os.kill(began.pid or 0, signal.SIGKILL)
-            await at.told.next(AgentExited)
-            assert at.told.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            os.kill(started.pid or 0, signal.SIGKILL)
+            await at.events.next(AgentExited)
+            assert at.events.all(RequestCancelled) == [RequestCancelled(asked.id)]
             for number in range(2):
-                again = await at.start(session=began.session)
-                assert again.session == began.session
-                assert at.told.all(TextDelta) == []
+                again = await at.start(session=started.session)
+                assert again.session == started.session
+                assert at.events.all(TextDelta) == []
                 await at.say(f"say after {number}")
                 await at.driver.stop()
             assert said(at.read()) == ["before", "text", "after 0", "after 1"]
@@ -319,50 +319,51 @@ def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pyte
 def test_stopping_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     """Whatever it does, however deaf it is: it has ended when stop returns."""
     monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
-    monkeypatch.setattr(line_process, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(line_process, "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(processes, "TERM_SECONDS", 0.2)
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start()
+            started = await at.start()
             if script != "close":  # What it has started would keep its output open.
                 await at.say("spawn")
             await at.driver.send("m", script)
-            await at.told.next(TurnStarted)
+            await at.events.next(TurnStarted)
             if script.startswith("ask"):
-                await at.driver.answer(await at.told.next(PermissionRequest), Decision(verdict="allow"))
+                await at.driver.answer(await at.events.next(PermissionRequest), Answer(verdict="allow"))
                 await wait_until_async((at.project / "began").exists, "the command to run")
             elif script == "close":
-                assert at.driver._child is not None
-                await finished(at.driver._child.is_silent.wait(), "its output to be closed")
+                assert at.driver._connection is not None
+                process = at.driver._connection.process
+                await wait_until_async(lambda: process.is_silent, "the output to be closed")
             else:
-                await at.told.next(TextDelta)
+                await at.events.next(TextDelta)
             await at.driver.stop()
-            assert not is_alive(began.pid or 0, None)
+            assert not is_alive(started.pid or 0, None)
             assert at.left() == []
-            assert len(at.told.all(AgentExited)) == 1
+            assert len(at.events.all(AgentExited)) == 1
 
     run(body())
 
 
 def test_output_that_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise is passed over, large messages are taken, those that are too large are not, and the turn goes on."""
-    monkeypatch.setattr(line_process, "LONGEST_LINE", 8 << 20)
+    monkeypatch.setattr(line_process, "MAX_LINE_BYTES", 8 << 20)
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             assert (await at.say("noise;;say heard")).outcome == "completed"
-            assert at.told.words() == "heard"
+            assert at.events.text() == "heard"
             assert (await at.say("size 6000000")).outcome == "completed"
-            assert len(at.told.words()) == 6_000_005
-            assert at.told.all(Notice) == []
+            assert len(at.events.text()) == 6_000_005
+            assert at.events.all(Notice) == []
             assert (await at.say("size 9000000;;say short")).outcome == "completed"
-            assert at.told.words().endswith("xshort")
-            assert len(at.told.words()) == 6_000_010
-            assert "too long" in at.told.all(Notice)[0].text
+            assert at.events.text().endswith("xshort")
+            assert len(at.events.text()) == 6_000_010
+            assert "too long" in at.events.all(Notice)[0].text
             assert (await at.say("stream 5000 0;;say end")).outcome == "completed"
-            assert at.told.words().endswith("4999 end")
+            assert at.events.text().endswith("4999 end")
 
     run(body())
 
@@ -385,17 +386,17 @@ def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is remarked on, and goes on to its end."""
-    monkeypatch.setattr(acp_driver, "REACTION_SECONDS", 0.1)
+    monkeypatch.setattr(acp_turns, "REACTION_SECONDS", 0.1)
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m", "busy done")
-            await at.told.next(TextDelta)
+            await at.events.next(TextDelta)
             await at.driver.interrupt()
-            assert "does not" in (await at.told.next(Notice)).text
+            assert "does not" in (await at.events.next(Notice)).text
             (at.project / "done").touch()
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
 
     run(body())
 
@@ -414,14 +415,14 @@ def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 await at.start(session="12345678-no-such-session")
             assert at.left() == []
             await at.driver.stop()
-            assert len(at.told.all(AgentExited)) == 1
+            assert len(at.events.all(AgentExited)) == 1
             with pytest.raises(UsageError, match="nonsense"):
                 await at.start(mode="nonsense")
             at.project.rmdir()
-            with pytest.raises(NotFoundError, match="no folder"):
+            with pytest.raises(NotFoundError, match="is not a directory"):
                 await at.start()
             await at.driver.stop()
-            assert at.told.told == [AgentExited(code=None)]
+            assert at.events.events == [AgentExited(code=None)]
             at.project.mkdir()
             broken = tmp_path / "broken"
             broken.write_text("#!/bin/sh\necho it is broken >&2\nexit 7\n")
@@ -431,7 +432,7 @@ def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 await at.start()
             monkeypatch.setenv(PROGRAM_VARIABLE, str(tmp_path / "missing"))
             with pytest.raises(NotFoundError, match="npm install"):
-                GeminiKind().make()
+                GeminiDriverFactory().create()
 
     run(body())
 
@@ -465,16 +466,16 @@ def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             old.write_text(f'#!/bin/sh\n[ "$1" = --acp ] && {{ {complaint}; }}\nexec {agent}\n')
             old.chmod(0o755)
             monkeypatch.setenv(PROGRAM_VARIABLE, str(old))
-            began = await at.start()
-            assert began.version is None
+            started = await at.start()
+            assert started.version is None
             assert (at.driver.capabilities.modes, at.driver.capabilities.models) == ((), False)
             assert not at.driver.capabilities.resume
             assert (await at.say("say hello")).outcome == "completed"
             with pytest.raises(UsageError, match="cannot change its model"):
                 await at.driver.set_model("auto")
             await at.driver.stop()
-            with pytest.raises(UnspoolError, match="cannot go on"):
-                await at.start(session=began.session)
+            with pytest.raises(UnspoolError, match="cannot resume"):
+                await at.start(session=started.session)
 
     run(body())
 
@@ -484,10 +485,10 @@ def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.M
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_NOW="1") as at:
-            began = await at.start()
+            started = await at.start()
             await at.say("say one")
             await at.driver.stop()
-            path = next(path for path in at.files() if str(began.session)[:8] in path.name)
+            path = next(path for path in at.files() if str(started.session)[:8] in path.name)
             begun = datetime.strptime(path.stem[8:24], "%Y-%m-%dT%H-%M").replace(tzinfo=UTC)
             now = begun + timedelta(seconds=59.8)
             slept: list[float] = []
@@ -499,15 +500,15 @@ def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.M
 
             monkeypatch.setattr(gemini, "_now", lambda: now)
             monkeypatch.setattr(gemini, "asyncio", SimpleNamespace(sleep=sleep))
-            await at.start(session=began.session)
+            await at.start(session=started.session)
             assert slept == [pytest.approx(0.7)]
-            assert "minute" in at.told.all(Notice)[0].text
+            assert "minute" in at.events.all(Notice)[0].text
             await at.driver.stop()
             path.rename(path.with_name(f"session-2026-01-01T00-00-{path.stem[-8:]}.jsonl"))
             monkeypatch.setenv("GEMINI_SCRIPTED_STUBS", "1")
             for text in ("two", "three"):
-                await at.start(session=began.session)
-                assert len([one for one in at.files() if str(began.session)[:8] in one.name]) == 1
+                await at.start(session=started.session)
+                assert len([one for one in at.files() if str(started.session)[:8] in one.name]) == 1
                 await at.say(f"say {text}")
                 await at.driver.stop()
             assert said(at.read()) == ["one", "two", "three"]
@@ -520,39 +521,36 @@ def test_a_past_conversation_that_is_told_late(tmp_path: Path, monkeypatch: pyte
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_LATE="1") as at:
-            began = await at.start()
+            started = await at.start()
             await at.say("say past")
             await at.driver.stop()
-            await at.start(session=began.session)
+            await at.start(session=started.session)
             await at.say("say present")
-            assert at.told.words() == "present"
-            assert at.told.all(SettingsChanged) == []
+            assert at.events.text() == "present"
+            assert at.events.all(SettingsChanged) == []
 
     run(body())
 
 
 def test_last_words_that_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The end is told with them, also if they are read after everything else is known."""
-    heard, lost = line_process.Piped.pipe_data_received, line_process.Piped.pipe_connection_lost
+    pipes = line_process._Pipes
+    received, lost = pipes.pipe_data_received, pipes.pipe_connection_lost
 
-    def later(piped: line_process.Piped, fd: int, call: Callable[[], None]) -> None:
+    def later(fd: int, call: Callable[[], None]) -> None:
         if fd == 2:
             asyncio.get_running_loop().call_later(0.3, call)
         else:
             call()
 
-    monkeypatch.setattr(
-        line_process.Piped, "pipe_data_received", lambda self, fd, data: later(self, fd, lambda: heard(self, fd, data))
-    )
-    monkeypatch.setattr(
-        line_process.Piped, "pipe_connection_lost", lambda self, fd, exc: later(self, fd, lambda: lost(self, fd, exc))
-    )
+    monkeypatch.setattr(pipes, "pipe_data_received", lambda self, fd, data: later(fd, lambda: received(self, fd, data)))
+    monkeypatch.setattr(pipes, "pipe_connection_lost", lambda self, fd, exc: later(fd, lambda: lost(self, fd, exc)))
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m", "crash")
-            assert await at.told.next(AgentExited) == AgentExited(code=3, error="scripted crash")
+            assert await at.events.next(AgentExited) == AgentExited(code=3, error="scripted crash")
 
     run(body())
 
@@ -591,19 +589,19 @@ def test_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten agents of one project, some of which are killed: none disturbs another."""
 
     async def one(at: Stage, number: int) -> str:
-        driver, told = GeminiKind().make(), Listener()
-        await driver.start(RunSpec(folder=str(at.project), home=str(at.home)), told)
+        driver, events = GeminiDriverFactory().create(), EventCollector()
+        await driver.start(RunSpec(folder=str(at.project), home=str(at.home)), events)
         for turn in range(5):
             await driver.send("m", f"say {number}.{turn};;ask touch f{number}.{turn}")
-            asked = await told.next(PermissionRequest)
+            asked = await events.next(PermissionRequest)
             if (number, turn) == (3, 3):
-                os.kill(driver._child.pid if driver._child else 0, signal.SIGKILL)
-                await told.next(AgentExited)
+                os.kill(driver._connection.process.pid if driver._connection else 0, signal.SIGKILL)
+                await events.next(AgentExited)
                 break
-            await driver.answer(asked, Decision(verdict="allow"))
-            await told.next(TurnEnded)
+            await driver.answer(asked, Answer(verdict="allow"))
+            await events.next(TurnEnded)
         await driver.stop()
-        assert len(told.all(AgentExited)) == 1
+        assert len(events.all(AgentExited)) == 1
         return str(driver.session)
 
     async def body() -> None:

@@ -22,12 +22,13 @@ import unspool
 from unspool import Library
 from unspool.core import model as m
 from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
-from unspool.runs.drivers.claude import ClaudeDriver, ClaudeKind, command, environment
-from unspool.runs.drivers.claude_requests import REFUSED
+from unspool.runs.drivers.claude import ClaudeDriver, ClaudeDriverFactory
+from unspool.runs.drivers.claude_command import build_command, build_environment
+from unspool.runs.drivers.claude_requests import REJECTED
 from unspool.runs.processes import Family, is_alive, start_time
 from unspool.runs.protocol import (
     AgentExited,
-    Decision,
+    Answer,
     MessageAccepted,
     PermissionRequest,
     RequestCancelled,
@@ -40,16 +41,16 @@ from unspool.runs.protocol import (
 )
 
 from ...waiting import wait_until_async
-from ..harness import Listener, run
+from ..harness import EventCollector, run
 from ..models.claude import ClaudeModel
 
 P = ParamSpec("P")
-ALLOW = Decision(verdict="allow")
+ALLOW = Answer(verdict="allow")
 
 
 def _why_not() -> str | None:
     try:
-        ClaudeKind().program()
+        ClaudeDriverFactory().find_program()
         import claude_agent_sdk  # noqa: F401
     except (UnspoolError, ImportError) as error:
         return str(error)
@@ -78,14 +79,14 @@ class Place:
         self.model = model
         self.home.mkdir()
         self.project.mkdir()
-        self.drivers: list[tuple[ClaudeDriver, Listener]] = []
+        self.drivers: list[tuple[ClaudeDriver, EventCollector]] = []
 
-    async def start(self, **spec: Any) -> tuple[ClaudeDriver, Listener]:
+    async def start(self, **spec: Any) -> tuple[ClaudeDriver, EventCollector]:
         """Start the program."""
-        driver, listener = ClaudeKind().make(), Listener()
-        self.drivers.append((driver, listener))
-        await driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), listener)
-        return driver, listener
+        driver, events = ClaudeDriverFactory().create(), EventCollector()
+        self.drivers.append((driver, events))
+        await driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), events)
+        return driver, events
 
     def read(self, id: str | None) -> unspool.Session:
         """What the log says of a session."""
@@ -104,10 +105,10 @@ async def place(root: Path) -> AsyncIterator[Place]:
             finally:
                 for driver, _ in found.drivers:
                     await driver.stop()
-        for driver, listener in found.drivers:
-            assert len(listener.all(AgentExited)) == 1
-            assert isinstance(listener.told[-1], AgentExited)
-            program = driver._program
+        for driver, events in found.drivers:
+            assert len(events.all(AgentExited)) == 1
+            assert isinstance(events.events[-1], AgentExited)
+            program = driver._process
             if program is not None and program.pid is not None:
                 assert Family(program.pid, program.started, program.mark).living() == []
 
@@ -138,27 +139,27 @@ async def pid_in(path: Path) -> int:
 async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
     """Began, taken up, words one by one, thoughts apart, the end; and the log has the same."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
-        began = await heard.next(Started)
-        assert began.pid is not None
-        assert is_alive(began.pid, start_time(began.pid))
-        assert began.mode == "default"
-        assert began.version
+        driver, events = await at.start()
+        started = await events.next(Started)
+        assert started.pid is not None
+        assert is_alive(started.pid, start_time(started.pid))
+        assert started.mode == "default"
+        assert started.version
         await driver.send("first", "@do think deep;;nothing")
-        assert (await heard.next(MessageAccepted)).message == "first"
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        assert (await events.next(MessageAccepted)).message == "first"
+        assert (await events.next(TurnEnded)).outcome == "completed"
         at.model.go_on.set()
         await driver.send("second", "@do slow 5")
-        await heard.next(TurnEnded)
-        thoughts = [word.text for word in heard.all(TextDelta) if word.thinking]
+        await events.next(TurnEnded)
+        thoughts = [word.text for word in events.all(TextDelta) if word.thinking]
         assert "".join(thoughts) == "deep"
-        assert heard.words() == "Thought.word0 word1 word2 word3 word4"
-        assert len(heard.all(TurnStarted)) == 2
-        assert not heard.all(PermissionRequest)
+        assert events.text() == "Thought.word0 word1 word2 word3 word4"
+        assert len(events.all(TurnStarted)) == 2
+        assert not events.all(PermissionRequest)
         await driver.stop()
-        assert heard.all(AgentExited) == [AgentExited(code=0)]
-        assert not is_alive(began.pid, None)
-        session = at.read(began.session)
+        assert events.all(AgentExited) == [AgentExited(code=0)]
+        assert not is_alive(started.pid, None)
+        session = at.read(started.session)
         assert texts(session, "human") == ["@do think deep;;nothing", "@do slow 5"]
         assert texts(session, "model") == ["Thought.", "word0 word1 word2 word3 word4"]
         assert session.info.status == "complete"
@@ -169,13 +170,13 @@ async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
 async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
     """The turn has failed, with the words of the server; the agent goes on."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do fail 400")
-        ended = await heard.next(TurnEnded)
+        ended = await events.next(TurnEnded)
         assert ended.outcome == "failed"
         assert "as the script says" in (ended.error or "")
         await driver.send("2", "@do say better")
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        assert (await events.next(TurnEnded)).outcome == "completed"
 
 
 @real
@@ -183,22 +184,22 @@ async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
 async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) -> None:
     """It is taken up when the turn before it has ended, and not earlier."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("long", "@do slow 4")
-        await heard.next(TextDelta)
+        await events.next(TextDelta)
         await driver.send("short", "@do say second")
         await driver.send("other", "@do say third")
         at.model.go_on.set()
-        await heard.next(TurnEnded)
-        assert (await heard.next(MessageAccepted)).message == "short"
-        assert (await heard.next(MessageAccepted)).message == "other"
-        assert (await heard.next(TurnEnded)).outcome == "completed"
-        order = [told.message if isinstance(told, MessageAccepted) else "" for told in heard.told]
-        assert heard.told.index(heard.all(TurnEnded)[0]) < order.index("short") < order.index("other")
+        await events.next(TurnEnded)
+        assert (await events.next(MessageAccepted)).message == "short"
+        assert (await events.next(MessageAccepted)).message == "other"
+        assert (await events.next(TurnEnded)).outcome == "completed"
+        order = [event.message if isinstance(event, MessageAccepted) else "" for event in events.events]
+        assert events.events.index(events.all(TurnEnded)[0]) < order.index("short") < order.index("other")
         assert "second" not in at.model.heard(0)
         assert "word3" in at.model.heard(1)
         await driver.stop()
-        said = texts(at.read(heard.all(Started)[0].session), "human")
+        said = texts(at.read(events.all(Started)[0].session), "human")
         assert "\n".join(said) == "@do slow 4\n@do say second\n@do say third"
 
 
@@ -210,18 +211,18 @@ async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) ->
 async def test_a_command_runs_when_it_is_allowed(tmp_path: Path) -> None:
     """And not before."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         assert (asked.kind, asked.tool, asked.action.command) == ("command", "Bash", "touch made")
         assert asked.verdicts == ("allow", "allow_session", "deny", "deny_stop")
         assert asked.title == "Bash: touch made"
         assert not (at.project / "made").exists()
         await driver.answer(asked, ALLOW)
-        await heard.next(TurnEnded)
+        await events.next(TurnEnded)
         assert (at.project / "made").exists()
         await driver.stop()
-        session = at.read(heard.all(Started)[0].session)
+        session = at.read(events.all(Started)[0].session)
         assert [(each.call_id, each.outcome) for each in results(session)] == [(asked.call_id, "ok")]
 
 
@@ -230,18 +231,18 @@ async def test_a_command_runs_when_it_is_allowed(tmp_path: Path) -> None:
 async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> None:
     """The turn goes on; without a reason it is the sentence that the model knows."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made;;say understood;;")
-        await driver.answer(await heard.next(PermissionRequest), Decision(verdict="deny", reason="Use another name."))
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Use another name."))
+        assert (await events.next(TurnEnded)).outcome == "completed"
         assert at.model.results() == ["Use another name."]
         await driver.send("2", "@do run touch made")
-        await driver.answer(await heard.next(PermissionRequest), Decision(verdict="deny"))
-        assert (await heard.next(TurnEnded)).outcome == "completed"
-        assert at.model.results() == [REFUSED]
+        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny"))
+        assert (await events.next(TurnEnded)).outcome == "completed"
+        assert at.model.results() == [REJECTED]
         await driver.stop()
         assert not (at.project / "made").exists()
-        session = at.read(heard.all(Started)[0].session)
+        session = at.read(events.all(Started)[0].session)
         assert [(each.reason, each.rejection_type) for each in session.rejections] == [
             ("Use another name.", "command"),
             (None, "command"),
@@ -254,16 +255,16 @@ async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> No
 async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
     """Then the program says its own sentence to the model, and the log tells of an interruption."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        await driver.answer(await heard.next(PermissionRequest), Decision(verdict="deny_stop", reason="No, and stop."))
-        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny_stop", reason="No, and stop."))
+        assert (await events.next(TurnEnded)).outcome == "interrupted"
         await driver.send("2", "@do say on")
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        assert (await events.next(TurnEnded)).outcome == "completed"
         assert "No, and stop." not in at.model.heard()
         assert "STOP what you are doing" in at.model.heard()
         await driver.stop()
-        assert len(at.read(heard.all(Started)[0].session).interruptions) == 1
+        assert len(at.read(events.all(Started)[0].session).interruptions) == 1
 
 
 @real
@@ -271,17 +272,17 @@ async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
 async def test_an_input_can_be_changed(tmp_path: Path) -> None:
     """What runs is the changed one; the log keeps what the model gave."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         assert asked.takes_input
         changed = {**asked.action.input, "command": "touch other && echo it is other"}
-        await driver.answer(asked, Decision(verdict="allow", input=changed))
-        await heard.next(TurnEnded)
+        await driver.answer(asked, Answer(verdict="allow", input=changed))
+        await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["other"]
         assert at.model.results() == ["it is other"]
         await driver.stop()
-        assert results(at.read(heard.all(Started)[0].session))[0].content == "it is other"
+        assert results(at.read(events.all(Started)[0].session))[0].content == "it is other"
 
 
 @real
@@ -289,16 +290,16 @@ async def test_an_input_can_be_changed(tmp_path: Path) -> None:
 async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
     """Allowed for the session, all edits are; what is told is that the mode has changed."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", f"@do write {at.project}/a.txt=hello;;write {at.project}/b.txt=again;;run touch c")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         assert asked.kind == "edit"
         assert "+hello" in (asked.action.diff or "")
-        await driver.answer(asked, Decision(verdict="allow_session"))
-        assert (await heard.next(SettingsChanged, lambda told: told.mode is not None)).mode == "acceptEdits"
-        await heard.next(TurnEnded)
+        await driver.answer(asked, Answer(verdict="allow_session"))
+        assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "acceptEdits"
+        await events.next(TurnEnded)
         assert (at.project / "b.txt").read_text() == "again"
-        assert not [each for each in heard.all(PermissionRequest) if each.action.path == f"{at.project}/b.txt"]
+        assert not [each for each in events.all(PermissionRequest) if each.action.path == f"{at.project}/b.txt"]
 
 
 @real
@@ -306,15 +307,15 @@ async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
 async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
     """Such commands are not asked about again, others are, and nothing is written to any settings."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch one;;run touch one two;;run touch three")
-        await driver.answer(await heard.next(PermissionRequest), Decision(verdict="allow_session"))
-        other = await heard.next(PermissionRequest)
+        await driver.answer(await events.next(PermissionRequest), Answer(verdict="allow_session"))
+        other = await events.next(PermissionRequest)
         assert other.action.command == "touch three"
-        await driver.answer(other, Decision(verdict="deny", reason="no"))
-        await heard.next(TurnEnded)
+        await driver.answer(other, Answer(verdict="deny", reason="no"))
+        await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["one", "two"]
-        assert not any(told.mode for told in heard.all(SettingsChanged))
+        assert not any(event.mode for event in events.all(SettingsChanged))
 
 
 @real
@@ -322,16 +323,16 @@ async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
 async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) -> None:
     """Each has its own answer."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do both touch one // touch two")
         for _ in range(2):
-            asked = await heard.next(PermissionRequest)
+            asked = await events.next(PermissionRequest)
             refused = asked.action.command == "touch one"
-            await driver.answer(asked, Decision(verdict="deny", reason="not this") if refused else ALLOW)
-        await heard.next(TurnEnded)
+            await driver.answer(asked, Answer(verdict="deny", reason="not this") if refused else ALLOW)
+        await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["two"]
         assert at.model.results()[0] == "not this"
-        assert len({asked.id for asked in heard.all(PermissionRequest)}) == 2
+        assert len({asked.id for asked in events.all(PermissionRequest)}) == 2
 
 
 @real
@@ -339,21 +340,21 @@ async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) ->
 async def test_a_question_is_answered(tmp_path: Path) -> None:
     """With one of its options, with other words, or not at all."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         for chosen in ("Blue", "A dark green"):
             await driver.send("1", "@do question")
-            asked = await heard.next(PermissionRequest)
+            asked = await events.next(PermissionRequest)
             assert (asked.kind, asked.title) == ("question", "Which colour?")
             assert [option.label for option in asked.choices[0].options] == ["Red", "Blue"]
-            await driver.answer(asked, Decision(verdict="allow", answers={"Which colour?": [chosen]}))
-            await heard.next(TurnEnded)
+            await driver.answer(asked, Answer(verdict="allow", answers={"Which colour?": [chosen]}))
+            await events.next(TurnEnded)
             assert f'"Which colour?"="{chosen}"' in at.model.results()[0]
         await driver.send("2", "@do question")
-        await driver.answer(await heard.next(PermissionRequest), Decision(verdict="deny", reason="Ask me later."))
-        await heard.next(TurnEnded)
+        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Ask me later."))
+        await events.next(TurnEnded)
         assert at.model.results() == ["Ask me later."]
         await driver.stop()
-        rejection = at.read(heard.all(Started)[0].session).rejections[0]
+        rejection = at.read(events.all(Started)[0].session).rejections[0]
         assert (rejection.rejection_type, rejection.reason) == ("option", "Ask me later.")
 
 
@@ -362,19 +363,19 @@ async def test_a_question_is_answered(tmp_path: Path) -> None:
 async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
     """With the approval the agent leaves the mode in which it only plans."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start(mode="plan")
-        assert (await heard.next(Started)).mode == "plan"
+        driver, events = await at.start(mode="plan")
+        assert (await events.next(Started)).mode == "plan"
         await driver.send("1", "@do plan # A plan;;call ExitPlanMode {};;call ExitPlanMode {};;say done")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         assert (asked.kind, asked.action.plan) == ("plan", "# A plan")
-        await driver.answer(asked, Decision(verdict="deny", reason="Shorter, please."))
-        again = await heard.next(PermissionRequest)
+        await driver.answer(asked, Answer(verdict="deny", reason="Shorter, please."))
+        again = await events.next(PermissionRequest)
         assert at.model.results() == ["Shorter, please."]
         await driver.answer(again, ALLOW)
-        assert (await heard.next(SettingsChanged, lambda told: told.mode is not None)).mode == "default"
-        await heard.next(TurnEnded)
+        assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "default"
+        await events.next(TurnEnded)
         await driver.stop()
-        rejections = at.read(heard.all(Started)[0].session).rejections
+        rejections = at.read(events.all(Started)[0].session).rejections
         assert [(each.rejection_type, each.reason) for each in rejections] == [("plan", "Shorter, please.")]
 
 
@@ -383,18 +384,18 @@ async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
 async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
     """Its words are told apart, its refusal reaches it and not the agent that started it."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do spawn run touch made // say the sub-agent is done")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         assert asked.subagent is not None
-        await driver.answer(asked, Decision(verdict="deny", reason="Not you."))
-        await heard.next(TurnEnded)
-        own = "".join(word.text for word in heard.all(TextDelta) if word.subagent == asked.subagent)
+        await driver.answer(asked, Answer(verdict="deny", reason="Not you."))
+        await events.next(TurnEnded)
+        own = "".join(word.text for word in events.all(TextDelta) if word.subagent == asked.subagent)
         assert "the sub-agent is done" in own
         assert "the sub-agent is done" in at.model.results()[0]
         assert any("Not you." in at.model.heard(number) for number in range(len(at.model.requests) - 1))
         await driver.stop()
-        subagents = at.read(heard.all(Started)[0].session).subagents
+        subagents = at.read(events.all(Started)[0].session).subagents
         assert [each.agent_id for each in subagents] == [asked.subagent]
         inner = at.read(subagents[0].session)
         assert [each.reason for each in inner.rejections] == ["Not you."]
@@ -408,19 +409,19 @@ async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
 async def test_words_can_be_interrupted(tmp_path: Path) -> None:
     """The model is no longer listened to, and the next message goes on from what it had said."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.interrupt()
         await driver.send("1", "@do slow 7")
-        await heard.next(TextDelta, lambda word: word.text == "word5 ")
+        await events.next(TextDelta, lambda word: word.text == "word5 ")
         await driver.interrupt()
-        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+        assert (await events.next(TurnEnded)).outcome == "interrupted"
         await wait_until_async(lambda: at.model.cut_off == 1, "the model to be left")
         await driver.send("2", "@do say on")
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        assert (await events.next(TurnEnded)).outcome == "completed"
         assert "word5" in at.model.heard()
         assert "[Request interrupted by user]" in at.model.heard()
         await driver.stop()
-        session = at.read(heard.all(Started)[0].session)
+        session = at.read(events.all(Started)[0].session)
         assert [each.during for each in session.interruptions] == ["response"]
 
 
@@ -429,10 +430,10 @@ async def test_words_can_be_interrupted(tmp_path: Path) -> None:
 async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> None:
     """Right after the message, when the program has not yet turned to it."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do slow 7")
         await driver.interrupt()
-        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+        assert (await events.next(TurnEnded)).outcome == "interrupted"
 
 
 @real
@@ -440,12 +441,12 @@ async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> 
 async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
     """They make a turn like any message; one of them begins another session."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         for number, text in enumerate(("/plan", "/clear", "@do say on")):
             await driver.send(str(number), text)
-            assert (await heard.next(MessageAccepted)).message == str(number)
-            assert (await heard.next(TurnEnded)).outcome == "completed"
-        first, second = heard.all(Started)
+            assert (await events.next(MessageAccepted)).message == str(number)
+            assert (await events.next(TurnEnded)).outcome == "completed"
+        first, second = events.all(Started)
         assert first.session != second.session
         await driver.stop()
         assert texts(at.read(second.session), "model")[-1] == "on"
@@ -456,17 +457,17 @@ async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
 async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
     """Its process ends, and the agent goes on."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
-        await driver.answer(await heard.next(PermissionRequest), ALLOW)
+        await driver.answer(await events.next(PermissionRequest), ALLOW)
         pid = await pid_in(at.project / "pid")
         await driver.interrupt()
-        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+        assert (await events.next(TurnEnded)).outcome == "interrupted"
         await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
         await driver.send("2", "@do say on")
-        assert (await heard.next(TurnEnded)).outcome == "completed"
+        assert (await events.next(TurnEnded)).outcome == "completed"
         await driver.stop()
-        session = at.read(heard.all(Started)[0].session)
+        session = at.read(events.all(Started)[0].session)
         assert [each.during for each in session.interruptions] == ["tool"]
 
 
@@ -475,15 +476,15 @@ async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
 async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) -> None:
     """An answer that comes too late is passed over."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await heard.next(PermissionRequest)
+        asked = await events.next(PermissionRequest)
         await driver.interrupt()
-        assert (await heard.next(RequestCancelled)).id == asked.id
-        assert (await heard.next(TurnEnded)).outcome == "interrupted"
+        assert (await events.next(RequestCancelled)).id == asked.id
+        assert (await events.next(TurnEnded)).outcome == "interrupted"
         await driver.answer(asked, ALLOW)
         await driver.send("2", "@do say on")
-        await heard.next(TurnEnded)
+        await events.next(TurnEnded)
         assert not (at.project / "made").exists()
 
 
@@ -495,25 +496,25 @@ async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) ->
 async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
     """From then on; and never to a mode in which nobody is asked."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start(model="claude-sonnet-4-5-20250929")
+        driver, events = await at.start(model="claude-sonnet-4-5-20250929")
         await driver.set_mode("acceptEdits")
-        assert (await heard.next(SettingsChanged)).mode == "acceptEdits"
+        assert (await events.next(SettingsChanged)).mode == "acceptEdits"
         await driver.send("1", f"@do write {at.project}/a.txt=hello")
-        await heard.next(TurnEnded)
-        assert not heard.all(PermissionRequest)
+        await events.next(TurnEnded)
+        assert not events.all(PermissionRequest)
         assert at.model.requests[-1]["model"] == "claude-sonnet-4-5-20250929"
         await driver.set_model("claude-haiku-4-5-20251001")
-        assert (await heard.next(SettingsChanged)).model == "claude-haiku-4-5-20251001"
+        assert (await events.next(SettingsChanged)).model == "claude-haiku-4-5-20251001"
         await driver.set_mode("default")
         await driver.send("2", f"@do write {at.project}/b.txt=hello")
-        await driver.answer(await heard.next(PermissionRequest), ALLOW)
-        await heard.next(TurnEnded)
+        await driver.answer(await events.next(PermissionRequest), ALLOW)
+        await events.next(TurnEnded)
         assert at.model.requests[-1]["model"] == "claude-haiku-4-5-20251001"
         for mode in ("bypassPermissions", "auto", "dontAsk", "anything"):
             with pytest.raises(UsageError):
                 await driver.set_mode(mode)
         await driver.stop()
-        models = at.read(heard.all(Started)[0].session).info.models
+        models = at.read(events.all(Started)[0].session).info.models
         assert models == ["claude-sonnet-4-5-20250929", "claude-haiku-4-5-20251001"]
 
 
@@ -525,18 +526,18 @@ async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
 async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
     """In the same log, with all that was said before."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do say before")
-        await heard.next(TurnEnded)
+        await events.next(TurnEnded)
         await driver.stop()
-        id = heard.all(Started)[0].session
-        driver, heard = await at.start(session=id)
-        assert (await heard.next(Started)).session == id
+        id = events.all(Started)[0].session
+        driver, events = await at.start(session=id)
+        assert (await events.next(Started)).session == id
         await driver.send("2", "@do say after")
-        await heard.next(TurnEnded)
+        await events.next(TurnEnded)
         assert "before" in at.model.heard()
         await driver.stop()
-        assert [told.session for told in heard.all(Started)] == [id]
+        assert [event.session for event in events.all(Started)] == [id]
         assert texts(at.read(id), "model") == ["before", "after"]
         assert len(list(Library(at.home).refs())) == 1
 
@@ -546,26 +547,26 @@ async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
 async def test_a_session_goes_on_after_it_was_killed_while_it_asked(tmp_path: Path) -> None:
     """The call is lost: it is not asked again, and the model is told so."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await heard.next(PermissionRequest)
-        began = heard.all(Started)[0]
-        assert began.pid is not None
-        await wait_until_async(lambda: (asked.call_id or "?") in _log_of(at, began.session), "the call in the log")
-        os.kill(began.pid, signal.SIGKILL)
-        exited = await heard.next(AgentExited)
+        asked = await events.next(PermissionRequest)
+        started = events.all(Started)[0]
+        assert started.pid is not None
+        await wait_until_async(lambda: (asked.call_id or "?") in _log_of(at, started.session), "the call in the log")
+        os.kill(started.pid, signal.SIGKILL)
+        exited = await events.next(AgentExited)
         assert exited.code == -signal.SIGKILL
         assert exited.error
-        assert [told.id for told in heard.all(RequestCancelled)] == [asked.id]
+        assert [event.id for event in events.all(RequestCancelled)] == [asked.id]
         with pytest.raises(UnspoolError):
             await driver.send("2", "too late")
-        driver, heard = await at.start(session=began.session)
+        driver, events = await at.start(session=started.session)
         await driver.send("3", "@do say on")
-        assert (await heard.next(TurnEnded)).outcome == "completed"
-        assert not heard.all(PermissionRequest)
+        assert (await events.next(TurnEnded)).outcome == "completed"
+        assert not events.all(PermissionRequest)
         assert "[Tool call interrupted" in at.model.heard()
         await driver.stop()
-        session = at.read(began.session)
+        session = at.read(started.session)
         assert [orphan.tool_use_id for orphan in session.orphans] == [asked.call_id]
         assert not (at.project / "made").exists()
 
@@ -579,22 +580,22 @@ def _log_of(at: Place, session: str | None) -> str:
 async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) -> None:
     """The session it goes off from stays as it is."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         for word in ("alpha", "beta"):
             await driver.send(word, f"@do say {word}")
-            await heard.next(TurnEnded)
+            await events.next(TurnEnded)
         await driver.stop()
-        id = heard.all(Started)[0].session
+        id = events.all(Started)[0].session
         before = _log_of(at, id)
         alpha = next(message for message in at.read(id).messages if message.author == "model")
         for place_in_it, kept in ((None, ["alpha", "beta"]), (alpha.id, ["alpha"])):
-            driver, heard = await at.start(session=id, fork=True, at=place_in_it)
-            fork = (await heard.next(Started)).session
+            driver, events = await at.start(session=id, fork=True, at=place_in_it)
+            fork = (await events.next(Started)).session
             assert fork != id
             await driver.send("fork", "@do say gamma")
-            await heard.next(TurnEnded)
+            await events.next(TurnEnded)
             await driver.stop()
-            assert [told.session for told in heard.all(Started)] == [fork]
+            assert [event.session for event in events.all(Started)] == [fork]
             assert [word for word in ("alpha", "beta") if f'"{word}"' in at.model.heard()] == kept
             session = at.read(fork)
             assert texts(session, "model") == [*kept, "gamma"]
@@ -610,11 +611,11 @@ async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) 
 async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
     """Not the tool, nor what it started in a session of its own, nor a message that waited."""
     async with place(tmp_path) as at:
-        driver, heard = await at.start()
+        driver, events = await at.start()
         aside = "(setsid sleep 300 & echo $! > aside)"
         await driver.send("1", f"@do run {aside}; echo $$ > pid; tail -f /dev/null")
-        await driver.answer(await heard.next(PermissionRequest), ALLOW)
-        pids = [await pid_in(at.project / "pid"), await pid_in(at.project / "aside"), heard.all(Started)[0].pid or 0]
+        await driver.answer(await events.next(PermissionRequest), ALLOW)
+        pids = [await pid_in(at.project / "pid"), await pid_in(at.project / "aside"), events.all(Started)[0].pid or 0]
         assert all(is_alive(pid, None) for pid in pids)
         await driver.send("2", "@do say this is never said")
         requests = len(at.model.requests)
@@ -624,7 +625,7 @@ async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
         with pytest.raises(UnspoolError):
             await driver.send("3", "too late")
         await driver.interrupt()
-        assert [each.during for each in at.read(heard.all(Started)[0].session).interruptions] == ["tool"]
+        assert [each.during for each in at.read(events.all(Started)[0].session).interruptions] == ["tool"]
 
 
 @real
@@ -647,7 +648,7 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
             await at.start()
         with mock.patch.dict(os.environ, UNSPOOL_CLAUDE_PROGRAM=str(at.project)), pytest.raises(NotFoundError):
             await at.start()
-        assert not any(heard.all(Started) for _, heard in at.drivers)
+        assert not any(events.all(Started) for _, events in at.drivers)
 
 
 @real
@@ -668,9 +669,9 @@ async def test_a_program_that_ends_by_itself_leaves_its_last_words(tmp_path: Pat
     dying.chmod(0o755)
     async with place(tmp_path) as at:
         with mock.patch.dict(os.environ, UNSPOOL_CLAUDE_PROGRAM=str(dying)):
-            driver, heard = await at.start()
+            driver, events = await at.start()
         await driver.send("1", "anything")
-        exited = await heard.next(AgentExited)
+        exited = await events.next(AgentExited)
         assert exited.code == 9
         assert (exited.error or "").endswith("the last words")
         assert len(exited.error or "") <= 2048
@@ -686,7 +687,7 @@ def test_the_program_knows_little_of_our_environment() -> None:
         "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": "/c", "CLAUDE_CODE_SSE_PORT": "1", "CLAUDECODE": "1",
         "UNSPOOL_STORE": "x",
     }  # fmt: skip
-    kept = environment(RunSpec(folder="/p"), ours)
+    kept = build_environment(RunSpec(folder="/p"), ours)
     assert {name: kept[name] for name in ("PATH", "HOME", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR")} == {
         "PATH": "/bin", "HOME": "/home/me", "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": "/c",
     }  # fmt: skip
@@ -694,19 +695,19 @@ def test_the_program_knows_little_of_our_environment() -> None:
         kept
     )
     assert "UNSPOOL_STORE" not in kept
-    elsewhere = environment(RunSpec(folder="/p", home="/other"), ours)
+    elsewhere = build_environment(RunSpec(folder="/p", home="/other"), ours)
     assert elsewhere["HOME"] == "/other"
     assert "CLAUDE_CONFIG_DIR" not in elsewhere
-    assert "AWS_SECRET_ACCESS_KEY" in environment(RunSpec(folder="/p"), ours | {"CLAUDE_CODE_USE_BEDROCK": "1"})
+    assert "AWS_SECRET_ACCESS_KEY" in build_environment(RunSpec(folder="/p"), ours | {"CLAUDE_CODE_USE_BEDROCK": "1"})
 
 
 def test_no_mode_is_skipped_silently() -> None:
     """The mode is always said, whatever the settings of the person are, and nothing is taken for an option."""
-    assert "--permission-mode=default" in command("claude", RunSpec(folder="/p"), "id")
-    assert not set(ClaudeKind.capabilities.modes) & {"bypassPermissions", "dontAsk", "auto"}
-    words = command("claude", RunSpec(folder="/p", session="--x", fork=True, at="--y", model="--z"), "id")
-    assert {"--resume=--x", "--resume-session-at=--y", "--model=--z", "--session-id=id"} <= set(words)
-    assert json.dumps(words).count("dangerously") == 0
+    assert "--permission-mode=default" in build_command("claude", RunSpec(folder="/p"), "id")
+    assert not set(ClaudeDriverFactory.capabilities.modes) & {"bypassPermissions", "dontAsk", "auto"}
+    arguments = build_command("claude", RunSpec(folder="/p", session="--x", fork=True, at="--y", model="--z"), "id")
+    assert {"--resume=--x", "--resume-session-at=--y", "--model=--z", "--session-id=id"} <= set(arguments)
+    assert json.dumps(arguments).count("dangerously") == 0
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -715,6 +716,6 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("UNSPOOL_CLAUDE_PROGRAM", raising=False)
     with pytest.raises(NotFoundError, match="unspool\\[claude\\]"):
-        ClaudeKind().program()
+        ClaudeDriverFactory().find_program()
     with pytest.raises(MissingExtraError, match="unspool\\[claude\\]"):
-        run(ClaudeKind().make().start(RunSpec(folder=str(tmp_path)), Listener()))
+        run(ClaudeDriverFactory().create().start(RunSpec(folder=str(tmp_path)), EventCollector()))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from unspool.runs.drivers.codex_config import environment_of, variables_in
-from unspool.runs.drivers.codex_requests import Request, answer_of, asked_of, inner_command
-from unspool.runs.protocol import Decision, PermissionRequest, RunSpec
+from unspool.runs.drivers.codex_config import build_environment, variables_in
+from unspool.runs.drivers.codex_requests import CodexRequest, build_answer, build_request, inner_command
+from unspool.runs.protocol import Answer, PermissionRequest, RunSpec
 
 EDIT = "item/fileChange/requestApproval"
 COMMAND = "item/commandExecution/requestApproval"
@@ -19,18 +19,20 @@ PERMISSIONS = "item/permissions/requestApproval"
 SERVER = "mcpServer/elicitation/request"
 
 
-def asked(method: str, changes: list[dict[str, Any]] | None = None, **params: Any) -> tuple[Request, PermissionRequest]:
+def asked(
+    method: str, changes: list[dict[str, Any]] | None = None, **params: Any
+) -> tuple[CodexRequest, PermissionRequest]:
     """A request, and what it asks."""
     params = {"threadId": "t", "turnId": "u", "itemId": "c", **params}
-    request = Request(1, method, params, {"id": "c", "tool": "read", "changes": changes or []})
-    found = asked_of("a", request, None)
+    request = CodexRequest(1, method, params, {"id": "c", "tool": "read", "changes": changes or []})
+    found = build_request("a", request, None)
     assert found is not None
     return request, found
 
 
-def answer(request: Request, verdict: Any, **answers: list[str]) -> dict[str, Any]:
+def answer(request: CodexRequest, verdict: Any, **answers: list[str]) -> dict[str, Any]:
     """What Codex is told."""
-    return answer_of(request, Decision(verdict=verdict, answers=answers))
+    return build_answer(request, Answer(verdict=verdict, answers=answers))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ def test_a_connection_is_a_permission() -> None:
 def test_permissions_are_given_for_the_turn_or_the_session() -> None:
     wanted = {"network": {"enabled": True}, "fileSystem": None}
     request, found = asked(PERMISSIONS, permissions=wanted, reason="to fetch")
-    assert (found.kind, found.title, found.reason) == ("permission", "More permissions: network", "to fetch")
+    assert (found.kind, found.title, found.reason) == ("permission", "Additional permissions: network", "to fetch")
     assert answer(request, "allow") == {"permissions": wanted, "scope": "turn"}
     assert answer(request, "allow_session") == {"permissions": wanted, "scope": "session"}
     assert answer(request, "deny") == {"permissions": {}, "scope": "turn"}
@@ -117,7 +119,7 @@ def test_a_server_of_tools_has_a_form_filled_in() -> None:
 
 def test_what_nobody_can_answer_is_not_asked() -> None:
     for method in ("account/chatgptAuthTokens/refresh", "item/tool/call", "of/tomorrow"):
-        assert asked_of("a", Request(1, method, {}), None) is None
+        assert not CodexRequest(1, method, {}).is_supported
 
 
 def test_codex_gets_the_keys_that_its_settings_name_and_no_others(
@@ -132,7 +134,7 @@ def test_codex_gets_the_keys_that_its_settings_name_and_no_others(
     assert variables_in(config) == {"X_KEY", "X_HEADER", "Y_TOKEN", "Y_VAR"}
     for name in ("X_KEY", "Z_KEY", "CODEX_HOME", "CODEX_SANDBOX", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "value")
-    found = environment_of(RunSpec(folder=".", home=str(tmp_path)), "/nowhere/codex")
+    found = build_environment(RunSpec(folder=".", home=str(tmp_path)), "/nowhere/codex")
     assert {"X_KEY", "OPENAI_API_KEY"} <= found.keys()
     assert not {"Z_KEY", "CODEX_HOME", "CODEX_SANDBOX"} & found.keys()
     assert found["HOME"] == str(tmp_path)

@@ -17,11 +17,11 @@ from unspool.core import model as m
 from unspool.core.errors import UnspoolError, UsageError
 from unspool.core.session import Session
 from unspool.library import Library
-from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiKind
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriver, GeminiDriverFactory
 from unspool.runs.processes import Family
 from unspool.runs.protocol import (
     AgentExited,
-    Decision,
+    Answer,
     MessageAccepted,
     Notice,
     PermissionRequest,
@@ -36,7 +36,7 @@ from unspool.runs.protocol import (
 )
 
 from ...waiting import wait_until_async
-from ..harness import Listener, run
+from ..harness import EventCollector, run
 from ..models.gemini import GeminiModel
 
 pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
@@ -77,8 +77,8 @@ class Stage:
         self.home = folder / "home"
         self.project = folder / "demo"
         self.model = model
-        self.driver: GeminiDriver = GeminiKind().make()
-        self.told = Listener()
+        self.driver: GeminiDriver = GeminiDriverFactory().create()
+        self.events = EventCollector()
         (self.home / ".gemini" / "agents").mkdir(parents=True)
         (self.home / ".gemini" / "settings.json").write_text(json.dumps(SETTINGS))
         (self.home / ".gemini" / "agents" / "helper.md").write_text(HELPER)
@@ -86,34 +86,34 @@ class Stage:
 
     async def start(self, **wanted: Any) -> Started:
         """Start an agent, or another one."""
-        self.driver = GeminiKind().make()
-        self.told = Listener()
-        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.told)
-        return await self.told.next(Started)
+        self.driver = GeminiDriverFactory().create()
+        self.events = EventCollector()
+        await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.events)
+        return await self.events.next(Started)
 
     async def say(self, text: str) -> TurnEnded:
         """A turn in which nothing is asked."""
         await self.driver.send("m", text)
-        return await self.told.next(TurnEnded)
+        return await self.events.next(TurnEnded)
 
     async def asked(self, text: str) -> PermissionRequest:
         """Say something and wait until the agent asks."""
         await self.driver.send("m", text)
-        return await self.told.next(PermissionRequest)
+        return await self.events.next(PermissionRequest)
 
     async def decide(self, asked: PermissionRequest, verdict: Verdict, reason: str | None = None) -> TurnEnded:
         """Answer, and wait for the end of the turn."""
-        await self.driver.answer(asked, Decision(verdict=verdict, reason=reason))
-        return await self.told.next(TurnEnded)
+        await self.driver.answer(asked, Answer(verdict=verdict, reason=reason))
+        return await self.events.next(TurnEnded)
 
     async def stop(self) -> AgentExited:
         """End it; nothing of it is left."""
-        pid = self.driver._child.pid if self.driver._child else 0
-        mark = self.driver._child.mark if self.driver._child else ""
+        pid = self.driver._connection.process.pid if self.driver._connection else 0
+        mark = self.driver._connection.process.mark if self.driver._connection else ""
         await self.driver.stop()
         assert Family(pid, 0.0, mark).living() == []
-        assert len(self.told.all(AgentExited)) == 1
-        return self.told.all(AgentExited)[0]
+        assert len(self.events.all(AgentExited)) == 1
+        return self.events.all(AgentExited)[0]
 
     def let_a_minute_pass(self) -> None:
         """Give the session files the names they would have had, had they been begun long ago."""
@@ -165,17 +165,17 @@ def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start()
-            assert began.session == at.driver.session
-            assert (began.mode, began.model) == ("default", "auto")
-            assert began.version
+            started = await at.start()
+            assert started.session == at.driver.session
+            assert (started.mode, started.model) == ("default", "auto")
+            assert started.version
             assert at.driver.capabilities.modes == ("default", "autoEdit", "plan")
             await at.driver.send("m1", "@do think hm")
-            assert isinstance(at.told.told[-1], Started)
-            await at.told.next(TurnStarted)
-            assert (await at.told.next(MessageAccepted)).message == "m1"
-            assert await at.told.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
-            assert (await at.told.next(TurnEnded)).outcome == "completed"
+            assert isinstance(at.events.events[-1], Started)
+            await at.events.next(TurnStarted)
+            assert (await at.events.next(MessageAccepted)).message == "m1"
+            assert await at.events.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
+            assert (await at.events.next(TurnEnded)).outcome == "completed"
             command = await at.asked("@do run echo hi; touch ran.txt")
             assert (command.kind, command.tool, command.action.command) == (
                 "command", "run_shell_command", "echo hi; touch ran.txt",
@@ -215,7 +215,7 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert "canceled by the user" in at.model.results()[0]
             reasoned = await at.asked("@do run touch no2.txt")
             assert (await at.decide(reasoned, "deny", "Use the other file.")).outcome == "completed"
-            assert (await at.told.next(TurnEnded)).outcome == "completed"
+            assert (await at.events.next(TurnEnded)).outcome == "completed"
             assert "Use the other file." in at.model.heard()
             assert "Use the other file." not in at.model.heard(-2)
             stopping = await at.asked("@do run touch no3.txt")
@@ -224,7 +224,7 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert len(at.model.requests) == requests
             await at.say("@do say fine")
             assert "Not today." in at.model.heard()
-            assert at.told.all(RequestCancelled) == []
+            assert at.events.all(RequestCancelled) == []
             await at.stop()
             assert sorted(path.name for path in at.project.iterdir()) == []
             # The program does not write down a refusal that ends the turn.
@@ -243,19 +243,19 @@ def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             await at.driver.interrupt()
             assert (await at.say("@do say first")).outcome == "completed"
             await at.driver.send("m", "@do slow 5")
-            await at.told.next(TextDelta, lambda words: "3" in words.text)
+            await at.events.next(TextDelta, lambda words: "3" in words.text)
             await at.driver.interrupt()
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
             command = await at.asked("@do run touch began.txt; sleep 300; touch ended.txt")
-            await at.driver.answer(command, Decision(verdict="allow"))
+            await at.driver.answer(command, Answer(verdict="allow"))
             await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.driver.interrupt()
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
             waiting = await at.asked("@do run touch never.txt")
             await at.driver.interrupt()
-            assert (await at.told.next(RequestCancelled)).id == waiting.id
-            assert (await at.told.next(TurnEnded)).outcome == "interrupted"
-            await at.driver.answer(waiting, Decision(verdict="allow"))
+            assert (await at.events.next(RequestCancelled)).id == waiting.id
+            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+            await at.driver.answer(waiting, Answer(verdict="allow"))
             assert (await at.say("@do say last")).outcome == "completed"
             await at.stop()
             assert [path.name for path in at.project.iterdir()] == ["began.txt"]
@@ -276,14 +276,14 @@ def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pyte
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m1", "@do slow 20")
-            await at.told.next(TextDelta)
+            await at.events.next(TextDelta)
             await at.driver.send("m2", "second")
             await at.driver.send("m3", "third")
             at.model.go_on.set()
             for _ in range(3):
-                assert (await at.told.next(TurnEnded)).outcome == "completed"
-            kinds = [told for told in at.told.told if isinstance(told, MessageAccepted | TurnEnded)]
-            assert [told.message if isinstance(told, MessageAccepted) else "end" for told in kinds] == [
+                assert (await at.events.next(TurnEnded)).outcome == "completed"
+            kinds = [event for event in at.events.events if isinstance(event, MessageAccepted | TurnEnded)]
+            assert [event.message if isinstance(event, MessageAccepted) else "end" for event in kinds] == [
                 "m1", "end", "m2", "end", "m3", "end",
             ]  # fmt: skip
             await at.stop()
@@ -301,21 +301,21 @@ def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             await at.say("@do say one")
             assert at.model.models[-1] == "gemini-2.5-pro"
             await at.driver.set_model("gemini-2.5-flash")
-            assert (await at.told.next(SettingsChanged)).model == "gemini-2.5-flash"
+            assert (await at.events.next(SettingsChanged)).model == "gemini-2.5-flash"
             await at.say("@do say two")
             assert at.model.models[-1] == "gemini-2.5-flash"
             await at.driver.set_mode("autoEdit")
-            assert (await at.told.next(SettingsChanged)).mode == "autoEdit"
+            assert (await at.events.next(SettingsChanged)).mode == "autoEdit"
             await at.say("@do write b.txt=beta")
-            assert at.told.all(PermissionRequest) == []
+            assert at.events.all(PermissionRequest) == []
             assert (at.project / "b.txt").exists()
             with pytest.raises(UsageError, match="yolo"):
                 await at.driver.set_mode("yolo")
             await at.decide(await at.asked("@do run touch asked.txt"), "deny")
             await at.stop()
             assert "gemini-2.5-flash" in {message.model for message in at.read().messages}
-            assert "[MODE_UPDATE]" not in at.told.words()
-            with pytest.raises(UnspoolError, match="does not run"):
+            assert "[MODE_UPDATE]" not in at.events.text()
+            with pytest.raises(UnspoolError, match="is not running"):
                 await at.driver.send("m", "hello")
 
     run(body())
@@ -326,8 +326,8 @@ def test_asking_for_nothing_has_to_be_asked_for(tmp_path: Path, monkeypatch: pyt
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start(mode="yolo")
-            assert began.mode == "yolo"
+            started = await at.start(mode="yolo")
+            assert started.mode == "yolo"
             assert "yolo" in at.driver.capabilities.modes
             await at.say("@do run touch free.txt")
             assert (at.project / "free.txt").exists()
@@ -348,10 +348,10 @@ def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             await at.decide(await at.asked("@do run touch one.txt"), "allow_session")
             await at.say("@do run touch two.txt")
             assert (at.project / "two.txt").exists()
-            assert len(at.told.all(PermissionRequest)) == 1
+            assert len(at.events.all(PermissionRequest)) == 1
             both = await at.asked("@do both mkdir three // mkdir four")
-            await at.driver.answer(both, Decision(verdict="deny"))
-            other = await at.told.next(PermissionRequest)
+            await at.driver.answer(both, Answer(verdict="deny"))
+            other = await at.events.next(PermissionRequest)
             assert other.id != both.id
             await at.decide(other, "allow")
             assert (at.project / "four").exists()
@@ -376,10 +376,10 @@ def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert (plan.kind, plan.action.plan) == ("plan", "First this.")
             assert "allow_session" not in plan.verdicts
             await at.decide(plan, "deny")
-            assert at.driver.mode == "plan"
+            assert at.driver._settings.mode == "plan"
             again = await at.asked(f"@do call exit_plan_mode {exit_with};;say ok")
             await at.decide(again, "allow")
-            assert at.told.all(SettingsChanged) == [SettingsChanged(mode="default")]
+            assert at.events.all(SettingsChanged) == [SettingsChanged(mode="default")]
             assert "Plan approved" in at.model.results()[0]
 
     run(body())
@@ -392,11 +392,11 @@ def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         async with stage(tmp_path, monkeypatch) as at:
             await at.start()
             await at.say('@do spawn codebase_investigator call list_directory {"dir_path": "."}')
-            assert at.told.all(PermissionRequest) == []
+            assert at.events.all(PermissionRequest) == []
             assert "codebase_investigator" in at.model.results()[0]
             await at.say("@do spawn helper run touch sub.txt")
             assert "denied by policy" in at.model.results()[0]
-            assert at.told.all(PermissionRequest) == []
+            assert at.events.all(PermissionRequest) == []
             await at.stop()
             assert not (at.project / "sub.txt").exists()
             assert len(at.read().subagents) >= 1
@@ -415,9 +415,9 @@ def test_going_on_with_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             for text in ("two", "three"):
                 at.let_a_minute_pass()
                 assert (await at.start(session=id)).session == id
-                assert at.told.all(TextDelta) == []
+                assert at.events.all(TextDelta) == []
                 await at.say(f"@do say {text}")
-                assert at.told.words() == text
+                assert at.events.text() == text
                 assert "@do say one" in at.model.heard()
                 assert len([path for path in at.files() if path.stem.endswith(str(id)[:8])]) == 1
                 await at.stop()
@@ -433,19 +433,19 @@ def test_killed_while_it_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     async def body() -> None:
         async with stage(tmp_path, monkeypatch) as at:
-            began = await at.start()
+            started = await at.start()
             await at.say("@do say before")
             asked = await at.asked("@do run touch never.txt")
-            os.kill(began.pid or 0, signal.SIGKILL)
-            ended = await at.told.next(AgentExited)
+            os.kill(started.pid or 0, signal.SIGKILL)
+            ended = await at.events.next(AgentExited)
             assert ended.code == -signal.SIGKILL
-            assert at.told.all(RequestCancelled) == [RequestCancelled(asked.id)]
-            assert [told.outcome for told in at.told.all(TurnEnded)] == ["completed", "failed"]
-            await at.driver.answer(asked, Decision(verdict="allow"))
+            assert at.events.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            assert [event.outcome for event in at.events.all(TurnEnded)] == ["completed", "failed"]
+            await at.driver.answer(asked, Answer(verdict="allow"))
             await at.stop()
             assert said(at.read(), "assistant") == ["before", "A call."]
             at.let_a_minute_pass()
-            await at.start(session=began.session)
+            await at.start(session=started.session)
             assert (await at.say("@do say after")).outcome == "completed"
             assert "A call." in at.model.heard()
             await at.stop()
@@ -463,12 +463,12 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
             await at.start()
             command = "setsid sleep 777 & touch began.txt; sleep 778"
             asked = await at.asked(f"@do run {command}")
-            await at.driver.answer(asked, Decision(verdict="allow"))
+            await at.driver.answer(asked, Answer(verdict="allow"))
             await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.stop()
-            assert [told.outcome for told in at.told.all(TurnEnded)] == ["interrupted"]
+            assert [event.outcome for event in at.events.all(TurnEnded)] == ["interrupted"]
             await at.driver.stop()
-            assert len(at.told.all(AgentExited)) == 1
-            assert at.told.all(Notice) == []
+            assert len(at.events.all(AgentExited)) == 1
+            assert at.events.all(Notice) == []
 
     run(body())

@@ -1,7 +1,7 @@
-"""Claude Code as a process of its own: lines of JSON in and out, a small environment, and an end that is sure.
+"""The process of Claude Code: JSON lines in and out, a small environment, and a reliable way to stop it.
 
-The SDK would start the program itself, but with all of our environment and in our group of processes; so it is given
-this in place of its own transport, whose methods it has.
+The SDK would start the program with our whole environment and in our process group. So it gets this class instead of
+its own transport, with the same methods.
 """
 
 from __future__ import annotations
@@ -10,23 +10,28 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from ...core.errors import UnspoolError
 from ..processes import MARK, end_group, start_time
-from .jsonrpc import Lines
+from .line_buffer import LineBuffer
 
-LAST_WORDS = 2048
-"""Bytes of what it said last that are kept."""
+ERROR_TAIL = 2048
+"""Bytes of the error output that are kept."""
 WRITE_SECONDS = 60.0
 DRAIN_SECONDS = 5.0
 _CHUNK = 256 * 1024
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
+_START_POLL_SECONDS = 0.01
+_RESULT_POLLS = 100
+
+T = TypeVar("T")
 
 
-class Program:
-    """One run of the program."""
+class ClaudeProcess:
+    """One process of Claude Code."""
 
     def __init__(self, command: list[str], folder: str, environment: dict[str, str], mark: str | None = None) -> None:
         self.command = command
@@ -35,59 +40,64 @@ class Program:
         self.environment = {**environment, MARK: self.mark}
         self.started: float | None = None
         self._process: asyncio.subprocess.Process | None = None
-        self._last_words = b""
-        self._listening: asyncio.Task[None] | None = None
+        self._errors = b""
+        self._error_reader: asyncio.Task[None] | None = None
         self._all_read = asyncio.Event()
-        self._writing = asyncio.Lock()
-        self._ending: asyncio.Task[None] | None = None
+        self._write_lock = asyncio.Lock()
+        self._stopping: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
-        """Its process, once it was started."""
+        """The process id, once the process has been started."""
         return self._process.pid if self._process is not None else None
 
     @property
     def code(self) -> int | None:
-        """What it ended with."""
+        """The exit code, once the process has exited."""
         return self._process.returncode if self._process is not None else None
 
     @property
-    def last_words(self) -> str:
-        """The end of what it wrote to its standard error."""
-        return self._last_words.decode(errors="replace").strip()
+    def error_tail(self) -> str:
+        """The end of the error output."""
+        return self._errors.decode(errors="replace").strip()
 
-    # --- the methods of a transport ---
+    # --- the methods of a transport of the SDK ---
 
     async def connect(self) -> None:
-        """Start it. OSError when it cannot be."""
+        """Start the process. Raises OSError when that is not possible."""
         if self._process is not None:
             return
         pipe = asyncio.subprocess.PIPE
         self._process = await asyncio.create_subprocess_exec(
-            *self.command, stdin=pipe, stdout=pipe, stderr=pipe,
-            cwd=self.folder, env=self.environment, start_new_session=True,
-        )  # fmt: skip
+            *self.command,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=self.folder,
+            env=self.environment,
+            start_new_session=True,
+        )
         self.started = start_time(self._process.pid)
-        self._listening = asyncio.create_task(self._keep_last_words())
+        self._error_reader = asyncio.create_task(self._read_errors())
 
     def is_ready(self) -> bool:
-        """It runs and listens."""
+        """Whether the process is running and accepts input."""
         process = self._process
         return process is not None and process.returncode is None and not self._input.is_closing()
 
     async def write(self, data: str) -> None:
-        """Give it a line."""
-        async with self._writing:
+        """Write a line."""
+        async with self._write_lock:
             if not self.is_ready():
-                raise ConnectionError("Claude Code does not run any more")
+                raise ConnectionError("Claude Code is not running")
             self._input.write(data.encode())
             await asyncio.wait_for(self._input.drain(), WRITE_SECONDS)
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """What it says, until it says no more."""
+        """The messages of the process, until it closes its output."""
         assert self._process is not None
         assert self._process.stdout is not None
-        lines = Lines()
+        lines = LineBuffer()
         try:
             while chunk := await self._process.stdout.read(_CHUNK):
                 for line in lines.feed(chunk):
@@ -99,56 +109,86 @@ class Program:
             self._all_read.set()
 
     async def end_input(self) -> None:
-        """Let it know that nothing more comes: it ends when it is done."""
+        """Close the input, upon which the program exits when it is done."""
         if self._process is not None:
             self._input.close()
 
     async def close(self) -> None:
-        """End it for sure."""
-        await self.end()
+        """Stop the process."""
+        await self.stop()
 
-    # --- its end ---
+    # --- waiting and stopping ---
 
-    async def end(self, polite: Callable[[], Awaitable[None]] | None = None) -> None:
-        """End it and everything it started; `polite` may prepare it. Once is enough, however often it is asked for."""
+    async def run_while_alive(self, work: Awaitable[T], seconds: float) -> T:
+        """Await something that depends on the process, which may exit in the meantime and then never answers.
+
+        Raises TimeoutError after `seconds`, and UnspoolError when the process has exited.
+        """
+        task = asyncio.ensure_future(work)
+        exited = asyncio.ensure_future(self._wait_for_exit(task))
+        try:
+            await asyncio.wait({task, exited}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if exited.done():
+                raise UnspoolError(self.error_tail or f"it exited with code {self.code}")
+            raise TimeoutError
+        finally:
+            for each in (task, exited):
+                each.cancel()
+            await asyncio.wait({task, exited}, timeout=1.0)
+
+    async def _wait_for_exit(self, task: asyncio.Future[Any]) -> None:
+        while self.pid is None:
+            await asyncio.sleep(_START_POLL_SECONDS)
+        await self.wait()
+        # The last output may still contain the result, or a better reason.
+        await self.wait_for_output()
+        for _ in range(_RESULT_POLLS):
+            if task.done():
+                break
+            await asyncio.sleep(0)
+
+    async def stop(self, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Stop the process and everything it started; `prepare` runs first. Further calls wait for the first one."""
         if self._process is None:
             return
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._end(polite))
-        await asyncio.shield(self._ending)
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(prepare))
+        await asyncio.shield(self._stopping)
 
-    async def _end(self, polite: Callable[[], Awaitable[None]] | None) -> None:
+    async def _stop(self, prepare: Callable[[], Awaitable[None]] | None) -> None:
         assert self._process is not None
 
         async def ask() -> None:
-            if polite is not None:
-                await polite()
+            if prepare is not None:
+                await prepare()
             await self.end_input()
 
         await end_group(self._process.pid, ask, started=self.started, mark=self.mark)
         await self.wait()
-        if self._listening is not None:
-            await asyncio.wait({self._listening}, timeout=DRAIN_SECONDS)
-            self._listening.cancel()
-        self._let_go()
+        if self._error_reader is not None:
+            await asyncio.wait({self._error_reader}, timeout=DRAIN_SECONDS)
+            self._error_reader.cancel()
+        self._close_pipes()
 
     async def wait(self) -> int | None:
-        """Wait until the program itself has ended, whoever else may hold its pipes."""
+        """Wait until the process itself has exited, even if other processes hold its pipes open."""
         if self._process is None:
             return None
-        ended = asyncio.ensure_future(self._process.wait())
+        exited = asyncio.ensure_future(self._process.wait())
         while self._process.returncode is None:
-            await asyncio.wait({ended}, timeout=_LOOK_SECONDS)
-        ended.cancel()
+            await asyncio.wait({exited}, timeout=_POLL_SECONDS)
+        exited.cancel()
         return self._process.returncode
 
-    async def wait_for_rest(self) -> None:
-        """Wait until all it has said was read; not for long, since others may hold the pipe."""
+    async def wait_for_output(self) -> None:
+        """Wait until all output has been read; not for long, since other processes may hold the pipe open."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._all_read.wait(), DRAIN_SECONDS)
 
-    def _let_go(self) -> None:
-        # The pipes of a program that was killed are closed here and not by some later collection of garbage.
+    def _close_pipes(self) -> None:
+        # The pipes of a killed process are closed here rather than whenever they are garbage-collected.
         transport = getattr(self._process, "_transport", None)
         if transport is not None:
             transport.close()
@@ -159,8 +199,8 @@ class Program:
         assert self._process.stdin is not None
         return self._process.stdin
 
-    async def _keep_last_words(self) -> None:
+    async def _read_errors(self) -> None:
         assert self._process is not None
         assert self._process.stderr is not None
         while chunk := await self._process.stderr.read(_CHUNK):
-            self._last_words = (self._last_words + chunk)[-LAST_WORDS:]
+            self._errors = (self._errors + chunk)[-ERROR_TAIL:]

@@ -1,7 +1,7 @@
-"""What Codex asks a person, in the words all drivers share, and what a decision is in Codex's words.
+"""Requests of Codex, translated into the form that all drivers share, and answers translated back.
 
-Codex has no field for the reason of a refusal and no way to change what was asked for; its driver sends the reason as
-a message.
+Codex has no field for the reason of a denial and no way to change the input of a request; its driver sends the reason
+as a message.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import msgspec
 
 from ...agents import AGENTS
 from ...core import model as m
-from ..protocol import Choice, Decision, Option, PermissionRequest, Verdict
+from ..protocol import Answer, Choice, Option, PermissionRequest, Verdict
 from .jsonrpc import Params, RequestId
 
 ALL_VERDICTS: tuple[Verdict, ...] = ("allow", "allow_session", "deny", "deny_stop")
 WITHOUT_SESSION: tuple[Verdict, ...] = ("allow", "deny", "deny_stop")
 _DECISIONS = {"allow": "accept", "allow_session": "acceptForSession", "deny": "decline", "deny_stop": "cancel"}
-_ACTIONS = {"allow": "accept", "allow_session": "accept", "deny": "decline", "deny_stop": "cancel"}
-_LONGEST_TITLE = 200
+_ELICITATION_ACTIONS = {"allow": "accept", "allow_session": "accept", "deny": "decline", "deny_stop": "cancel"}
+_MAX_TITLE = 200
 
 
-class Request(NamedTuple):
+class CodexRequest(NamedTuple):
     """A request of Codex that waits for an answer."""
 
     id: RequestId
     method: str
     params: Params
     item: Params = {}
-    """What it is about, as far as Codex told: an edit with its changes, or a call of a server's tool."""
+    """What it is about, as far as Codex has reported that: an edit with its changes, or a tool call of a server."""
 
     @property
     def item_id(self) -> str | None:
-        """The id of what it is about: that of the call, but for what a script asks."""
+        """The id of what it is about: that of the tool call, except for requests of a script."""
         return text_at(self.params, "itemId") or text_at(self.item, "id")
 
     @property
     def thread(self) -> str:
-        """The thread that asks: the conversation itself, or a sub-agent."""
+        """The thread that asks: the conversation itself or a sub-agent."""
         return text_at(self.params, "threadId") or ""
 
     @property
@@ -50,62 +50,68 @@ class Request(NamedTuple):
 
     @property
     def is_in_script(self) -> bool:
-        """Models in code mode call tools from scripts; Codex then makes up an id, and its files name the script's."""
+        """Models in code mode call tools from scripts. Codex then invents an id; its files have that of the script."""
         return (self.item_id or "").startswith("exec-")
 
     @property
     def can_be_cancelled(self) -> bool:
-        """A refusal can end the turn by itself."""
+        """Whether a denial can end the turn by itself."""
         return self.method in ("item/commandExecution/requestApproval", "item/fileChange/requestApproval")
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether a person can answer it."""
+        return self.method in _BUILDERS
 
 
 def text_at(params: Params, name: str) -> str | None:
-    """A field where it is text."""
+    """A field if it is text."""
     value = params.get(name)
     return value if isinstance(value, str) else None
 
 
 def list_at(params: Params, name: str) -> list[Params]:
-    """The objects of a field where it is a list."""
+    """The objects in a field if it is a list."""
     value = params.get(name)
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def object_at(params: Params, name: str) -> Params:
-    """A field where it is an object; an empty one where it is not."""
+    """A field if it is an object, otherwise an empty one."""
     value = params.get(name)
     return value if isinstance(value, dict) else {}
 
 
-# --- what is asked ---------------------------------------------------------------------------------------------------
+# --- requests --------------------------------------------------------------------------------------------------------
 
 
-def asked_of(id: str, request: Request, subagent: str | None) -> PermissionRequest | None:
-    """What a request asks, or None for one that no person can answer."""
-    make = _MAKERS.get(request.method)
-    if make is None:
-        return None
-    asked = make(id, request.params, request.item)
-    asked.call_id = request.item_id
-    asked.reason = text_at(request.params, "reason")
-    asked.subagent = subagent
-    asked.takes_reason = True
-    return asked
+def build_request(id: str, request: CodexRequest, subagent: str | None) -> PermissionRequest:
+    """A supported request as it is shown."""
+    shown = _BUILDERS[request.method](id, request.params, request.item)
+    shown.call_id = request.item_id
+    shown.reason = text_at(request.params, "reason")
+    shown.subagent = subagent
+    shown.takes_reason = True
+    return shown
 
 
-def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the request says it all
+def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the params have everything
     host = text_at(object_at(params, "networkApprovalContext"), "host")
     command = inner_command(text_at(params, "command") or "")
-    given = {"cmd": command, "workdir": text_at(params, "cwd")}
+    input = {"cmd": command, "workdir": text_at(params, "cwd")}
     title = f"Connect to {host}" if host else command
     return PermissionRequest(
-        id=id, kind="permission" if host else "command", tool="exec_command", title=_line(title),
-        action=_describe("exec_command", given), verdicts=ALL_VERDICTS,
-    )  # fmt: skip
+        id=id,
+        kind="permission" if host else "command",
+        tool="exec_command",
+        title=_line(title),
+        action=_describe("exec_command", input),
+        verdicts=ALL_VERDICTS,
+    )
 
 
 def inner_command(command: str) -> str:
-    """What runs inside the shell that Codex puts around every command."""
+    """The command inside the shell that Codex wraps around every command."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -119,7 +125,7 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
     root = text_at(params, "grantRoot")
     action = _describe("apply_patch", patch_of(changes))
     if action.diff is not None:
-        action.diff = "".join(map(_unified, changes))  # With the numbers of lines, which a patch of Codex lacks.
+        action.diff = "".join(map(_unified, changes))  # With line numbers, which a patch of Codex lacks.
     title = ", ".join(paths) or (f"Write in {root}" if root else "Change files")
     return PermissionRequest(
         id=id, kind="edit", tool="apply_patch", title=_line(title), action=action, verdicts=ALL_VERDICTS
@@ -127,7 +133,7 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
 
 
 def patch_of(changes: list[Params]) -> str:
-    """The changes as the patch that the model may have written."""
+    """The changes as a patch in the format that the model writes."""
     lines = ["*** Begin Patch"]
     for change in changes:
         kind = text_at(object_at(change, "kind"), "type") or "update"
@@ -155,16 +161,20 @@ def _unified(change: Params) -> str:
     return "\n".join([f"--- {old}", f"+++ {new}", *body]) + "\n"
 
 
-def _permission(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the request says it all
-    wanted = object_at(params, "permissions")
-    title = "More permissions: " + ", ".join(sorted(key for key, value in wanted.items() if value))
+def _permission(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the params have everything
+    permissions = object_at(params, "permissions")
+    title = "Additional permissions: " + ", ".join(sorted(key for key, value in permissions.items() if value))
     return PermissionRequest(
-        id=id, kind="permission", tool="request_permissions", title=_line(title),
-        action=_describe("request_permissions", wanted), verdicts=ALL_VERDICTS,
-    )  # fmt: skip
+        id=id,
+        kind="permission",
+        tool="request_permissions",
+        title=_line(title),
+        action=_describe("request_permissions", permissions),
+        verdicts=ALL_VERDICTS,
+    )
 
 
-def _question(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the request says it all
+def _question(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the params have everything
     questions = list_at(params, "questions")
     choices = [
         Choice(
@@ -179,27 +189,37 @@ def _question(id: str, params: Params, item: Params) -> PermissionRequest:  # no
     ]
     action = _describe("request_user_input", {"questions": questions})
     action.questions = [m.Question(each.question, [option.label for option in each.options]) for each in choices]
-    title = choices[0].question if choices else "A question"
+    title = choices[0].question if choices else "Question"
     return PermissionRequest(
-        id=id, kind="question", tool="request_user_input", title=_line(title), action=action, choices=choices,
+        id=id,
+        kind="question",
+        tool="request_user_input",
+        title=_line(title),
+        action=action,
+        choices=choices,
         verdicts=WITHOUT_SESSION,
-    )  # fmt: skip
+    )
 
 
-def _of_server(id: str, params: Params, item: Params) -> PermissionRequest:
-    """A server of tools asks for a call, or for something to be filled in, or opened."""
-    server = text_at(params, "serverName") or "a server"
+def _elicitation(id: str, params: Params, item: Params) -> PermissionRequest:
+    """An MCP server asks for a tool call, a form or a page."""
+    server = text_at(params, "serverName") or "MCP server"
     about = object_at(params, "_meta")
     form = object_at(object_at(params, "requestedSchema"), "properties")
     choices = [_field(name, field) for name, field in form.items() if isinstance(field, dict)]
-    message = text_at(params, "message") or text_at(params, "title") or f"{server} asks"
-    given = {"url": params["url"]} if "url" in params else object_at(about, "tool_params") or about
-    lasting = about.get("persist")
-    can_last = "session" in lasting if isinstance(lasting, list | str) else False
+    message = text_at(params, "message") or text_at(params, "title") or f"Request of {server}"
+    input = {"url": params["url"]} if "url" in params else object_at(about, "tool_params") or about
+    scopes = about.get("persist")
+    can_allow_session = "session" in scopes if isinstance(scopes, list | str) else False
     return PermissionRequest(
-        id=id, kind="question" if choices else "tool", tool=text_at(item, "tool") or server, title=_line(message),
-        action=_describe(server, given), choices=choices, verdicts=ALL_VERDICTS if can_last else WITHOUT_SESSION,
-    )  # fmt: skip
+        id=id,
+        kind="question" if choices else "tool",
+        tool=text_at(item, "tool") or server,
+        title=_line(message),
+        action=_describe(server, input),
+        choices=choices,
+        verdicts=ALL_VERDICTS if can_allow_session else WITHOUT_SESSION,
+    )
 
 
 def _field(name: str, field: Params) -> Choice:
@@ -210,58 +230,58 @@ def _field(name: str, field: Params) -> Choice:
     return Choice(question=name, header=text_at(field, "title") or "", options=options)
 
 
-_MAKERS: dict[str, Callable[[str, Params, Params], PermissionRequest]] = {
+_BUILDERS: dict[str, Callable[[str, Params, Params], PermissionRequest]] = {
     "item/fileChange/requestApproval": _edit,
     "item/commandExecution/requestApproval": _command,
     "item/permissions/requestApproval": _permission,
     "item/tool/requestUserInput": _question,
-    "mcpServer/elicitation/request": _of_server,
+    "mcpServer/elicitation/request": _elicitation,
 }
 
 
-def _describe(tool: str, given: object) -> m.Action:
-    return AGENTS["codex"].describe(tool, msgspec.Raw(msgspec.json.encode(given)))
+def _describe(tool: str, input: object) -> m.Action:
+    return AGENTS["codex"].describe(tool, msgspec.Raw(msgspec.json.encode(input)))
 
 
 def _line(text: str) -> str:
     first = next((line.strip() for line in text.splitlines() if line.strip()), text.strip())
-    return first if len(first) <= _LONGEST_TITLE else first[: _LONGEST_TITLE - 1] + "…"
+    return first if len(first) <= _MAX_TITLE else first[: _MAX_TITLE - 1] + "…"
 
 
-# --- what is answered ------------------------------------------------------------------------------------------------
+# --- answers ---------------------------------------------------------------------------------------------------------
 
 
-def answer_of(request: Request, decision: Decision) -> Params:
-    """A decision as Codex takes it."""
-    is_allowed = decision.verdict in ("allow", "allow_session")
+def build_answer(request: CodexRequest, answer: Answer) -> Params:
+    """An answer in the form that Codex expects."""
+    is_allowed = answer.verdict in ("allow", "allow_session")
     if request.method == "item/tool/requestUserInput":
-        return {"answers": _answers(request.params, decision) if is_allowed else {}}
+        return {"answers": _answers(request.params, answer) if is_allowed else {}}
     if request.method == "item/permissions/requestApproval":
-        scope = "session" if decision.verdict == "allow_session" else "turn"
+        scope = "session" if answer.verdict == "allow_session" else "turn"
         return {"permissions": object_at(request.params, "permissions") if is_allowed else {}, "scope": scope}
     if request.method == "mcpServer/elicitation/request":
-        answer: Params = {"action": _ACTIONS[decision.verdict], "content": None}
+        result: Params = {"action": _ELICITATION_ACTIONS[answer.verdict], "content": None}
         if is_allowed:
-            answer["content"] = _filled_in(request.params, decision)
-        if decision.verdict == "allow_session":
-            answer["_meta"] = {"persist": "session"}
-        return answer
-    return {"decision": _DECISIONS[decision.verdict]}
+            result["content"] = _form_content(request.params, answer)
+        if answer.verdict == "allow_session":
+            result["_meta"] = {"persist": "session"}
+        return result
+    return {"decision": _DECISIONS[answer.verdict]}
 
 
-def _answers(params: Params, decision: Decision) -> Params:
-    """What was chosen, by the ids that Codex gave its questions."""
+def _answers(params: Params, answer: Answer) -> Params:
+    """The chosen answers, by the ids of Codex's questions."""
     found = {}
     for each in list_at(params, "questions"):
-        chosen = decision.answers.get(text_at(each, "question") or "")
+        chosen = answer.answers.get(text_at(each, "question") or "")
         if chosen is not None:
             found[text_at(each, "id") or ""] = {"answers": chosen}
     return found
 
 
-def _filled_in(params: Params, decision: Decision) -> Params:
+def _form_content(params: Params, answer: Answer) -> Params:
     form = object_at(object_at(params, "requestedSchema"), "properties")
-    return {name: _typed(form[name], chosen) for name, chosen in decision.answers.items() if name in form and chosen}
+    return {name: _typed(form[name], chosen) for name, chosen in answer.answers.items() if name in form and chosen}
 
 
 def _typed(field: Any, chosen: list[str]) -> Any:

@@ -1,7 +1,7 @@
-"""A program that is talked to in lines: one JSON object a line goes in and comes out.
+"""A child process that exchanges lines over its standard input and output, one JSON object per line.
 
-It gets a session and a mark of its own, so that everything it starts can be found again and ended. What it says on
-stderr is kept as far as its last words go.
+It gets a process session and a mark of its own, so that everything it starts can be found and stopped. The end of its
+error output is kept for error messages.
 """
 
 from __future__ import annotations
@@ -16,155 +16,173 @@ from typing import cast
 
 from ...core.errors import NotFoundError, UnspoolError
 from .. import processes
-from .jsonrpc import LONGEST_LINE, Lines
+from .line_buffer import MAX_LINE_BYTES, LineBuffer
 
-LAST_WORDS = 2_000
+ERROR_TAIL = 2_000
+"""Characters of the error output that are kept."""
 POLITE_SECONDS = 10.0
-QUIET_SECONDS = 10.0
-"""How long a program may live on after it has closed its output."""
-LAST_WORDS_SECONDS = 5.0
-"""How long what a program said last may be on its way. Only a stranger that holds its output open makes this pass."""
-_CONTROLS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x08\x0b-\x1f\x7f]")
+SILENT_SECONDS = 10.0
+"""How long a process may go on after it has closed its output."""
+DRAIN_SECONDS = 5.0
+"""How long to wait for the last output. This passes in full only if another process holds the pipe open."""
+_CONTROL_CHARACTERS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
-class Piped(asyncio.SubprocessProtocol):
-    """A running program. Lines are handed to `take`; an empty one says that there will be no more."""
+class _Pipes(asyncio.SubprocessProtocol):
+    """The pipes of a child process, as the event loop reports on them."""
 
-    def __init__(self, take: Callable[[bytes], None]) -> None:
-        self.pid = 0
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self.lines = LineBuffer(MAX_LINE_BYTES)
+        self.errors = b""
         self.code: int | None = None
-        self.mark = uuid.uuid4().hex
         self.has_exited = asyncio.Event()
         self.is_silent = asyncio.Event()
-        """It has closed its output, or has exited."""
-        self._take = take
-        self._started: float | None = None
+        """The process has closed its output, or has exited."""
+        self.is_closed = asyncio.Event()
+        """Nothing more comes, neither from the output nor from the error output."""
+        self._on_line = on_line
+        self._open = {1, 2}
         self._transport: asyncio.SubprocessTransport | None = None
-        self._lines = Lines(LONGEST_LINE)
-        self._open_outputs = {1, 2}
-        self._is_closed = asyncio.Event()
-        """Nothing more comes, neither from its output nor from its errors."""
-        self._is_being_ended = False
-        self._is_done = asyncio.Event()
-        self._errors = b""
 
-    async def start(
-        self, command: Sequence[str], folder: str, environment: Mapping[str, str], mark: str | None = None
-    ) -> None:
-        """Start the program; UnspoolError with a sentence where that is not possible."""
-        self.mark = mark or self.mark
-        if not os.path.isdir(folder):
-            raise NotFoundError(f"{folder} is no folder: an agent works in a folder that is there.")
-        loop = asyncio.get_running_loop()
-        try:
-            transport, _ = await loop.subprocess_exec(
-                lambda: self, *command, cwd=folder, env={**environment, processes.MARK: self.mark},
-                start_new_session=True,
-            )  # fmt: skip
-        except (OSError, ValueError) as error:
-            raise UnspoolError(f"{command[0]} could not be started: {error}") from error
-        self.pid = transport.get_pid()
-        self._started = processes.start_time(self.pid)
-
-    def write(self, line: bytes) -> None:
-        """Give it a line; one that has ended is told nothing.
-
-        There is no waiting: what it does not read stays in memory, and that is at most a prompt and a few answers.
-        """
-        pipe = self._input()
-        if pipe is not None and not pipe.is_closing() and not self.has_exited.is_set():
-            pipe.write(line + b"\n")
-
-    def close_input(self) -> None:
-        """Tell it that there will be no more."""
-        pipe = self._input()
-        if pipe is not None:
-            pipe.close()
-
-    def take_passed_over(self) -> int:
-        """How many lines were too long since this was asked last."""
-        count, self._lines.passed_over = self._lines.passed_over, 0
-        return count
-
-    def last_words(self) -> str | None:
-        """What it said last on stderr."""
-        text = _CONTROLS.sub("", self._errors.decode("utf-8", "replace")).strip()
-        return text[-LAST_WORDS:] or None
-
-    async def end(self, polite: Callable[[], None] | None = None) -> None:
-        """End it and everything it started, and wait until that is done."""
-
-        async def ask() -> None:
-            if polite is not None:
-                polite()
-            self.close_input()
-
-        self._is_being_ended = True
-        await self._end(ask)
-
-    async def until_gone(self) -> None:
-        """Wait until it has ended by itself, or has closed its output; then nothing of it is left to run."""
-        await self.is_silent.wait()
-        if not self._is_being_ended:
-            await _bounded(self.has_exited, QUIET_SECONDS)
-        if self._is_being_ended:
-            await self._is_done.wait()
-        else:
-            await self._end(None)
-
-    async def _end(self, polite: Callable[[], Awaitable[None]] | None) -> None:
-        try:
-            if self.pid:  # There is nothing to end where nothing could be started.
-                await self._end_all(polite)
-        finally:
-            self._is_done.set()
-
-    async def _end_all(self, polite: Callable[[], Awaitable[None]] | None) -> None:
-        await processes.end_group(
-            self.pid, polite, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS
-        )  # fmt: skip
-        await _bounded(self.has_exited, processes.KILL_SECONDS)
-        await _bounded(self._is_closed, LAST_WORDS_SECONDS)
-        if self._transport is not None:
-            self._transport.close()
-
-    def _input(self) -> asyncio.WriteTransport | None:
+    def input(self) -> asyncio.WriteTransport | None:
+        """The pipe to the standard input of the process."""
         pipe = self._transport.get_pipe_transport(0) if self._transport is not None else None
         return cast(asyncio.WriteTransport, pipe) if pipe is not None else None
 
-    # --- what the event loop tells ---
+    def close(self) -> None:
+        """Close all pipes."""
+        if self._transport is not None:
+            self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It runs."""
+        """The process has been started."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """It says something."""
+        """The process has written something."""
         if fd == 2:
-            self._errors = (self._errors + data)[-2 * LAST_WORDS :]
+            self.errors = (self.errors + data)[-2 * ERROR_TAIL :]
             return
-        for line in self._lines.feed(data):
+        for line in self.lines.feed(data):
             if stripped := line.strip():
-                self._take(stripped)
+                self._on_line(stripped)
 
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - all reasons are alike
-        """It says no more."""
-        self._open_outputs.discard(fd)
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
+        """The process has closed one of its outputs."""
+        self._open.discard(fd)
         if fd == 1:
-            self._take(b"")
+            self._on_line(b"")
             self.is_silent.set()
-        if not self._open_outputs:
-            self._is_closed.set()
+        if not self._open:
+            self.is_closed.set()
 
     def process_exited(self) -> None:
-        """It has ended; what it started may still hold its output open."""
+        """The process has exited; its children may still hold its output open."""
         assert self._transport is not None
         self.code = self._transport.get_returncode()
         self.has_exited.set()
         self.is_silent.set()
 
 
-async def _bounded(event: asyncio.Event, seconds: float) -> None:
+class LineProcess:
+    """A running child process. Lines are passed to `on_line`; an empty one means that there will be no more."""
+
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self.pid = 0
+        self.mark = uuid.uuid4().hex
+        self._pipes = _Pipes(on_line)
+        self._started: float | None = None
+        self._is_being_stopped = False
+        self._is_stopped = asyncio.Event()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, once the process has exited."""
+        return self._pipes.code
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the process has closed its output, or has exited."""
+        return self._pipes.is_silent.is_set()
+
+    async def start(
+        self, command: Sequence[str], folder: str, environment: Mapping[str, str], mark: str | None = None
+    ) -> None:
+        """Start the process. Raises UnspoolError when that is not possible."""
+        self.mark = mark or self.mark
+        if not os.path.isdir(folder):
+            raise NotFoundError(f"{folder} is not a directory; an agent needs an existing directory to work in")
+        loop = asyncio.get_running_loop()
+        variables = {**environment, processes.MARK: self.mark}
+        try:
+            transport, _ = await loop.subprocess_exec(
+                lambda: self._pipes, *command, cwd=folder, env=variables, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise UnspoolError(f"Could not start {command[0]}: {error}") from error
+        self.pid = transport.get_pid()
+        self._started = processes.start_time(self.pid)
+
+    def write(self, line: bytes) -> None:
+        """Write a line; does nothing when the process has exited.
+
+        This does not wait: what the process does not read stays in memory, which is at most a prompt and a few answers.
+        """
+        pipe = self._pipes.input()
+        if pipe is not None and not pipe.is_closing() and not self._pipes.has_exited.is_set():
+            pipe.write(line + b"\n")
+
+    def close_input(self) -> None:
+        """Close the standard input of the process."""
+        pipe = self._pipes.input()
+        if pipe is not None:
+            pipe.close()
+
+    def take_skipped_lines(self) -> int:
+        """How many lines were too long since this was last called."""
+        return self._pipes.lines.take_skipped()
+
+    def error_tail(self) -> str | None:
+        """The end of the error output."""
+        text = _CONTROL_CHARACTERS.sub("", self._pipes.errors.decode("utf-8", "replace")).strip()
+        return text[-ERROR_TAIL:] or None
+
+    async def stop(self, prepare: Callable[[], None] | None = None) -> None:
+        """Stop the process and everything it started, and wait until that is done."""
+
+        async def ask() -> None:
+            if prepare is not None:
+                prepare()
+            self.close_input()
+
+        self._is_being_stopped = True
+        await self._stop(ask)
+
+    async def wait(self) -> None:
+        """Wait until the process exits or closes its output; on return nothing it started is left running."""
+        await self._pipes.is_silent.wait()
+        if not self._is_being_stopped:
+            await _wait_at_most(self._pipes.has_exited, SILENT_SECONDS)
+        if self._is_being_stopped:
+            await self._is_stopped.wait()
+        else:
+            await self._stop(None)
+
+    async def _stop(self, ask: Callable[[], Awaitable[None]] | None) -> None:
+        try:
+            if self.pid:  # Otherwise it could not be started, and there is nothing to stop.
+                await self._stop_all(ask)
+        finally:
+            self._is_stopped.set()
+
+    async def _stop_all(self, ask: Callable[[], Awaitable[None]] | None) -> None:
+        await processes.end_group(self.pid, ask, started=self._started, mark=self.mark, polite_seconds=POLITE_SECONDS)
+        await _wait_at_most(self._pipes.has_exited, processes.KILL_SECONDS)
+        await _wait_at_most(self._pipes.is_closed, DRAIN_SECONDS)
+        self._pipes.close()
+
+
+async def _wait_at_most(event: asyncio.Event, seconds: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

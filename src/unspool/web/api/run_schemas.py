@@ -6,8 +6,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ...runs.messages import RunMessage
 from ...runs.protocol import Capabilities
-from ...runs.run import RunMessage, RunView
+from ...runs.run import RunView
 
 
 class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

@@ -1,0 +1,104 @@
+"""What one agent has asked for permission to do, and the answers to it.
+
+The first answer counts, and an answer must name the digest of the request as it was shown: what is allowed is exactly
+what the person saw.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from ..core.decisions import DecisionMaker
+from ..core.errors import UsageError
+from .errors import ConflictError
+from .protocol import Answer, PermissionRequest, Verdict
+
+_PAST_TENSE: dict[Verdict, str] = {
+    "allow": "allowed",
+    "allow_session": "allowed for the session",
+    "deny": "denied",
+    "deny_stop": "denied and the turn stopped",
+}
+
+
+class OpenRequest(msgspec.Struct, kw_only=True):
+    """A request that waits for an answer, as it is shown."""
+
+    request: PermissionRequest = msgspec.field(name="asked")
+    digest: str
+    """Identifies the content of the request; an answer has to repeat it."""
+    at: datetime
+
+
+class GivenAnswer(NamedTuple):
+    """How a request was answered, and by whom."""
+
+    verdict: Verdict
+    who: str
+    by: DecisionMaker
+
+    def describe(self, who: str) -> str:
+        """The answer, told to somebody else who tried to answer."""
+        text = _PAST_TENSE[self.verdict]
+        if self.by == "timeout":
+            return f"{text}, because nobody answered in time"
+        if self.who == who:
+            return text
+        return f"{text} in another tab" if self.who.startswith("tab ") else f"{text} by {self.who}"
+
+
+class Approvals:
+    """The open requests of one run, and the answers given so far."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, OpenRequest] = {}
+        self._answered: dict[str, GivenAnswer] = {}
+
+    def open(self) -> list[OpenRequest]:
+        """The requests that wait for an answer, oldest first."""
+        return list(self._open.values())
+
+    def get(self, id: str) -> OpenRequest | None:
+        """An open request by its id."""
+        return self._open.get(id)
+
+    def add(self, request: PermissionRequest) -> OpenRequest:
+        """The agent asks for permission."""
+        opened = OpenRequest(request=request, digest=digest_of(request), at=datetime.now(UTC))
+        self._open[request.id] = opened
+        return opened
+
+    def cancel(self, id: str) -> bool:
+        """The agent no longer waits; False when the request was not open."""
+        return self._open.pop(id, None) is not None
+
+    def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
+        """Close a request with an answer, or raise and leave it open."""
+        opened = self._open.get(id)
+        if opened is None:
+            given = self._answered.get(id)
+            raise ConflictError(
+                f"Already answered: {given.describe(who)}" if given else "The agent no longer waits for this answer"
+            )
+        if digest != opened.digest:
+            raise ConflictError("The request has changed since you saw it. Review it again.")
+        _check(opened.request, answer)
+        del self._open[id]
+        self._answered[id] = GivenAnswer(answer.verdict, who, by)
+        return opened.request
+
+
+def _check(request: PermissionRequest, answer: Answer) -> None:
+    if answer.verdict not in request.verdicts:
+        raise UsageError(f"Invalid answer {answer.verdict!r}; choose from {', '.join(request.verdicts)}")
+    if answer.input is not None and not request.takes_input:
+        raise UsageError("The input of this request cannot be changed")
+
+
+def digest_of(request: PermissionRequest) -> str:
+    """A short hash of everything that is shown of a request."""
+    return hashlib.blake2b(msgspec.json.encode(request), digest_size=12).hexdigest()

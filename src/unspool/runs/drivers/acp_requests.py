@@ -1,0 +1,107 @@
+"""Permission requests of agents that speak the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..protocol import Emit, PermissionRequest, Verdict
+from .pending_requests import PendingRequests
+
+_VERDICTS: tuple[Verdict, ...] = ("allow", "allow_session", "deny", "deny_stop")
+
+
+class PermissionOption(msgspec.Struct, rename="camel"):
+    """One of the answers that an agent accepts."""
+
+    option_id: str
+    kind: str = ""
+    name: str = ""
+
+
+class AcpToolCall(msgspec.Struct, rename="camel"):
+    """A tool call as an agent describes it."""
+
+    tool_call_id: str = ""
+    title: str | None = None
+    kind: str | None = None
+    content: list[dict[str, Any]] | None = None
+    locations: list[dict[str, Any]] | None = None
+    raw_input: dict[str, Any] | None = None
+
+
+class PermissionParams(msgspec.Struct, rename="camel"):
+    """The parameters of `session/request_permission`."""
+
+    tool_call: AcpToolCall
+    options: list[PermissionOption] = []
+
+
+class PendingPermission(NamedTuple):
+    """A permission request that waits for an answer."""
+
+    options: list[PermissionOption]
+    chosen: asyncio.Future[str | None]
+    """The id of the chosen option; None when the turn is stopped."""
+
+
+SessionOption = Callable[[Sequence[PermissionOption]], PermissionOption | None]
+"""Finds the option that allows a call until the session ends, and no longer."""
+
+
+class AcpPermissions:
+    """The permission requests of one agent."""
+
+    def __init__(self, emit: Emit, session_option: SessionOption) -> None:
+        self._session_option = session_option
+        self._pending = PendingRequests[PendingPermission]("request", emit)
+
+    def new_id(self) -> str:
+        """An id for the next request."""
+        return self._pending.new_id()
+
+    async def ask(self, request: PermissionRequest, options: list[PermissionOption]) -> dict[str, Any]:
+        """Show a request and wait for its answer; returns what the protocol expects."""
+        request.verdicts = tuple(
+            each for each in _VERDICTS if each.startswith("deny") or self.option_for(each, options) is not None
+        )
+        pending = PendingPermission(options, asyncio.get_running_loop().create_future())
+        self._pending.add(request.id, pending)
+        self._pending.show(request)
+        return outcome_of(await pending.chosen)
+
+    def get(self, id: str) -> PendingPermission | None:
+        """A request that still waits for an answer."""
+        pending = self._pending.get(id)
+        return None if pending is None or pending.chosen.done() else pending
+
+    def remove(self, id: str) -> None:
+        """A request is being answered."""
+        self._pending.take(id)
+
+    def cancel_all(self) -> None:
+        """The agent no longer waits for any answer; as the protocol demands, each request gets one."""
+        for pending in self._pending.cancel_where():
+            if not pending.chosen.done():
+                pending.chosen.set_result(None)
+
+    def option_for(self, verdict: Verdict, options: Sequence[PermissionOption]) -> PermissionOption | None:
+        """The option of the agent that means this verdict."""
+        if verdict == "allow_session":
+            return self._session_option(options)
+        kind = "allow_once" if verdict == "allow" else "reject_once"
+        return next((option for option in options if option.kind == kind), None)
+
+
+def outcome_of(option: str | None) -> dict[str, Any]:
+    """The result of a permission request; None cancels it."""
+    chosen = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option}
+    return {"outcome": chosen}
+
+
+def answers_as_text(answers: dict[str, list[str]]) -> str:
+    """The answers to questions as a message to the model."""
+    return "\n".join(f"{question} {', '.join(chosen)}" for question, chosen in answers.items())

@@ -1,0 +1,9 @@
+"""Errors of running agents that callers treat differently."""
+
+from __future__ import annotations
+
+from ..core.errors import UnspoolError
+
+
+class ConflictError(UnspoolError):
+    """The run has changed since the caller last saw it, so the action no longer applies."""

@@ -1,0 +1,62 @@
+"""The messages that people have sent to one run, in the order that counts for everyone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from ..core.errors import UsageError
+from .errors import ConflictError
+
+MAX_WAITING_MESSAGES = 50
+MAX_MESSAGE_LENGTH = 1_000_000
+
+
+class RunMessage(msgspec.Struct, kw_only=True):
+    """A message that a person sent to the agent."""
+
+    id: str
+    text: str
+    who: str
+    at: datetime
+    state: Literal["sent", "taken_up"] = "sent"
+    """`taken_up` once the agent has accepted it."""
+
+
+def check_text(text: str) -> None:
+    """Raise when a message is empty or too long."""
+    if not text.strip() or len(text) > MAX_MESSAGE_LENGTH:
+        raise UsageError(f"A message must have between 1 and {MAX_MESSAGE_LENGTH:,} characters")
+
+
+class RunMessages:
+    """All messages of one run."""
+
+    def __init__(self) -> None:
+        self._messages: list[RunMessage] = []
+
+    def find(self, id: str) -> RunMessage | None:
+        """A message by the id its sender chose."""
+        return next((message for message in self._messages if message.id == id), None)
+
+    def add(self, id: str, text: str, who: str) -> RunMessage:
+        """Add a message. Raises when too many are waiting."""
+        if sum(message.state == "sent" for message in self._messages) >= MAX_WAITING_MESSAGES:
+            raise ConflictError(f"{MAX_WAITING_MESSAGES} messages are waiting already; wait until the agent reads some")
+        message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC))
+        self._messages.append(message)
+        return message
+
+    def accept(self, id: str) -> bool:
+        """Mark a message as accepted by the agent; False when it was not waiting."""
+        message = self.find(id)
+        if message is None or message.state != "sent":
+            return False
+        message.state = "taken_up"
+        return True
+
+    def latest(self) -> list[RunMessage]:
+        """The last messages."""
+        return self._messages[-MAX_WAITING_MESSAGES:]

@@ -16,7 +16,7 @@ from litestar.response import Stream
 from msgspec.structs import replace
 
 from ..agents import AGENTS, SessionRef
-from ..core.errors import NotFoundError, UnspoolError, UsageError
+from ..core.errors import AmbiguousError, NotFoundError, UnspoolError, UsageError
 from ..library import Library
 from ..runs.errors import ConflictError
 from ..runs.fork import Branch, ForkPlan, nearest_named, plan_fork
@@ -171,7 +171,9 @@ def on_error(_: Request[Any, Any, Any], error: Exception) -> Response[Any]:
     status = 409 if isinstance(error, ConflictError) else 404 if isinstance(error, NotFoundError) else 400
     if isinstance(error, HTTPException):
         status = error.status_code
-    elif isinstance(error, UnspoolError) and not isinstance(error, ConflictError | NotFoundError | UsageError):
+    elif isinstance(error, UnspoolError) and not isinstance(
+        error, ConflictError | NotFoundError | UsageError | AmbiguousError
+    ):
         status = 503
     return error_response(status, str(getattr(error, "detail", error)))
 

@@ -171,8 +171,13 @@ def test_event_types_have_synonyms(client: Client, store: Store, word: str) -> N
     """Wherever the API takes an event type."""
     assert get(client, "/api/sessions", has=word) == get(client, "/api/sessions", has="rejection")
     assert get(client, f"/api/events/{word}") == get(client, "/api/events/rejections")
-    for prefix in ("is", "has"):
-        assert get(client, "/api/search", q=f"{prefix}:{word}") == get(client, "/api/search", q="is:rejection")
+    # Scores fall with time, so only what was found is compared.
+    found = {
+        query: get(client, "/api/search", q=query)["found"] for query in ("is:rejection", f"is:{word}", f"has:{word}")
+    }
+    hits = [[(one["session"]["id"], one["hits"], one["more"]) for one in each] for each in found.values()]
+    assert hits[0]
+    assert hits[0] == hits[1] == hits[2]
     row = next(row for row in store.sessions.select() if row.counts["rejection"])
     events = f"{address_of(row)}/events"
     assert get(client, events, kind=word) == get(client, events, kind="rejection")

@@ -34,6 +34,13 @@ FIELDS_OF_AGENTS = (
     "parentUuid", "toolUseResult", "isSidechain", "isMeta", "leafUuid", "response_item", "event_msg", "call_id\"",
     "turn_aborted", "$rewindTo", "$set", "projectHash", "functionResponse",
 )  # fmt: skip
+SQL = re.compile(
+    r"\bSELECT\s[^;]*\bFROM\b|\b(?:INSERT INTO|DELETE FROM|CREATE (?:TABLE|INDEX)|ALTER TABLE)\b|\bUPDATE \w+ SET\b|"
+    r"\bPRAGMA\b|\b(?:ORDER|GROUP) BY\b|\b\w+\.\w+ (?:=|<>|[<>]=?|IN|LIKE|IS NOT|IS) (?:\(?\?|NULL)"
+)
+"""Statements, and the fragments of which conditions are made."""
+WITH_SQL = ("store", "runs.log")
+"""The store, and the log of runs, which has a database of its own."""
 MOST_LINES_OF_A_FILE = 650
 MOST_LINES_OF_A_FUNCTION = 60
 
@@ -185,3 +192,27 @@ def test_event_kinds_are_not_listed_in_templates_scripts_and_styles(path: Path) 
     """The same for what is not Python: no line names several kinds."""
     lines = path.read_text().splitlines()
     assert [line for line in lines if kinds_in(WORD.findall(line))] == []
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if not name.startswith(WITH_SQL)])
+def test_sql_is_written_in_the_store(module: str) -> None:
+    """Other code calls the parts of a store, with typed filters, and never its database."""
+    nodes = list(ast.walk(parsed(module)))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    assert [text for text in texts if SQL.search(text)] == []
+    databases = [node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in ("rows", "insert")]
+    assert [
+        ast.unparse(node) for node in databases if isinstance(node, ast.Attribute) and node.attr == "database"
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id FROM session", "SELECT a,\n b FROM c", "DELETE FROM x", "UPDATE x SET y = ?", "PRAGMA user_version",
+        "session.kind = ?", "event.at >= ?", "session.gone_at IS NULL", "part.id IN (?, ?)", "ORDER BY id",
+    ],
+)  # fmt: skip
+def test_sql_is_recognised(text: str) -> None:
+    """Whole statements and parts of them."""
+    assert SQL.search(text)

@@ -11,8 +11,6 @@ import pytest
 from unspool.core import model as m
 from unspool.core.decisions import EVIDENCE, RecordedDecision, apply_decisions
 from unspool.core.session import Session
-from unspool.runs.log import RunLog
-from unspool.store.decision_log import FILE_NAME, recorded_decisions
 
 from ..builders import ClaudeLog, call
 
@@ -61,21 +59,3 @@ def test_what_is_allowed_changes_nothing(tmp_path: Path) -> None:
     session = asked(tmp_path)
     assert apply_decisions(session, [decided("allow")]) == session
     assert isinstance(session.orphans[0], m.Orphan)
-
-
-def test_a_new_decision_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the book was read before, and while it is being written to."""
-    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
-    assert recorded_decisions("claude", "s") == []
-    log = RunLog(tmp_path / FILE_NAME)
-    for number in range(20):
-        log.record_decision("run", decided("deny", reason=str(number)), {})
-        assert [one.reason for one in recorded_decisions("claude", "s")] == [str(each) for each in range(number + 1)]
-    assert recorded_decisions("claude", "another") == []
-    log.close()
-
-
-def test_a_book_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
-    (tmp_path / FILE_NAME).write_bytes(b"no database at all, " * 100)
-    assert recorded_decisions("claude", "s") == []

@@ -62,7 +62,7 @@ def test_a_log_at_rest_is_read_once(log: RunLog, tmp_path: Path) -> None:
 
 def test_a_session_that_becomes_known_later(log: RunLog) -> None:
     """The decisions of its run belong to it, those of other runs do not."""
-    log.begin("one", "claude", None, "/home/dev", {})
+    log.start_run("one", "claude", None, "/home/dev", {})
     for run in ("one", "two"):
         log.record_decision(run, denied(None, reason=run), {})
     log.set_session("one", "s")

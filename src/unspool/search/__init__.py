@@ -1,1 +1,1 @@
-"""Looking for words in sessions: the language of queries, how text is cut into words, and what to show of a hit."""
+"""Search without a database: the query language, the tokenizer, and snippets of hits."""

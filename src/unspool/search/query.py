@@ -1,12 +1,12 @@
-"""The language of queries: what a user types becomes a tree of words and a set of filters.
+"""The query language: parses what a user types into a tree of words and a set of filters.
 
     disk full                 both words
-    "disk full"  src/main.py  the words one after the other
-    read*  "no such fi"*      the last word only has to begin so
+    "disk full"  src/main.py  exact phrase
+    read*  "no such fi"*      prefix match of the last word
     red OR (green -dark)      either; without
     tool:bash is:error        filters, for the whole query
 
-The tree has one meaning and three translations: for SQLite, for PostgreSQL, and `matches`, which says what is right.
+The tree is translated for SQLite and for PostgreSQL; `matches` is the reference implementation that both agree with.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .tokenizer import lexeme, words_in
 T = TypeVar("T")
 
 DEEPEST = 8
-"""Parentheses in parentheses. Each, and the whole, may become three in the translation; SQLite overflows at 33."""
+"""How deep parentheses may be nested. Each level may become three in the translation; SQLite overflows at 33."""
 MOST_WORDS = 1000
 _SHOWN = 60
 
 
 class QueryError(UsageError):
-    """A query that cannot be understood. `position` is the place in it, counted from 0; the message counts from 1."""
+    """A query that cannot be parsed. `position` counts from 0; the message counts from 1."""
 
     def __init__(self, reason: str, query: str, position: int, advice: str = "") -> None:
         self.position = position
@@ -43,7 +43,7 @@ class QueryError(UsageError):
 
 
 def _pointed_at(query: str, position: int) -> str:
-    """The query, or what is around the place, and a caret under it."""
+    """The query, or the part around the position, with a caret under it."""
     start = max(0, min(position - _SHOWN // 2, len(query) - _SHOWN))
     shown = "".join(char if char.isprintable() else " " for char in query[start : start + _SHOWN])
     before, after = "…" * (start > 0), "…" * (start + _SHOWN < len(query))
@@ -52,17 +52,17 @@ def _pointed_at(query: str, position: int) -> str:
 
 
 def _columns(char: str) -> int:
-    """How wide a character is on a terminal."""
+    """The width of a character on a terminal."""
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-# --- what a query becomes ---
+# --- parsed queries ---
 
 
 class Words(msgspec.Struct, frozen=True, tag="words"):
-    """Words that follow each other; of the last one, the beginning may be enough."""
+    """Consecutive words; the last one may be a prefix."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -81,7 +81,7 @@ class AnyOf(msgspec.Struct, frozen=True, tag="any"):
 
 
 class Not(msgspec.Struct, frozen=True, tag="not"):
-    """Not this."""
+    """Not the part."""
 
     part: Node
 
@@ -90,7 +90,7 @@ Node: TypeAlias = Words | All | AnyOf | Not
 
 
 class Values(msgspec.Struct, Generic[T], frozen=True):
-    """What a filter asks for: one of these, if there are any, and none of those."""
+    """The values of a filter: at least one of `wanted`, if there are any, and none of `unwanted`."""
 
     wanted: tuple[T, ...] = ()
     unwanted: tuple[T, ...] = ()
@@ -100,21 +100,21 @@ class Values(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name, or with `prefix` the beginning of one."""
+    """A name, or with `prefix` the beginning of a name."""
 
     text: str
     prefix: bool = False
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a hit has to be, whatever words are in it. All filters have to agree."""
+    """What a hit has to be, whatever its words. All filters apply together."""
 
     agent: Values[str] = Values()
     """`claude`, `codex`, `gemini`."""
     project: Values[str] = Values()
-    """Part of the project's path; capitals do not matter."""
+    """Part of the project's path; not case-sensitive."""
     tool: Values[Name] = Values()
-    """A tool's name; capitals do not matter."""
+    """A tool's name; not case-sensitive."""
     role: Values[str] = Values()
     """`human`, `model`, `harness`, `subagent`, `hook`."""
     model: Values[str] = Values()
@@ -137,7 +137,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A query that has been understood. Without words (`match`) everything that passes the filters is meant."""
+    """A parsed query. Without words (`match`), it finds everything that passes the filters."""
 
     match: Node | None
     filters: Filters
@@ -149,7 +149,7 @@ _Read: TypeAlias = Callable[[str, datetime | None], object]
 
 
 def _choice(what: str, *values: str, **others: str) -> _Read:
-    """A value from a list, or another name for one."""
+    """A value from a list, or a synonym of one."""
     known = {**{value: value for value in values}, **others}
 
     def read(value: str, _now: datetime | None) -> str:
@@ -209,20 +209,20 @@ _FILTERS: dict[str, _Read] = {
     "in": _choice("field", "user", "answer", "thinking", "input", "output", "note"),
 }
 _SYNONYMS = {"has": "is"}
-"""Other names that a filter may be given by."""
+"""Synonyms of filters."""
 _OTHER_NAMES = {"since": "after", "until": "before"}
-"""What the same things are called elsewhere."""
+"""Synonyms of values."""
 
 
 def _meant(name: str) -> str | None:
-    """The filter that a word before a colon was probably meant to be. Short words are too easily like another."""
+    """The filter that a misspelled word before a colon probably means. Short words resemble too many others."""
     if name in _OTHER_NAMES:
         return _OTHER_NAMES[name]
     near = get_close_matches(name, [known for known in _FILTERS if len(known) > 2], n=1, cutoff=0.8)
     return near[0] if near else None
 
 
-# --- from text to tokens ---
+# --- tokens ---
 
 _SPACE = re.compile(r"\s*")
 _PLAIN = re.compile(r'[^\s"()]*')
@@ -233,16 +233,16 @@ class _Token(NamedTuple):
     kind: str
     """`(`, `)`, `OR`, `filter` or `words`."""
     start: int
-    """Where it begins, with the `-` before it."""
+    """Where it begins, including a `-` before it."""
     negated: bool = False
     node: Words | None = None
-    """Words, if there are any: of `&&` nothing is left."""
+    """The words; None where there are none, as in `&&`."""
     name: str = ""
     value: object = None
 
 
 class _Lexer:
-    """Cuts a query into tokens."""
+    """Splits a query into tokens."""
 
     def __init__(self, text: str, now: datetime | None) -> None:
         self._text = text
@@ -251,7 +251,7 @@ class _Lexer:
         self._count = 0
 
     def tokens(self) -> Iterator[_Token]:
-        """One token after the other, and the filters among them."""
+        """The tokens in order, including filters."""
         while self._skip_space():
             yield self._token()
 
@@ -273,7 +273,7 @@ class _Lexer:
         return self._word(start, negated)
 
     def _takes_minus(self) -> bool:
-        """Whether there is a `-` that negates. Two are none: `--force` is a word."""
+        """Whether a `-` negates what follows. Two do not: `--force` is a word."""
         if self._text[self._at] != "-" or self._text.startswith("--", self._at):
             return False
         following = self._text[self._at + 1 : self._at + 2]
@@ -301,12 +301,12 @@ class _Lexer:
         if not word.strip("*"):
             self._fail("* needs a beginning before it", begin)
         stem = word.removesuffix("*")
-        # A star after anything but a letter or digit is no more than a sign: `foo.*`, `**bold**`.
+        # A star after anything but a letter or digit is not a wildcard: `foo.*`, `**bold**`.
         prefix = stem != word and words_in(stem + "x")[-1] != "x"
         return _Token("words", start, negated, self._words(stem, prefix, begin))
 
     def _plain(self) -> str:
-        """What goes on to the next space or quote. Parentheses in it belong to it, if they are pairs: `main()`."""
+        """Text up to the next space or quote. Balanced parentheses are part of it: `main()`."""
         start, depth = self._at, 0
         while True:
             self._at = _end(_PLAIN, self._text, self._at)
@@ -327,7 +327,7 @@ class _Lexer:
         return Words(words, prefix) if words else None
 
     def _filter(self, found: re.Match[str], start: int, negated: bool) -> _Token | None:
-        """A filter; None when the word before the colon is just a word."""
+        """A filter; None where the word before the colon is an ordinary word."""
         name = _SYNONYMS.get(found[1].lower(), found[1].lower())
         if name not in _FILTERS:
             follows = self._text[found.end() : found.end() + 1]
@@ -346,7 +346,7 @@ class _Lexer:
             self._fail(reason, position, advice)
 
     def _value(self) -> str:
-        """What a filter asks for, in quotes or up to the next space."""
+        """The value of a filter, in quotes or up to the next space."""
         if not self._text.startswith('"', self._at):
             return self._plain()
         start, self._at = self._at, self._closing_quote() + 1
@@ -365,25 +365,25 @@ class _Lexer:
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Where a pattern that matches nothing, too, comes to its end."""
+    """Where the match of a pattern ends; the pattern may match nothing."""
     found = pattern.match(text, position)
     return found.end() if found else position
 
 
-# --- from tokens to a tree ---
+# --- parser ---
 
 
 class _Side(NamedTuple):
-    """What stands on one side of an OR."""
+    """One side of an OR."""
 
     node: Node | None
     terms: int
-    """How many words, phrases and groups there are, also such as nothing is left of."""
+    """The number of words, phrases and groups, including empty ones."""
     filters: int
 
 
 class _Parser:
-    """Builds the tree, and gathers the filters."""
+    """Builds the tree and collects the filters."""
 
     def __init__(self, text: str, now: datetime | None) -> None:
         self._text = text
@@ -405,7 +405,7 @@ class _Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _any_of(self) -> _Side:
-        """Sides with OR between them, up to a `)` or the end."""
+        """Alternatives separated by OR, up to a `)` or the end."""
         sides, signs = [self._all_of()], []
         while (token := self._peek()) is not None and token.kind == "OR":
             signs.append(token)
@@ -418,7 +418,7 @@ class _Parser:
         return _Side(node, sum(side.terms for side in sides), sum(side.filters for side in sides))
 
     def _check_side(self, sign: _Token, where: str, side: _Side) -> None:
-        """A filter is nothing beside an OR: it holds for the whole query."""
+        """A filter cannot be one side of an OR: it applies to the whole query."""
         if side.terms:
             return
         if side.filters:
@@ -427,7 +427,7 @@ class _Parser:
         self._fail(f"nothing {where} OR", sign.start)
 
     def _all_of(self) -> _Side:
-        """Terms beside each other, up to an OR, a `)` or the end."""
+        """Consecutive terms, up to an OR, a `)` or the end."""
         nodes: list[Node] = []
         terms = filters = 0
         while (token := self._peek()) is not None and token.kind not in ("OR", ")"):
@@ -466,7 +466,7 @@ class _Parser:
             self._filters[token.name] = Values((*known.wanted, token.value), known.unwanted)
 
     def _check(self, match: Node | None) -> None:
-        """There has to be something to look for."""
+        """Check that there is something to search for."""
         if match is None:
             words = next((token for token in self._tokens if token.kind == "words"), None)
             if words is not None:
@@ -484,7 +484,7 @@ class _Parser:
 
 
 def _joined(kind: type[All | AnyOf], nodes: list[Node]) -> Node | None:
-    """Several nodes as one; those of the same kind are taken apart."""
+    """Several nodes as one; nodes of the same kind are merged."""
     if len(nodes) < 2:
         return nodes[0] if nodes else None
     parts: list[Node] = []
@@ -494,18 +494,18 @@ def _joined(kind: type[All | AnyOf], nodes: list[Node]) -> Node | None:
 
 
 def parse(text: str, now: datetime | None = None) -> Query:
-    """Understand a query, or raise a `QueryError` that says where it makes no sense.
+    """Parse a query, or raise a `QueryError` with the position of the mistake.
 
-    `now` is what times like `7d` and `today` count from.
+    Relative times such as `7d` and `today` are counted from `now`.
     """
     return _Parser(text, now).query()
 
 
-# --- what a tree means ---
+# --- evaluation ---
 
 
 def sought(node: Node) -> Iterator[Words]:
-    """The words that may be found in a hit: all but those that must not occur."""
+    """The words that may occur in a hit: all that are not negated."""
     yield from _leaves(node, True)
 
 
@@ -521,7 +521,7 @@ def _leaves(node: Node, wanted: bool) -> Iterator[Words]:
 
 
 def matches(node: Node, words: Sequence[str]) -> bool:
-    """Whether a text with these words (see `words_in`) is meant."""
+    """Whether a text with these words (see `words_in`) matches."""
     if isinstance(node, Words):
         return _occurs(node, words)
     if isinstance(node, Not):
@@ -544,11 +544,10 @@ def _occurs(node: Words, words: Sequence[str]) -> bool:
 
 
 def to_fts5(node: Node) -> str:
-    """The tree as SQLite's FTS5 takes it after MATCH.
+    """The tree as the MATCH expression of SQLite's FTS5.
 
-    There, NOT stands between what is looked for and what must not be in it, and nothing can be asked for that is just
-    not there. So every part is turned into something to look for, or into the opposite of it, and in the end the whole
-    has to be the first. Of the second, a parsed query has none.
+    In FTS5, NOT is a binary operator: there is no way to ask for everything without a word. So every part becomes an
+    expression with a sign, and signs are combined on the way up. The whole of a parsed query is always positive.
     """
     is_positive, text = _signed(node)
     if not is_positive:
@@ -561,7 +560,7 @@ def _is_positive(node: Node) -> bool:
 
 
 def _signed(node: Node) -> tuple[bool, str]:
-    """An expression, and whether it or its opposite is meant."""
+    """The sign of a node (True: positive) and its expression."""
     if isinstance(node, Words):
         return True, _quoted(" ".join(node.words)) + "*" * node.prefix
     if isinstance(node, Not):
@@ -571,14 +570,14 @@ def _signed(node: Node) -> tuple[bool, str]:
     found = [text for is_positive, text in signed if is_positive]
     absent = [text for is_positive, text in signed if not is_positive]
     if isinstance(node, All):
-        # All of these, and none of those; or the opposite of any of those.
+        # All positive parts and none of the negative ones; or, without positive parts, the opposite of any of them.
         return (True, _without(found, absent)) if found else (False, _grouped("OR", absent))
-    # Any of these; or, by turning it round, the opposite of: all of those, and none of these.
+    # Any of the positive parts; or, by De Morgan, the opposite of: all negative parts and none of the positive ones.
     return (False, _without(absent, found)) if absent else (True, _grouped("OR", found))
 
 
 def _without(found: list[str], absent: list[str]) -> str:
-    """All of the first, none of the second."""
+    """All of the first and none of the second."""
     both = [_grouped("AND", found), *([_grouped("OR", absent)] if absent else [])]
     return _grouped("NOT", both)
 
@@ -592,7 +591,7 @@ def _quoted(text: str) -> str:
 
 
 def to_tsquery(node: Node) -> str:
-    """The tree as PostgreSQL reads a `tsquery`."""
+    """The tree as a `tsquery` of PostgreSQL."""
     if isinstance(node, Words):
         lexemes = [_lexeme(word) for word in node.words]
         lexemes[-1] += ":*" * node.prefix

@@ -1,4 +1,4 @@
-"""What to show of a hit: one line of its text, where most of what was looked for stands together."""
+"""Snippets of hits: one line of the text, around the place with most of the words of the query."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from .tokenizer import WORD, divide, fold_ascii
 
 NARROWEST = 20
 _PIECE = 1 << 20
-"""A text is searched piece by piece, as far as needed."""
+"""Long texts are searched in pieces of this size, until enough is found."""
 _OVERLAP = 1 << 12
-"""What stands together for longer than this may be missed between two pieces."""
+"""How much of the next piece is searched with each; a longer phrase may be missed at the boundary."""
 _MOST_MATCHES = 200
 _MOST_TRIES = 300_000
-"""For each of the words. `a` is found in nearly every word, and is seldom one."""
+"""For each word. The letters of a short one such as `a` occur nearly everywhere, and are seldom a word."""
 _AROUND = 8
-"""How many times the width is looked at, before and after, for there may be more spaces than text."""
+"""How many widths before and after a match are considered, because whitespace will be collapsed."""
 _ALSO_ASCII = "\u017f\u212a"
-"""An old s and the sign for Kelvin: when folded, no other characters become letters of ASCII."""
+"""The long s and the Kelvin sign: the only characters outside ASCII that fold to ASCII letters."""
 _NOISE = re.compile(
     r"(?P<nothing>\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~])"
     r"|[\u200e\u200f\u202a-\u202e\u2066-\u2069])"
     r"|(?P<unknown>[\ud800-\udfff])"
     r"|[\s\x00-\x1f\x7f-\x9f]+"
 )
-"""Escape sequences, marks that turn the direction of reading, halves of characters, spaces, control characters."""
+"""Escape sequences, bidirectional marks, unpaired surrogates, whitespace, control characters."""
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """Part of a text on one line, and where in it the words stand that were looked for."""
+    """Part of a text on one line, and the positions of the matched words in it."""
 
     text: str
     marks: list[tuple[int, int]] = []
 
 
 class _Match(NamedTuple):
-    """A place where words were found."""
+    """An occurrence of the words of a query."""
 
     start: int
     end: int
     which: Words
     words: tuple[tuple[int, int], ...]
-    """From where to where each of them goes."""
+    """The start and end of each word."""
 
 
 def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
-    """The place in a text that shows best why it was found, in no more than `width` characters (at least 20).
+    """The part of a text that shows best why it matches, in at most `width` characters (at least 20).
 
-    Where nothing is found, or nothing was looked for, it is the beginning.
+    Without a match, or without a query, the beginning of the text.
     """
     width = max(width, NARROWEST)
     matches = _find(text, sought(node)) if node is not None else []
@@ -71,7 +71,7 @@ def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
 
 
 class _Search:
-    """Looks for some words, from one piece of a text to the next."""
+    """Searches for some words in the pieces of a text."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -80,11 +80,11 @@ class _Search:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is enough, or it has taken enough."""
+        """Whether enough was found or tried."""
         return len(self.found) >= _MOST_MATCHES or self._tries <= 0
 
     def search(self, divided: str, start: int, end: int, offset: int) -> None:
-        """Find what begins between two places. `offset` is where the piece begins in the text."""
+        """Find the matches that begin in a range. `offset` is the position of the piece in the text."""
         first = self.words.words[0]
         at = divided.find(first, start, end + len(first) - 1)
         while at >= 0 and not self.is_done:
@@ -95,7 +95,7 @@ class _Search:
             at = divided.find(first, at + 1, end + len(first) - 1)
 
     def _at(self, divided: str, at: int) -> list[tuple[int, int]]:
-        """The places of all words, if they stand here."""
+        """The positions of all words, if they are here."""
         if at and WORD.fullmatch("x" + divided[at - 1]):
             return []
         spans: list[tuple[int, int]] = []
@@ -112,7 +112,7 @@ class _Search:
 
 
 def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
-    """Where the words stand: the first places of each."""
+    """The first matches of each of the words."""
     searches = [_Search(words) for words in dict.fromkeys(sought_for)]
     for base in range(0, len(text), _PIECE):
         open_ones = [search for search in searches if not search.is_done]
@@ -128,7 +128,7 @@ def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
 
 
 def _sieve(piece: str, searches: list[_Search]) -> list[_Search]:
-    """Those that may find something, by a first look that spares the folding of most of a long text."""
+    """The words that may occur at all: a cheap test that avoids folding most long texts."""
     if piece.isascii() or any(sign in piece for sign in _ALSO_ASCII):
         return searches
     rough = fold_ascii(piece)
@@ -137,7 +137,7 @@ def _sieve(piece: str, searches: list[_Search]) -> list[_Search]:
 
 
 def _densest(matches: list[_Match], width: int) -> list[_Match]:
-    """The matches within the width that show most of the words, and most often; the first such."""
+    """The first group of matches within the width that has the most words, and the most matches."""
     best: tuple[int, int] = (0, 0)
     chosen = (0, 0)
     inside: Counter[Words] = Counter()
@@ -157,7 +157,7 @@ def _densest(matches: list[_Match], width: int) -> list[_Match]:
 
 
 class _Line:
-    """A text on one line, without what a terminal obeys, and where its places have gone."""
+    """A text on one line without terminal control sequences, and a mapping of positions."""
 
     def __init__(self, raw: str) -> None:
         self._starts: list[int] = []
@@ -181,7 +181,7 @@ class _Line:
         self.text = "".join(pieces).rstrip()
 
     def places(self, start: int, end: int) -> tuple[int, int]:
-        """Where a stretch of the text stands now."""
+        """The new position of a range of the text."""
         return self._place(start), self._place(end)
 
     def _place(self, place: int) -> int:
@@ -199,7 +199,7 @@ def _stands_for(noise: re.Match[str], has_space: bool) -> str:
 
 
 def _merged(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Marks in their order, none of them empty or in another."""
+    """Marks in order, without empty and overlapping ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(marks):
         if merged and start < merged[-1][1]:
@@ -212,7 +212,7 @@ def _merged(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _cut(
     text: str, marks: list[tuple[int, int]], middle: tuple[int, int], width: int, goes_on: tuple[bool, bool]
 ) -> Snippet:
-    """What fits the width around the middle, from word to word, with signs where something is left out."""
+    """What fits the width around the middle, cut between words, with an ellipsis where text is left out."""
     start, end = 0, len(text)
     if end + sum(goes_on) > width:
         room = width - 2
@@ -231,12 +231,12 @@ def _cut(
 
 
 def _word_start(text: str, start: int, limit: int) -> int:
-    """The first beginning of a word from here, if there is one before the limit."""
+    """The next beginning of a word, if there is one before the limit."""
     space = text.find(" ", max(0, start - 1), limit)
     return space + 1 if space >= 0 else start
 
 
 def _word_end(text: str, end: int, limit: int) -> int:
-    """The last end of a word up to here, if there is one after the limit."""
+    """The previous end of a word, if there is one after the limit."""
     space = text.rfind(" ", limit, end + 1)
     return space if space >= 0 else end

@@ -1,10 +1,10 @@
-"""How text is cut into words: for the index, for queries, and for marking what was found.
+"""Splits text into words: for the index, for queries, and for highlighting hits.
 
-SQLite's tokenizer `unicode61 remove_diacritics 0` is the measure. Words are made of letters, numbers and private
-characters, by the tables of an old Unicode: what was not assigned then counts as a letter (the robot and the record
-button that agents print are among them), and capitals that came later have no small letters. Python's tables are
-others, and change with its version; so the tokenizer's are kept here. Text that is cut with these functions is cut
-alike by SQLite, for PostgreSQL, and without either.
+The result is the same as that of SQLite's tokenizer `unicode61 remove_diacritics 0`. Its words consist of letters,
+numbers and private-use characters, by the tables of an old version of Unicode: characters that were unassigned then
+count as letters (among them the robot and the record button that agents print), and newer capital letters have no lower
+case. Python's tables are different and change with its version, so that the tokenizer's tables are copied here. So
+SQLite, PostgreSQL and code without a database split text alike.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RUNS = (
     "30 1f 1 3c 4 2b 4b 1d d 2b 5 9 7 2 ae 21 f 6 1 46 3 14 c 25 1 5 15 11 f 3f 1 1 1 b6 1 4 3 3e 2 4 c 18 93 46 4 "
     "b 30 46 3a 74 c088d 1 1e 60 80 f0 2fe10"
 )
-"""How many characters separate words, how many belong to words, and so on in turn, from U+0000; hexadecimal."""
+"""Run lengths from U+0000 in hexadecimal: characters that separate words, characters of words, and so on in turn."""
 _CAPITALS = (
     "41+1a:20 b5+1:307 c0+17:20 d8+7:20 100+30/2:1 132+6/2:1 139+10/2:1 14a+2e/2:1 178+1:-79 179+6/2:1 17f+1:-10c "
     "181+1:d2 182+4/2:1 186+1:ce 187+1:1 189+2:cd 18b+1:1 18e+1:4f 18f+1:ca 190+1:cb 191+1:1 193+1:cd 194+1:cf "
@@ -52,20 +52,18 @@ _CAPITALS = (
     "a640+2e/2:1 a680+18/2:1 a722+e/2:1 a732+3e/2:1 a779+4/2:1 a77d+1:-8a04 a77e+a/2:1 a78b+1:1 a78d+1:-a528 "
     "a790+4/2:1 a7a0+a/2:1 a7aa+1:-a544 ff21+1a:20 10400+28:28"
 )
-"""The first capital, over how many characters there are more (/2: every second), how far off the small letters are."""
+"""Runs of capital letters: the first, the length of the run (/2: every second), the distance to the lower case."""
 _ACCENTS = r"\u0300-\u0304\u0306-\u030c\u030f\u0311\u031b\u0323-\u0328\u032d\u032e\u0330\u0331"
-"""Marks that belong to the word before them, and begin none."""
+"""Combining marks: they can be part of a word but not begin one."""
 _BEYOND = 0x10000
-"""From here on a regex looks at one range after the other, which is slow: these characters are sorted out before."""
+"""Above this, the regex engine tests range by range, which is slow; such characters are handled before matching."""
 _END = 0x110000
 _LONGEST_LEXEME = 2046
-"""In bytes. PostgreSQL takes no longer words, no higher positions, and no more positions of one word."""
-_LAST_POSITION = 16383
-_MOST_POSITIONS = 255
+"""The longest word that PostgreSQL accepts, in bytes."""
 
 
 def _word_runs() -> Iterator[range]:
-    """The characters that belong to words."""
+    """The ranges of characters that words consist of."""
     lengths = [int(length, 16) for length in _RUNS.split()]
     start = 0
     for gap, length in zip(lengths[::2], lengths[1::2], strict=True):
@@ -75,7 +73,7 @@ def _word_runs() -> Iterator[range]:
 
 
 def _capital_runs() -> Iterator[tuple[range, int]]:
-    """Capitals, and how far off their small letters are."""
+    """The ranges of capital letters, and the distance to their lower case."""
     for entry in _CAPITALS.split():
         where, _, distance = entry.partition(":")
         start, _, extent = where.partition("+")
@@ -88,7 +86,7 @@ def _in_brackets(runs: Iterable[range]) -> str:
 
 
 def _separators_beyond() -> dict[str, str]:
-    """What separates words among the characters that are sorted out, and the space that stands for it."""
+    """The separators above `_BEYOND`, each mapped to a space."""
     runs = list(_word_runs())
     gaps = (range(max(_BEYOND, before.stop), after.start) for before, after in pairwise(runs))
     return {chr(point): " " for gap in gaps for point in gap}
@@ -97,7 +95,7 @@ def _separators_beyond() -> dict[str, str]:
 _FAR = _in_brackets([range(_BEYOND, _END)])
 _LETTERS = _FAR + _in_brackets(range(run[0], min(run.stop, _BEYOND)) for run in _word_runs() if run[0] < _BEYOND)
 WORD = re.compile(f"[{_LETTERS}][{_LETTERS}{_ACCENTS}]*")
-"""A word, in text that has been divided."""
+"""Matches a word in the result of `divide`."""
 _FAR_ONE = re.compile(f"[{_FAR}]")
 _FAR_SEPARATORS = _separators_beyond()
 _SMALL = {chr(capital): chr(capital + distance) for run, distance in _capital_runs() for capital in run}
@@ -107,19 +105,19 @@ _CAPITAL = re.compile(
 
 
 def fold(text: str) -> str:
-    """Text without the difference of capitals. It stays as long as it was: places in one are places in the other."""
+    """Lower-case text of the same length, so that positions stay valid."""
     if text.isascii():
         return text.lower()
     return _CAPITAL.sub(lambda match: _SMALL[match[0]], fold_ascii(text))
 
 
 def fold_ascii(text: str) -> str:
-    """Only A to Z made small, which is much faster than a look at every character: bytes know no other letters."""
+    """Lower-case only A to Z, which is much faster: `bytes.lower` knows no other letters."""
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def divide(text: str) -> str:
-    """Folded text in which no rare character separates words: each is a space. It stays as long as it was."""
+    """Folded text of the same length, with a space for each separator that the regex does not handle."""
     folded = fold(text)
     if folded.isascii():
         return folded
@@ -127,31 +125,12 @@ def divide(text: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, folded, in their order."""
+    """The words of a text, folded, in order."""
     return WORD.findall(divide(text))
 
 
-def spread(text: str) -> str:
-    """The words of a text with a space between them, for PostgreSQL's `to_tsvector('simple', …)`.
-
-    Its parser keeps what its locale takes for letters and digits, and no word has anything else in it, save for signs
-    like the robot, which it drops. `vector` leaves it nothing to decide.
-    """
-    return " ".join(map(lexeme, words_in(text)))
-
-
-def vector(text: str) -> str:
-    """The words of a text and where they stand, as PostgreSQL reads a `tsvector`."""
-    places: dict[str, list[int]] = {}
-    for place, word in enumerate(words_in(text), 1):
-        known = places.setdefault(lexeme(word), [])
-        if len(known) < _MOST_POSITIONS:
-            known.append(min(place, _LAST_POSITION))
-    return " ".join(f"'{word}':{','.join(map(str, known))}" for word, known in places.items())
-
-
 def lexeme(word: str) -> str:
-    """A word as PostgreSQL can hold it: one that is too long is cut, in texts as in queries."""
+    """A word as PostgreSQL can store it: truncated where it is too long, in texts and in queries alike."""
     if len(word) * 4 <= _LONGEST_LEXEME:
         return word
     return word.encode()[:_LONGEST_LEXEME].decode("utf-8", "ignore")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, get_args
@@ -63,7 +63,9 @@ class Work:
 
 
 def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """A time that is recent for as long as the test takes."""
+    later = datetime.now(UTC) + timedelta(hours=1)
+    return later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @pytest.fixture(scope="module")

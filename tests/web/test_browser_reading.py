@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import quote
@@ -64,9 +64,10 @@ def built() -> ClaudeLog:
 
 
 def working() -> ClaudeLog:
-    """A session that was written to just now."""
+    """A session that was written to just now, however long the tests before it take."""
     log = ClaudeLog("working")
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    now = later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     log.user("What is going on at the moment?", timestamp=now)
     log.model(call("slow", command="sleep 1000"))
     return log

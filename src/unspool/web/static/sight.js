@@ -31,8 +31,8 @@ export class Sight {
   anchor = null;
   /** The end stays in sight, whatever changes and however late, until the reader does something. */
   follows = false;
-  /** How high the page was when its end was brought into sight. */
-  height = 0;
+  /** Where the page was scrolled to when its end was last brought into sight. */
+  top = 0;
   wantsEnd = false;
   /** For so many frames more. */
   frames = 0;
@@ -44,9 +44,9 @@ export class Sight {
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
       window.addEventListener(kind, () => this.leave(), { passive: true, capture: true });
     }
-    // A scroll bar is dragged without any of these.
+    // A scroll bar is dragged without any of these. Nothing else leads up and away from the end.
     onScroll(() => {
-      if (this.follows && root.scrollHeight === this.height && !this.isAtEnd) this.leave();
+      if (this.follows && root.scrollTop < this.top && !this.isAtEnd) this.leave();
     });
   }
 
@@ -150,7 +150,7 @@ export class Sight {
   settle() {
     if (this.follows) {
       root.scrollTop = root.scrollHeight;
-      this.height = root.scrollHeight;
+      this.top = root.scrollTop;
     } else if (this.anchor?.element.isConnected) {
       const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
       if (Math.abs(moved) >= 1) root.scrollTop += moved;

@@ -1,4 +1,4 @@
-"""From a draft to the record: the active path, the branches, what is in context, and what never finished."""
+"""Assembles the record of a session: the active path, the branches, the context, and unfinished calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandone
 
 
 class SessionAssembler:
-    """All that is known of a session besides the text of its messages."""
+    """Everything about a session except the text of its messages."""
 
     def __init__(self, draft: SessionBuilder, tip: TipRule = "agent") -> None:
         draft.settle()
@@ -48,11 +48,11 @@ class SessionAssembler:
     # --- messages ---
 
     def complete(self, message: m.Message) -> None:
-        """Give a message its place in the whole."""
+        """Set the branch and the context state of a message."""
         message.branch, message.context = self.place_of(message.index)
 
     def place_of(self, index: int) -> tuple[int, m.ContextState]:
-        """The branch of a message, and whether the model still has it."""
+        """The branch of a message, and its context state."""
         if index in self.branch:
             branch = self.branch[index]
             return branch, self._dead[branch]
@@ -61,7 +61,7 @@ class SessionAssembler:
     # --- the record ---
 
     def session(self) -> Session:
-        """The record of a draft that kept its messages."""
+        """The record, from a builder that kept its messages."""
         messages = self.draft.messages
         for index in self.branch:
             self.complete(messages[index])
@@ -71,7 +71,7 @@ class SessionAssembler:
         return self.header(messages)
 
     def header(self, messages: list[m.Message]) -> Session:
-        """The record around some messages."""
+        """The record with these messages."""
         return Session(
             info=self._info(),
             messages=messages,
@@ -111,7 +111,7 @@ class SessionAssembler:
         )
 
     def _span(self) -> tuple[datetime | None, datetime | None]:
-        """The first and the last time in the log, whatever the order of its lines."""
+        """The earliest and the latest time in the log, in whatever order its lines are."""
         if self.draft.messages:
             times = [message.timestamp for message in self.draft.messages if message.timestamp is not None]
             return (min(times), max(times)) if times else (None, None)
@@ -153,7 +153,7 @@ class SessionAssembler:
         return members
 
     def _reason(self, members: list[int]) -> m.BranchReason:
-        """Why a line was left, told by how it begins and whether the model answered on it."""
+        """Why a branch was left: judged by how it begins and whether the model answered on it."""
         flags = self.tree.flags
         first = next((index for index in members if flags[index] & (PROMPT | MODEL)), members[0])
         if flags[first] & PROMPT:
@@ -161,7 +161,7 @@ class SessionAssembler:
         return "resumed" if flags[first] & UNANSWERED else "retry"
 
     def _find_rewinds(self) -> None:
-        """Lines that were rewound, and where the conversation went on instead."""
+        """Add rollbacks for branches that were rewound, at the prompt that the conversation continued with."""
         if not self.branches:
             return
         flags = self.tree.flags
@@ -184,7 +184,7 @@ class SessionAssembler:
                 )
 
     def _find_abandoned(self) -> None:
-        """A prompt without an answer that another took the place of: the person stopped it before anything came."""
+        """Add interruptions for prompts without an answer that were replaced by another prompt."""
         told = {interruption.interrupted_message_index for interruption in self.draft.interruptions}
         flags = self.tree.flags
         for branch in self.branches:
@@ -214,9 +214,9 @@ class SessionAssembler:
             boundary.replaced_message_indices = [index for index in before if index not in kept]
 
     def _find_gone(self) -> bytes:
-        """What became of each message of the active path that the model no longer has; empty when it has them all.
+        """The context state of each message of the active path; empty if all of them are still in context.
 
-        A byte a message: a long session has many of them.
+        One byte per message, because long sessions have many.
         """
         if self.tip is None:
             return b""

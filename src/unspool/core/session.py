@@ -1,4 +1,4 @@
-"""The whole record of a session, with the questions one asks of it."""
+"""The record of a session, and methods that answer questions about it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .tree import CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, 
 
 
 class Context(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What the model had before it at one point."""
+    """The context of the model at one point."""
 
     message_indices: list[int]
-    """Messages in context, in the order in which the model saw them."""
+    """Messages in context, in the order the model saw them."""
     omitted_calls: list[str] = []
     """Tool calls in those messages that the agent left out because they had no result."""
     made_up_results: list[str] = []
     """Tool calls without a result for which the agent made one up."""
     recorded: bool = True
-    """False: the agent replaced the context by something of which the log holds nothing."""
+    """False: the agent replaced the context with something that is not in the log."""
 
 
 class Reply(msgspec.Struct, kw_only=True):
@@ -83,17 +83,17 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return self.info.title
 
     def active_path(self) -> list[m.Message]:
-        """The conversation as it stands: what came before the tip, without the lines that were left."""
+        """The current conversation: the messages up to the tip, without other branches."""
         return [message for message in self.messages if message.branch == 0]
 
     def branch(self, id: int) -> list[m.Message]:
-        """The messages of one line; 0 is the active path."""
+        """The messages of one branch; 0 is the active path."""
         return [message for message in self.messages if message.branch == id]
 
     def context_at(self, index: int) -> Context:
-        """What the model had before it when the message at `index` was said.
+        """The context of the model when the message at `index` was written.
 
-        For a prompt that is what it had when the prompt reached it, the prompt itself not included.
+        For a prompt, that is the context before the prompt.
         """
         message = self.messages[index]
         first = message.reply if message.reply is not None else index
@@ -147,7 +147,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return frozenset(orphan.message_index for orphan in self.orphans)
 
     def _unanswered(self, indices: list[int]) -> list[str]:
-        """Calls in these messages that no result in them answers."""
+        """Calls in these messages without a result in them."""
         blocks = [block for index in indices for block in self.messages[index].blocks]
         answered = {block.call_id for block in blocks if isinstance(block, m.ToolResult)}
         return [block.id for block in blocks if isinstance(block, m.ToolCall) and block.id not in answered]

@@ -1,4 +1,4 @@
-"""A session as somebody asked for it: with or without the lines that were left, and the calls that never finished.
+"""Views of a session: with or without the branches off the active path, and with unfinished calls shown or hidden.
 
 The record itself holds everything. A view is a record too: its indices are its own, and it validates like any other.
 """
@@ -25,7 +25,7 @@ _LISTS = ("replaced_message_indices", "preserved_message_indices", "dropped_mess
 
 
 class View:
-    """Turns a record into what was asked for, message by message, so that it serves streams too."""
+    """Turns a record into a view of it, one message at a time, so that it works for streams too."""
 
     def __init__(
         self, session: Session, dead: Iterable[int], branches: Branches = "all", orphans: OrphanMode = "mark"
@@ -40,7 +40,7 @@ class View:
         self._unfinished_in = frozenset(orphan.message_index for orphan in changed)
 
     def message(self, message: m.Message) -> m.Message | None:
-        """A message as the view shows it; None when it does not."""
+        """A message as the view shows it; None if the view leaves it out."""
         if message.index in self._gone:
             return None
         if message.index in self._unfinished_in:
@@ -55,7 +55,7 @@ class View:
         )
 
     def head(self) -> Session:
-        """The record around the messages, with the places of its events brought in line."""
+        """The record without its messages, with the indices of its events adjusted."""
         session = self._session
         if self._orphans == "hide":
             session = msgspec.structs.replace(session, orphans=[])
@@ -77,7 +77,7 @@ class View:
         shown = [self.message(message) for message in self._session.messages]
         return msgspec.structs.replace(self.head(), messages=[message for message in shown if message is not None])
 
-    # --- calls that never finished ---
+    # --- unfinished calls ---
 
     def _calls(self, blocks: list[m.Block]) -> list[m.Block]:
         changed: list[m.Block] = []
@@ -89,7 +89,7 @@ class View:
                 changed.append(m.ToolResult(block.id, m.MADE_UP_RESULT, "unknown", synthetic=True))
         return changed
 
-    # --- places ---
+    # --- indices ---
 
     def _moved(self, index: int) -> int:
         return index - bisect_left(self._dead, index)
@@ -98,7 +98,7 @@ class View:
         return None if index is None or index in self._gone else self._moved(index)
 
     def _kept(self, events: list[E]) -> list[E]:
-        """The events of the messages that are left."""
+        """The events of the messages in the view, with their indices adjusted."""
         found = []
         for event in events:
             if getattr(event, "message_index", None) in self._gone:

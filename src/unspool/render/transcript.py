@@ -1,4 +1,4 @@
-"""A session as a person reads it: calls together with their results, machinery apart from words, events in place.
+"""A session as people read it: calls with their results, notes apart from the conversation, events where they happened.
 
 The renderers differ only in how they draw these entries.
 """
@@ -21,7 +21,7 @@ EntryKind: TypeAlias = str
 """What an entry is: `prompt`, `answer`, `thinking`, `call`, `note`, `notes`, `image`, `fork`, or a kind of event."""
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
-"""What a tool call does, told by the agent whose tool it is."""
+"""What a tool call does, according to the agent that has the tool."""
 
 
 class Placed(Protocol):
@@ -29,7 +29,7 @@ class Placed(Protocol):
 
     @property
     def message_index(self) -> int | None:
-        """Where."""
+        """The index of the message."""
         ...
 
 
@@ -39,7 +39,7 @@ class CallView(msgspec.Struct, kw_only=True):
     id: str
     name: str
     target: str | None
-    """The one argument that tells: a path, a command, a question."""
+    """The most telling argument: a path, a command or a question."""
     action: m.Action
     result: m.ToolResult | None
     rejection: m.Rejection | None
@@ -61,12 +61,12 @@ class Entry(msgspec.Struct, kw_only=True):
     index: int | None
     """The message it belongs to."""
     key: str = ""
-    """Tells it from all others of the session, and stays the same when more is read."""
+    """Unique within the session, and stable when more of it is read."""
     place: int = 0
     """The block of the message it was made from."""
     text: str = ""
     label: str = ""
-    """A few words that say what it is."""
+    """A short name."""
     branch: int = 0
     context: m.ContextState = "live"
     timestamp: datetime | None = None
@@ -74,15 +74,15 @@ class Entry(msgspec.Struct, kw_only=True):
     call: CallView | None = None
     image: m.Image | None = None
     picture: tuple[int, int] | None = None
-    """Of `image`: the message it stands in, and its place among the pictures of it."""
+    """Of `image`: its message, and its position among the pictures of that message."""
     session: str | None = None
-    """Another session, in which the conversation goes on."""
+    """The session in which the conversation continues."""
     notes: list[Entry] = []
-    """Of `notes`: what the harness told the model, one after the other."""
+    """Of `notes`: consecutive notes."""
 
 
 class _Found(NamedTuple):
-    """A result, and where it stands."""
+    """A result and where it is."""
 
     result: m.ToolResult
     message: m.Message
@@ -90,7 +90,7 @@ class _Found(NamedTuple):
 
 
 class Transcript:
-    """Walks through a session and yields what there is to show: all of it, or only the line that is alive.
+    """Goes through a session and yields the entries to show: of all branches, or of the active path alone.
 
     It serves a part of a session too: `messages` are then those at hand, in which calls and results find each other,
     and `branch_of` tells the branch of any message.
@@ -143,11 +143,11 @@ class Transcript:
             yield problem_entry(number, problem)
 
     def beginning(self) -> Iterator[Entry]:
-        """Branches that begin where the session does."""
+        """Branches that begin at the start of the session."""
         return self._fork_notes(-1)
 
     def of(self, message: m.Message) -> Iterator[Entry]:
-        """What there is to show of one message."""
+        """The entries of one message."""
         found = [*self._message(message), *self._events(message)]
         for number, entry in enumerate(found):
             entry.key = f"{message.index}.{number}"
@@ -155,7 +155,7 @@ class Transcript:
         yield from self._fork_notes(message.index)
 
     def without_place(self) -> Iterator[Entry]:
-        """Sub-agents of which no message tells."""
+        """Sub-agents that no message mentions."""
         for number, agent in enumerate(self._session.subagents):
             if agent.message_index is None:
                 yield Entry(
@@ -174,7 +174,7 @@ class Transcript:
                     yield entry
 
     def _pictures(self, index: int, block: m.Block) -> Iterator[Entry]:
-        """What a call gave back besides text."""
+        """The parts of a result other than text."""
         found = self._results.get(block.id) if isinstance(block, m.ToolCall) else None
         for part in found.result.parts if found is not None else ():
             if found is not None and isinstance(part, m.Image):
@@ -263,7 +263,7 @@ class Transcript:
             yield Entry(kind="fork", index=branch.root_index, key=f"fork{branch.id}", place=branch.id, label=label)
 
     def _happened_in(self, branch: m.Branch) -> list[str]:
-        """What a reader misses who does not see a branch."""
+        """What happened on a branch, for readers who do not open it."""
         session = self._session
         kinds = (
             (session.rejections, "refused"), (session.interruptions, "interrupted"), (session.errors, "failed"),
@@ -278,7 +278,7 @@ class Transcript:
 
 
 def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Notes that follow each other as one entry: machinery takes little room between the words."""
+    """Consecutive notes as one entry, so that they take little space in the conversation."""
     run: list[Entry] = []
     for entry in entries:
         if entry.kind == "note" and (not run or (run[0].branch, run[0].context) == (entry.branch, entry.context)):
@@ -305,7 +305,7 @@ def _fold(run: list[Entry]) -> list[Entry]:
 
 
 def pictures_of(message: m.Message) -> list[m.Image]:
-    """All pictures in a message: its own, and those that came back from calls."""
+    """All pictures in a message, including those in tool results."""
     found: list[m.Image] = []
     for block in message.blocks:
         if isinstance(block, m.Image):
@@ -322,7 +322,7 @@ def _image(index: int, image: m.Image, message: m.Message) -> Entry:
 
 
 def problem_entry(number: int, problem: m.Problem) -> Entry:
-    """Something that could not be read."""
+    """The entry of a record that could not be read."""
     where = f"line {problem.source.line}: " if problem.source is not None else ""
     return Entry(kind="problem", index=None, key=f"problem{number}", label=problem.reason, text=where + problem.detail)
 
@@ -334,7 +334,7 @@ def _seconds_between(call: m.Message, result: m.Message) -> float | None:
 
 
 def _first_string(action: m.Action) -> str | None:
-    """Some argument of a tool we do not know."""
+    """The first text among the arguments of an unknown tool."""
     given = action.input
     if isinstance(given, str):
         return given

@@ -83,7 +83,7 @@ def _events(args: argparse.Namespace, keep: Filter, kinds: frozenset[str], failu
 
 
 def events_of(session: Session) -> Iterator[Event]:
-    """All events of a session, each told in a line."""
+    """All events of a session, each with its description."""
     for kind, event in iter_events(session):
         yield _event(session, kind.name, kind.index_of(event), event, describe_event(event, 60))
 

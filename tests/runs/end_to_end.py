@@ -257,7 +257,7 @@ class Whole:
         assert found is not None
         return found
 
-    # --- the book ---
+    # --- the run log ---
 
     def entries(self, run: str, *kinds: str) -> list[LogEntry]:
         """What the supervisor wrote down about an agent."""

@@ -1,6 +1,6 @@
 """Many agents for a while, with everything that can go wrong: `python -m tests.runs.soak 20 500`.
 
-Agents are scripted, everything else is real: the server, its processes, its book, the events it sends. Turns are
+Agents are scripted, everything else is real: the server, its processes, its log, the events it sends. Turns are
 answered from two places at once, interrupted, killed; listeners come and go; the server itself is killed and started
 again. At the end nothing may be missing, double or left behind.
 """
@@ -288,11 +288,11 @@ class Soak:
             self.faults.append(f"listeners heard different things: {[len(heard) for heard in self.heard]}")
         sent = Counter(event["message"]["id"] for event in events.values() if event["kind"] == "sent")
         self.faults += [f"{id} was written down {count} times" for id, count in sent.items() if count != 1]
-        self.faults += [f"{id} is not in the book" for id in self.sent - set(sent)]
+        self.faults += [f"{id} is not in the run log" for id in self.sent - set(sent)]
         answered = Counter(_name(event) for event in events.values() if event["kind"] == "answered")
         self.faults += [f"{id} was answered {count} times" for id, count in answered.items() if count > 1]
         unknown = [id for id, won in self.answers.items() if won and id not in answered]
-        self.faults += [f"the answer to {id} is not in the book" for id in unknown]
+        self.faults += [f"the answer to {id} is not in the run log" for id in unknown]
         asked = {_name(event) for event in events.values() if event["kind"] == "asked"}
         closed = set(answered) | {_name(event) for event in events.values() if event["kind"] == "withdrawn"}
         ended = {event["run"] for event in events.values() if event.get("state") == "ended"}

@@ -83,7 +83,7 @@ def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path
         assert (record.interruptions, record.orphans) == ([], [])
         ledger = at.server.api("/events/rejections")["entries"]
         assert [entry["event"]["reason"] for entry in ledger] == [f"So says {refuser}."]
-        # The book, and those who watch.
+        # The run log, and the live events.
         assert [(each.call_ids, each.verdict, each.who) for each in at.decisions(session)] == [
             ([refused], "deny", refuser),
             ([done], "allow", allower),
@@ -292,7 +292,7 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
         assert set(calls(record)) == set(ended) | {each.tool_use_id for each in record.orphans}
         assert set(asked) <= set(calls(record))
         assert record.rejections == []
-        # The book: each was sent once.
+        # The run log: each was sent once.
         sent = [entry for one in at.runs for entry in at.entries(one, "sent")]
         assert [text for entry in sent for text in prompts if text.encode() in bytes(entry.data)] == prompts
 

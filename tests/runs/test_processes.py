@@ -160,7 +160,7 @@ def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
 def test_what_would_end_everything_is_refused(pid: int | None) -> None:
     """Everything descends from the first process, and from ourselves."""
     pid = os.getpid() if pid is None else pid
-    with pytest.raises(ValueError, match="was not started by us"):
+    with pytest.raises(ValueError, match="was not started by unspool"):
         run(end_group(pid, None))
 
 

@@ -1,4 +1,4 @@
-"""Going on with a session whose log the store does not know, or not yet completely: the book knows where it worked."""
+"""Resuming a session whose log the store does not have, or not completely: the run log knows where it worked."""
 
 from __future__ import annotations
 

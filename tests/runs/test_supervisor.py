@@ -355,7 +355,7 @@ def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
-    """The book is all that is left; the process still runs."""
+    """Only the run log is left; the process is still running."""
 
     async def begin() -> int:
         log = RunLog(tmp_path / "supervisor.db")
@@ -421,7 +421,7 @@ def test_a_time_out_that_makes_no_sense(text: str) -> None:
         limits_from({"IDLE_TIMEOUT": text})
 
 
-def test_numbers_in_the_book_only_grow(tmp_path: Path) -> None:
+def test_numbers_in_the_run_log_only_grow(tmp_path: Path) -> None:
     log = RunLog(tmp_path / "supervisor.db")
     first = log.record("r", "remarked", {"text": "one"})
     log.close()

@@ -1,1 +1,1 @@
-"""Running agents: starting them, talking to them, answering what they ask, and ending them."""
+"""Running agents: starting them, sending messages, answering their requests, and stopping them."""

@@ -1,8 +1,8 @@
-"""Processes that were started for an agent: whether one is still the same, and how all of them are made to end.
+"""The processes of an agent: whether one is still the same, and how to stop it with everything it started.
 
-Agents start programs in groups and sessions of their own, so a signal to the group of the agent does not reach them.
-They are found by their parents, by the groups and sessions they lead, and by a mark in their environment, which is
-inherited even where the parent is gone.
+Agents start programs in process groups and sessions of their own, so a signal to the agent's group does not reach
+them. They are found by their parents, by the groups and sessions they lead, and by a mark in their environment, which
+is inherited even after the parent has exited.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "UNSPOOL_AGENT_MARK"
-"""The environment variable by which everything that an agent started can be recognised."""
+"""The environment variable that identifies everything an agent started."""
 PROC = Path("/proc")
 POLITE_SECONDS = 10.0
 TERM_SECONDS = 5.0
 KILL_SECONDS = 30.0
-"""Nothing survives SIGKILL, but on a busy machine or a slow disk it can take a while until it is gone."""
+"""Nothing survives SIGKILL, but on a busy machine or a slow disk it can take a while."""
 PS_SECONDS = 60.0
 FIRST_LOOK_SECONDS = 0.01
 LONGEST_LOOK_SECONDS = 0.2
@@ -36,7 +36,7 @@ HAS_PROC = (PROC / "self" / "stat").exists()
 
 
 class Process(NamedTuple):
-    """A line of the table of processes."""
+    """An entry of the process table."""
 
     pid: int
     parent: int
@@ -44,11 +44,11 @@ class Process(NamedTuple):
     session: int
     state: str
     started: float
-    """On Linux in seconds since the machine was started, elsewhere since 1970: it is only ever compared."""
+    """Seconds since boot on Linux, since 1970 elsewhere; only used for comparison."""
 
     @property
     def is_gone(self) -> bool:
-        """It has ended and waits for whoever started it to notice."""
+        """Whether it has exited and only waits for its parent to notice."""
         return self.state.startswith(GONE_STATES)
 
 
@@ -56,13 +56,13 @@ class Process(NamedTuple):
 
 
 def start_time(pid: int) -> float | None:
-    """When a process was started: together with its id this names it for good. None when there is none."""
+    """When a process was started, which together with its id identifies it. None when there is no such process."""
     found = _look_up(pid)
     return None if found is None or found.is_gone else found.started
 
 
 def is_alive(pid: int, started: float | None) -> bool:
-    """A process with this id runs, and it is the one that was started then (where that is known)."""
+    """Whether a process with this id is running, and is the one that was started at that time, if that is known."""
     found = _look_up(pid)
     if found is None or found.is_gone:
         return False
@@ -82,7 +82,7 @@ def _from_proc(pid: int) -> Process | None:
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
-    # The name of the program is in parentheses and may hold anything, spaces and parentheses too.
+    # The name of the program is in parentheses and may contain anything, including spaces and parentheses.
     fields = text[text.rfind(")") + 2 :].split()
     if len(fields) < 20:
         return None
@@ -93,13 +93,13 @@ def _from_proc(pid: int) -> Process | None:
 
 
 def _from_ps(*which: str) -> Iterator[Process]:
-    """Where there is no /proc. The id of a session is not portable, so the group stands for it."""
+    """For systems without /proc. The session id is not portable, so the group id is used instead."""
     command = ["ps", "-o", "pid=,ppid=,pgid=,stat=,lstart=", *which]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        told = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, timeout=PS_SECONDS, check=False, env={**os.environ, "LC_ALL": "C"}
         )
-        for line in told.stdout.splitlines():
+        for line in result.stdout.splitlines():
             fields = line.split()
             with contextlib.suppress(ValueError, IndexError):
                 started = datetime.strptime(" ".join(fields[4:9]), "%a %b %d %H:%M:%S %Y").timestamp()
@@ -107,11 +107,11 @@ def _from_ps(*which: str) -> Iterator[Process]:
                 yield Process(int(fields[0]), int(fields[1]), group, group, fields[3], started)
 
 
-# --- a process and all it started ------------------------------------------------------------------------------------
+# --- a process and everything it started -----------------------------------------------------------------------------
 
 
 class Family:
-    """A process, all it started, and all these started; it is looked up anew each time and remembers whom it knew."""
+    """A process and all its descendants. Each look-up reads the process table, and known processes are remembered."""
 
     def __init__(self, pid: int | None, started: float | None = None, mark: str | None = None) -> None:
         self._known: dict[int, float] = {}
@@ -120,7 +120,7 @@ class Family:
             return
         if pid <= 1 or pid == os.getpid():
             raise ValueError(
-                f"process {pid} was not started by us: all of the machine, or ourselves, would end with it"
+                f"process {pid} was not started by unspool: stopping it would stop the machine, or unspool itself"
             )
         self.mark = mark or _mark_of(pid)
         if started is None:
@@ -129,12 +129,12 @@ class Family:
         self._known[pid] = started
 
     def living(self) -> list[Process]:
-        """Those that run, youngest first, so that whoever would start another one is stopped last."""
+        """The running processes, youngest first, so that a parent that would start another one is stopped last."""
         table = {process.pid: process for process in _table() if process.pid != os.getpid()}
         for pid, started in list(self._known.items()):
             found = table.get(pid)
             if found is not None and found.started != started:
-                del self._known[pid]  # The id belongs to a stranger meanwhile.
+                del self._known[pid]  # The id has been reused by another process.
         while True:
             more = [each for each in table.values() if each.pid not in self._known and self._belongs(each)]
             if not more:
@@ -144,12 +144,12 @@ class Family:
         return sorted(found_alive, key=lambda each: (each.started, each.pid), reverse=True)
 
     def _belongs(self, process: Process) -> bool:
-        # A group and a session have the id of the process that leads them, also when that one has ended.
+        # A group and a session have the id of the process that leads them, even after it has exited.
         near = (process.parent, process.group, process.session)
         return any(id in self._known for id in near) or (self.mark is not None and _has_mark(process.pid, self.mark))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all of them, to those of one group at the same moment."""
+        """Send a signal to all of them, and to the processes of one group at once."""
         living = self.living()
         groups = {each.group for each in living if each.group in self._known} - {os.getpgrp()}
         for group in groups:
@@ -161,7 +161,7 @@ class Family:
                     os.kill(process.pid, number)
 
     async def wait(self, seconds: float) -> bool:
-        """Wait until none of them runs; False when some still do."""
+        """Wait until none of them is running; False when some still are."""
         until = time.monotonic() + seconds
         pause = FIRST_LOOK_SECONDS
         while self.living():
@@ -188,7 +188,7 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 
 def _mark_of(pid: int) -> str | None:
-    """The mark of a process, unless it is our own: we may have been started by an agent ourselves."""
+    """The mark of a process, unless it is our own: an agent may have started unspool itself."""
     marks = (entry for entry in _environment(pid) if entry.startswith(f"{MARK}=".encode()))
     mark = next(marks, b"").decode(errors="replace").partition("=")[2]
     return mark if mark and mark != os.environ.get(MARK) else None
@@ -197,8 +197,8 @@ def _mark_of(pid: int) -> str | None:
 def _environment(pid: int) -> list[bytes]:
     """The environment a process was started with.
 
-    While a process executes another program there is a moment in which its environment reads as empty. Taken for the
-    truth, that would hide a process from the supervisor that has to end it.
+    While a process executes another program its environment reads as empty for a moment. Taken at face value, that
+    would hide a process from the supervisor that has to stop it.
     """
     folder = PROC / str(pid)
     for attempt in range(_ENVIRONMENT_ATTEMPTS):
@@ -207,7 +207,7 @@ def _environment(pid: int) -> list[bytes]:
             if found or not os.readlink(folder / "exe"):
                 return found.split(b"\0")
         except OSError:
-            return []  # gone, not ours to read, or a thread of the kernel, which has no program
+            return []  # It has exited, is not readable, or is a kernel thread, which has no program.
         time.sleep(_ENVIRONMENT_PAUSE * (attempt > 0))
     return []
 
@@ -226,18 +226,18 @@ async def end_group(
     term_seconds: float | None = None,
     kill_seconds: float | None = None,
 ) -> bool:
-    """End a process and everything it started: politely, then with SIGTERM, then with SIGKILL. True when all are gone.
+    """Stop a process and everything it started: politely, then with SIGTERM, then with SIGKILL. True if all are gone.
 
-    `polite` asks the program to end by itself, by closing its input for example. `started` is what `start_time` said
-    when it was started, so that a stranger who has got its id since is left alone; `mark` is the value of the variable
-    `MARK` in its environment, which is looked up where it still runs, and by which its children are found where nobody
-    knows the process any more. Whoever started the process still has to wait for it, or a zombie remains.
+    `polite` asks the program to exit by itself, for example by closing its input. `started` is the result of
+    `start_time` when it was started, so that another process with the same id is left alone. `mark` is the value of the
+    variable `MARK` in its environment, by which its children are found when the process itself is not known any more;
+    for a running process it is looked up. The parent still has to wait for the process, or a zombie remains.
     """
     polite_seconds = POLITE_SECONDS if polite_seconds is None else polite_seconds
     term_seconds = TERM_SECONDS if term_seconds is None else term_seconds
     kill_seconds = KILL_SECONDS if kill_seconds is None else kill_seconds
     family = Family(pid, started, mark)
-    family.living()  # Known now, they are found later even if what started them has ended.
+    family.living()  # Processes that are known now are found later even if their parents have exited.
     if polite is not None:
         until = time.monotonic() + polite_seconds
         with contextlib.suppress(Exception):
@@ -250,7 +250,7 @@ async def end_group(
             family.signal(signal.SIGTERM)
             await family.wait(term_seconds)
     finally:
-        # Whoever waits for this may be cancelled; nothing is left behind even so.
+        # The caller may be cancelled; nothing is left running even then.
         if family.living():
             family.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
     until = time.monotonic() + kill_seconds

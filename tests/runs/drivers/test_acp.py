@@ -47,7 +47,7 @@ from ..harness import EventCollector, run
 pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
 
 
-class Stage:
+class Workspace:
     """A home and a project that are thrown away, and agents that run with them."""
 
     def __init__(self, folder: Path) -> None:
@@ -68,12 +68,12 @@ class Stage:
         await self.driver.send("m", text)
         return await self.events.next(TurnEnded)
 
-    async def asked(self, text: str) -> PermissionRequest:
+    async def request(self, text: str) -> PermissionRequest:
         await self.driver.send("m", text)
         return await self.events.next(PermissionRequest)
 
-    async def decide(self, asked: PermissionRequest, **decision: Any) -> TurnEnded:
-        await self.driver.answer(asked, Answer(**decision))
+    async def answer(self, request: PermissionRequest, **decision: Any) -> TurnEnded:
+        await self.driver.answer(request, Answer(**decision))
         return await self.events.next(TurnEnded)
 
     def left(self) -> list[Any]:
@@ -90,11 +90,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> AsyncIterator[Stage]:
+async def workspace(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: str) -> AsyncIterator[Workspace]:
     monkeypatch.setenv(PROGRAM_VARIABLE, scripted_agent.install(folder))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    at = Stage(folder)
+    at = Workspace(folder)
     try:
         yield at
     finally:
@@ -121,18 +121,24 @@ def test_a_turn_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     """Everything is told in order, and the session's file can be read."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
             assert (started.mode, started.model, started.version) == ("default", "auto", "0.61.0")
             await at.driver.send("m1", "think hm;;say one;;ask touch x;;say two")
-            asked = await at.events.next(PermissionRequest)
-            await at.driver.answer(asked, Answer(verdict="allow"))
-            await at.driver.answer(asked, Answer(verdict="deny"))
+            request = await at.events.next(PermissionRequest)
+            await at.driver.answer(request, Answer(verdict="allow"))
+            await at.driver.answer(request, Answer(verdict="deny"))
             ended = await at.events.next(TurnEnded)
             assert at.events.events == [
-                started, TurnStarted(), MessageAccepted("m1"), TextDelta("hm", thinking=True), TextDelta("one"), asked,
-                TextDelta("two"), ended,
-            ]  # fmt: skip
+                started,
+                TurnStarted(),
+                MessageAccepted("m1"),
+                TextDelta("hm", thinking=True),
+                TextDelta("one"),
+                request,
+                TextDelta("two"),
+                ended,
+            ]
             await at.driver.stop()
             assert at.events.events[-1] == AgentExited(code=0)
             session = at.read()
@@ -147,18 +153,18 @@ def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """A reason is the next message, before all others; one that stops the turn goes with whatever comes next."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            asked = await at.asked("ask touch no;;say went on")
+            request = await at.request("ask touch no;;say went on")
             await at.driver.send("m2", "say queued")
-            await at.decide(asked, verdict="deny", reason="say the reason")
+            await at.answer(request, verdict="deny", reason="say the reason")
             for _ in range(2):
                 assert (await at.events.next(TurnEnded)).outcome == "completed"
             assert at.events.text() == "went onthe reasonqueued"
             assert [event.message for event in at.events.all(MessageAccepted)] == ["m", "m2"]
             assert at.events.all(Notice)
-            stopping = await at.asked("ask touch no;;say not said")
-            ended = await at.decide(stopping, verdict="deny_stop", reason="say held back")
+            stopping = await at.request("ask touch no;;say not said")
+            ended = await at.answer(stopping, verdict="deny_stop", reason="say held back")
             assert ended.outcome == "interrupted"
             assert not at.events.text().endswith("held back")
             await at.say("say last")
@@ -167,10 +173,10 @@ def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert len(at.events.all(TurnStarted)) == len(at.events.all(TurnEnded)) == 5
             assert at.events.all(RequestCancelled) == []
             with pytest.raises(UsageError, match="input of a request cannot be changed"):
-                await at.driver.answer(asked, Answer(verdict="allow", input={"command": "ls"}))
+                await at.driver.answer(request, Answer(verdict="allow", input={"command": "ls"}))
             await at.driver.stop()
             assert not (at.project / "no").exists()
-            assert [one.tool_use_id for one in at.read().rejections] == [asked.call_id]
+            assert [one.tool_use_id for one in at.read().rejections] == [request.call_id]
 
     run(body())
 
@@ -179,15 +185,15 @@ def test_allowing_for_a_session_and_changing_modes(tmp_path: Path, monkeypatch: 
     """Neither is asked again, and the mode without questions needs to be named at the start."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            edit = await at.asked("edit new.txt alpha")
+            edit = await at.request("edit new.txt alpha")
             assert (edit.kind, edit.action.path) == ("edit", str(at.project / "new.txt"))
             assert "+alpha" in (edit.action.diff or "")
-            await at.decide(edit, verdict="allow")
-            change = await at.asked("edit new.txt beta")
+            await at.answer(edit, verdict="allow")
+            change = await at.request("edit new.txt beta")
             assert "-alpha" in (change.action.diff or "")
-            await at.decide(change, verdict="allow_session")
+            await at.answer(change, verdict="allow_session")
             await at.say("edit new.txt gamma")
             assert len(at.events.all(PermissionRequest)) == 2
             await at.driver.set_mode("plan")
@@ -214,7 +220,7 @@ def test_messages_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also across an interruption: only the turn that runs is stopped."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.interrupt()
             await at.driver.send("m1", "stream 1000 0.01")
@@ -237,10 +243,10 @@ def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pyte
     """The command ends with the turn; what was asked is withdrawn, and an answer that comes late changes nothing."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            asked = await at.asked("ask touch began; sleep 300")
-            await at.driver.answer(asked, Answer(verdict="allow"))
+            request = await at.request("ask touch began; sleep 300")
+            await at.driver.answer(request, Answer(verdict="allow"))
             await wait_until_async((at.project / "began").exists, "the command to run")
             await at.driver.interrupt()
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
@@ -248,7 +254,7 @@ def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pyte
             pid = at.driver._connection.process.pid
             # The shell has ended then; what it had started got the same signal.
             await wait_until_async(lambda: [one.pid for one in at.left()] == [pid], "the command to end")
-            waiting = await at.asked("ask touch never")
+            waiting = await at.request("ask touch never")
             await at.driver.interrupt()
             await at.driver.interrupt()
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
@@ -268,7 +274,7 @@ def test_a_program_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
     """The turn has failed, the end is told once with its last words, and what it had started is gone."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.say("spawn")
             spawned = int(re.findall(r"spawned (\d+)", at.events.text())[0])
@@ -295,13 +301,13 @@ def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pyte
     """What was asked is withdrawn; the next one knows what was said, and tells none of it again."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
             await at.say("say before")
-            asked = await at.asked("say text;;ask touch never")
+            request = await at.request("say text;;ask touch never")
             os.kill(started.pid or 0, signal.SIGKILL)
             await at.events.next(AgentExited)
-            assert at.events.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            assert at.events.all(RequestCancelled) == [RequestCancelled(request.id)]
             for number in range(2):
                 again = await at.start(session=started.session)
                 assert again.session == started.session
@@ -323,7 +329,7 @@ def test_stopping_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(processes, "TERM_SECONDS", 0.2)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
             if script != "close":  # What it has started would keep its output open.
                 await at.say("spawn")
@@ -351,7 +357,7 @@ def test_output_that_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(line_process, "MAX_LINE_BYTES", 8 << 20)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             assert (await at.say("noise;;say heard")).outcome == "completed"
             assert at.events.text() == "heard"
@@ -372,7 +378,7 @@ def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     """An error, and a reason other than that all was said, are told in words."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             failed = await at.say("fail no credit left")
             assert failed.outcome == "failed"
@@ -389,7 +395,7 @@ def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(acp_turns, "REACTION_SECONDS", 0.1)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m", "busy done")
             await at.events.next(TextDelta)
@@ -408,7 +414,7 @@ def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """Each is refused with a sentence, and nothing is left running."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             with pytest.raises(UsageError, match="cannot fork"):
                 await at.start(session="x", fork=True)
             with pytest.raises(UnspoolError, match="No previous sessions"):
@@ -443,7 +449,7 @@ def test_a_program_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             silent = tmp_path / "silent"
             silent.write_text("#!/bin/sh\nexec sleep 600\n")
             silent.chmod(0o755)
@@ -459,7 +465,7 @@ def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """It is started with another word, offers less, and cannot go on with a session."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_OLD="1") as at:
+        async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_OLD="1") as at:
             old = tmp_path / "old"
             agent = os.environ[PROGRAM_VARIABLE]
             complaint = "echo '  --experimental-acp  Starts it' >&2; exit 1"
@@ -484,7 +490,7 @@ def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.M
     """In the minute in which a session began, loading would empty it; and the file that loading leaves is removed."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_NOW="1") as at:
+        async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_NOW="1") as at:
             started = await at.start()
             await at.say("say one")
             await at.driver.stop()
@@ -520,7 +526,7 @@ def test_a_past_conversation_that_is_told_late(tmp_path: Path, monkeypatch: pyte
     """An agent may answer long before it tells the past again: that is not taken for the answer to a new message."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch, GEMINI_SCRIPTED_LATE="1") as at:
+        async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_LATE="1") as at:
             started = await at.start()
             await at.say("say past")
             await at.driver.stop()
@@ -547,7 +553,7 @@ def test_last_words_that_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(pipes, "pipe_connection_lost", lambda self, fd, exc: later(fd, lambda: lost(self, fd, exc)))
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m", "crash")
             assert await at.events.next(AgentExited) == AgentExited(code=3, error="scripted crash")
@@ -561,10 +567,10 @@ def test_the_environment_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("GEMINI_CLI_HOME", "/elsewhere")
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            asked = await at.asked("ask env > env.txt")
-            await at.decide(asked, verdict="allow")
+            request = await at.request("ask env > env.txt")
+            await at.answer(request, verdict="allow")
             known = dict(line.split("=", 1) for line in (at.project / "env.txt").read_text().splitlines())
             assert known["HOME"] == str(at.home)
             assert "SOME_SECRET" not in known
@@ -578,7 +584,7 @@ def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "acp.connection", None)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             with pytest.raises(MissingExtraError, match=r"unspool\[gemini\]"):
                 await at.start()
 
@@ -588,24 +594,24 @@ def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten agents of one project, some of which are killed: none disturbs another."""
 
-    async def one(at: Stage, number: int) -> str:
+    async def one(at: Workspace, number: int) -> str:
         driver, events = GeminiDriverFactory().create(), EventCollector()
         await driver.start(RunSpec(folder=str(at.project), home=str(at.home)), events)
         for turn in range(5):
             await driver.send("m", f"say {number}.{turn};;ask touch f{number}.{turn}")
-            asked = await events.next(PermissionRequest)
+            request = await events.next(PermissionRequest)
             if (number, turn) == (3, 3):
                 os.kill(driver._connection.process.pid if driver._connection else 0, signal.SIGKILL)
                 await events.next(AgentExited)
                 break
-            await driver.answer(asked, Answer(verdict="allow"))
+            await driver.answer(request, Answer(verdict="allow"))
             await events.next(TurnEnded)
         await driver.stop()
         assert len(events.all(AgentExited)) == 1
         return str(driver.session)
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             ids = await asyncio.gather(*(one(at, number) for number in range(10)))
             library = Library(at.home)
             sessions = {ref.id: library.load(ref) for ref in library.refs()}

@@ -70,7 +70,7 @@ def bounded(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return bound
 
 
-class Place:
+class Workspace:
     """A home for the program, a project, and the model that it talks to."""
 
     def __init__(self, root: Path, model: ClaudeModel) -> None:
@@ -95,11 +95,11 @@ class Place:
 
 
 @asynccontextmanager
-async def place(root: Path) -> AsyncIterator[Place]:
+async def workspace(root: Path) -> AsyncIterator[Workspace]:
     """Whatever happens in it, nothing runs afterwards, and the end was told once."""
     async with ClaudeModel() as model:
         with mock.patch.dict(os.environ, model.environment):
-            found = Place(root, model)
+            found = Workspace(root, model)
             try:
                 yield found
             finally:
@@ -138,7 +138,7 @@ async def pid_in(path: Path) -> int:
 @bounded
 async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
     """Began, taken up, words one by one, thoughts apart, the end; and the log has the same."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         started = await events.next(Started)
         assert started.pid is not None
@@ -169,7 +169,7 @@ async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
 @bounded
 async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
     """The turn has failed, with the words of the server; the agent goes on."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do fail 400")
         ended = await events.next(TurnEnded)
@@ -183,7 +183,7 @@ async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
 @bounded
 async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) -> None:
     """It is taken up when the turn before it has ended, and not earlier."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("long", "@do slow 4")
         await events.next(TextDelta)
@@ -210,27 +210,27 @@ async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) ->
 @bounded
 async def test_a_command_runs_when_it_is_allowed(tmp_path: Path) -> None:
     """And not before."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await events.next(PermissionRequest)
-        assert (asked.kind, asked.tool, asked.action.command) == ("command", "Bash", "touch made")
-        assert asked.verdicts == ("allow", "allow_session", "deny", "deny_stop")
-        assert asked.title == "Bash: touch made"
+        request = await events.next(PermissionRequest)
+        assert (request.kind, request.tool, request.action.command) == ("command", "Bash", "touch made")
+        assert request.verdicts == ("allow", "allow_session", "deny", "deny_stop")
+        assert request.title == "Bash: touch made"
         assert not (at.project / "made").exists()
-        await driver.answer(asked, ALLOW)
+        await driver.answer(request, ALLOW)
         await events.next(TurnEnded)
         assert (at.project / "made").exists()
         await driver.stop()
         session = at.read(events.all(Started)[0].session)
-        assert [(each.call_id, each.outcome) for each in results(session)] == [(asked.call_id, "ok")]
+        assert [(each.call_id, each.outcome) for each in results(session)] == [(request.call_id, "ok")]
 
 
 @real
 @bounded
 async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> None:
     """The turn goes on; without a reason it is the sentence that the model knows."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made;;say understood;;")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Use another name."))
@@ -254,7 +254,7 @@ async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> No
 @bounded
 async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
     """Then the program says its own sentence to the model, and the log tells of an interruption."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny_stop", reason="No, and stop."))
@@ -271,13 +271,13 @@ async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
 @bounded
 async def test_an_input_can_be_changed(tmp_path: Path) -> None:
     """What runs is the changed one; the log keeps what the model gave."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await events.next(PermissionRequest)
-        assert asked.takes_input
-        changed = {**asked.action.input, "command": "touch other && echo it is other"}
-        await driver.answer(asked, Answer(verdict="allow", input=changed))
+        request = await events.next(PermissionRequest)
+        assert request.takes_input
+        changed = {**request.action.input, "command": "touch other && echo it is other"}
+        await driver.answer(request, Answer(verdict="allow", input=changed))
         await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["other"]
         assert at.model.results() == ["it is other"]
@@ -289,13 +289,13 @@ async def test_an_input_can_be_changed(tmp_path: Path) -> None:
 @bounded
 async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
     """Allowed for the session, all edits are; what is told is that the mode has changed."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", f"@do write {at.project}/a.txt=hello;;write {at.project}/b.txt=again;;run touch c")
-        asked = await events.next(PermissionRequest)
-        assert asked.kind == "edit"
-        assert "+hello" in (asked.action.diff or "")
-        await driver.answer(asked, Answer(verdict="allow_session"))
+        request = await events.next(PermissionRequest)
+        assert request.kind == "edit"
+        assert "+hello" in (request.action.diff or "")
+        await driver.answer(request, Answer(verdict="allow_session"))
         assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "acceptEdits"
         await events.next(TurnEnded)
         assert (at.project / "b.txt").read_text() == "again"
@@ -306,7 +306,7 @@ async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
 @bounded
 async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
     """Such commands are not asked about again, others are, and nothing is written to any settings."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch one;;run touch one two;;run touch three")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="allow_session"))
@@ -322,31 +322,31 @@ async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
 @bounded
 async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) -> None:
     """Each has its own answer."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do both touch one // touch two")
         for _ in range(2):
-            asked = await events.next(PermissionRequest)
-            refused = asked.action.command == "touch one"
-            await driver.answer(asked, Answer(verdict="deny", reason="not this") if refused else ALLOW)
+            request = await events.next(PermissionRequest)
+            refused = request.action.command == "touch one"
+            await driver.answer(request, Answer(verdict="deny", reason="not this") if refused else ALLOW)
         await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["two"]
         assert at.model.results()[0] == "not this"
-        assert len({asked.id for asked in events.all(PermissionRequest)}) == 2
+        assert len({request.id for request in events.all(PermissionRequest)}) == 2
 
 
 @real
 @bounded
 async def test_a_question_is_answered(tmp_path: Path) -> None:
     """With one of its options, with other words, or not at all."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for chosen in ("Blue", "A dark green"):
             await driver.send("1", "@do question")
-            asked = await events.next(PermissionRequest)
-            assert (asked.kind, asked.title) == ("question", "Which colour?")
-            assert [option.label for option in asked.choices[0].options] == ["Red", "Blue"]
-            await driver.answer(asked, Answer(verdict="allow", answers={"Which colour?": [chosen]}))
+            request = await events.next(PermissionRequest)
+            assert (request.kind, request.title) == ("question", "Which colour?")
+            assert [option.label for option in request.choices[0].options] == ["Red", "Blue"]
+            await driver.answer(request, Answer(verdict="allow", answers={"Which colour?": [chosen]}))
             await events.next(TurnEnded)
             assert f'"Which colour?"="{chosen}"' in at.model.results()[0]
         await driver.send("2", "@do question")
@@ -362,13 +362,13 @@ async def test_a_question_is_answered(tmp_path: Path) -> None:
 @bounded
 async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
     """With the approval the agent leaves the mode in which it only plans."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start(mode="plan")
         assert (await events.next(Started)).mode == "plan"
         await driver.send("1", "@do plan # A plan;;call ExitPlanMode {};;call ExitPlanMode {};;say done")
-        asked = await events.next(PermissionRequest)
-        assert (asked.kind, asked.action.plan) == ("plan", "# A plan")
-        await driver.answer(asked, Answer(verdict="deny", reason="Shorter, please."))
+        request = await events.next(PermissionRequest)
+        assert (request.kind, request.action.plan) == ("plan", "# A plan")
+        await driver.answer(request, Answer(verdict="deny", reason="Shorter, please."))
         again = await events.next(PermissionRequest)
         assert at.model.results() == ["Shorter, please."]
         await driver.answer(again, ALLOW)
@@ -383,20 +383,20 @@ async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
 @bounded
 async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
     """Its words are told apart, its refusal reaches it and not the agent that started it."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do spawn run touch made // say the sub-agent is done")
-        asked = await events.next(PermissionRequest)
-        assert asked.subagent is not None
-        await driver.answer(asked, Answer(verdict="deny", reason="Not you."))
+        request = await events.next(PermissionRequest)
+        assert request.subagent is not None
+        await driver.answer(request, Answer(verdict="deny", reason="Not you."))
         await events.next(TurnEnded)
-        own = "".join(word.text for word in events.all(TextDelta) if word.subagent == asked.subagent)
+        own = "".join(word.text for word in events.all(TextDelta) if word.subagent == request.subagent)
         assert "the sub-agent is done" in own
         assert "the sub-agent is done" in at.model.results()[0]
         assert any("Not you." in at.model.heard(number) for number in range(len(at.model.requests) - 1))
         await driver.stop()
         subagents = at.read(events.all(Started)[0].session).subagents
-        assert [each.agent_id for each in subagents] == [asked.subagent]
+        assert [each.agent_id for each in subagents] == [request.subagent]
         inner = at.read(subagents[0].session)
         assert [each.reason for each in inner.rejections] == ["Not you."]
 
@@ -408,7 +408,7 @@ async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
 @bounded
 async def test_words_can_be_interrupted(tmp_path: Path) -> None:
     """The model is no longer listened to, and the next message goes on from what it had said."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.interrupt()
         await driver.send("1", "@do slow 7")
@@ -429,7 +429,7 @@ async def test_words_can_be_interrupted(tmp_path: Path) -> None:
 @bounded
 async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> None:
     """Right after the message, when the program has not yet turned to it."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do slow 7")
         await driver.interrupt()
@@ -440,7 +440,7 @@ async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> 
 @bounded
 async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
     """They make a turn like any message; one of them begins another session."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for number, text in enumerate(("/plan", "/clear", "@do say on")):
             await driver.send(str(number), text)
@@ -456,7 +456,7 @@ async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
 @bounded
 async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
     """Its process ends, and the agent goes on."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
         await driver.answer(await events.next(PermissionRequest), ALLOW)
@@ -475,14 +475,14 @@ async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
 @bounded
 async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) -> None:
     """An answer that comes too late is passed over."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await events.next(PermissionRequest)
+        request = await events.next(PermissionRequest)
         await driver.interrupt()
-        assert (await events.next(RequestCancelled)).id == asked.id
+        assert (await events.next(RequestCancelled)).id == request.id
         assert (await events.next(TurnEnded)).outcome == "interrupted"
-        await driver.answer(asked, ALLOW)
+        await driver.answer(request, ALLOW)
         await driver.send("2", "@do say on")
         await events.next(TurnEnded)
         assert not (at.project / "made").exists()
@@ -495,7 +495,7 @@ async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) ->
 @bounded
 async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
     """From then on; and never to a mode in which nobody is asked."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start(model="claude-sonnet-4-5-20250929")
         await driver.set_mode("acceptEdits")
         assert (await events.next(SettingsChanged)).mode == "acceptEdits"
@@ -525,7 +525,7 @@ async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
 @bounded
 async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
     """In the same log, with all that was said before."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do say before")
         await events.next(TurnEnded)
@@ -546,18 +546,18 @@ async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
 @bounded
 async def test_a_session_goes_on_after_it_was_killed_while_it_asked(tmp_path: Path) -> None:
     """The call is lost: it is not asked again, and the model is told so."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
-        asked = await events.next(PermissionRequest)
+        request = await events.next(PermissionRequest)
         started = events.all(Started)[0]
         assert started.pid is not None
-        await wait_until_async(lambda: (asked.call_id or "?") in _log_of(at, started.session), "the call in the log")
+        await wait_until_async(lambda: (request.call_id or "?") in _log_of(at, started.session), "the call in the log")
         os.kill(started.pid, signal.SIGKILL)
         exited = await events.next(AgentExited)
         assert exited.code == -signal.SIGKILL
         assert exited.error
-        assert [event.id for event in events.all(RequestCancelled)] == [asked.id]
+        assert [event.id for event in events.all(RequestCancelled)] == [request.id]
         with pytest.raises(UnspoolError):
             await driver.send("2", "too late")
         driver, events = await at.start(session=started.session)
@@ -567,11 +567,11 @@ async def test_a_session_goes_on_after_it_was_killed_while_it_asked(tmp_path: Pa
         assert "[Tool call interrupted" in at.model.heard()
         await driver.stop()
         session = at.read(started.session)
-        assert [orphan.tool_use_id for orphan in session.orphans] == [asked.call_id]
+        assert [orphan.tool_use_id for orphan in session.orphans] == [request.call_id]
         assert not (at.project / "made").exists()
 
 
-def _log_of(at: Place, session: str | None) -> str:
+def _log_of(at: Workspace, session: str | None) -> str:
     return "".join(path.read_text() for path in at.home.rglob(f"{session}.jsonl"))
 
 
@@ -579,7 +579,7 @@ def _log_of(at: Place, session: str | None) -> str:
 @bounded
 async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) -> None:
     """The session it goes off from stays as it is."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for word in ("alpha", "beta"):
             await driver.send(word, f"@do say {word}")
@@ -610,7 +610,7 @@ async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) 
 @bounded
 async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
     """Not the tool, nor what it started in a session of its own, nor a message that waited."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         driver, events = await at.start()
         aside = "(setsid sleep 300 & echo $! > aside)"
         await driver.send("1", f"@do run {aside}; echo $$ > pid; tail -f /dev/null")
@@ -632,7 +632,7 @@ async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
 @bounded
 async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     """In the program's words where it has some."""
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         with pytest.raises(UnspoolError, match="No conversation found"):
             await at.start(session="00000000-0000-4000-8000-000000000000")
         for wrong in ({"mode": "anything"}, {"fork": True}, {"session": "x", "at": "y"}):
@@ -667,7 +667,7 @@ async def test_a_program_that_ends_by_itself_leaves_its_last_words(tmp_path: Pat
         "sys.exit(9)\n"
     )
     dying.chmod(0o755)
-    async with place(tmp_path) as at:
+    async with workspace(tmp_path) as at:
         with mock.patch.dict(os.environ, UNSPOOL_CLAUDE_PROGRAM=str(dying)):
             driver, events = await at.start()
         await driver.send("1", "anything")

@@ -50,7 +50,7 @@ QUESTION = (
 )
 
 
-class Bench:
+class Workspace:
     """A home of its own, a model, and one driver after the other."""
 
     def __init__(self, home: Path, model: CodexModel) -> None:
@@ -105,10 +105,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(home: Path) -> AsyncIterator[Bench]:
+async def at(home: Path) -> AsyncIterator[Workspace]:
     """A bench on which nothing stays running."""
     async with CodexModel() as model:
-        made = Bench(home, model)
+        made = Workspace(home, model)
         try:
             yield made
         finally:
@@ -121,11 +121,11 @@ def _dummy_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CODEX_HOME", raising=False)
 
 
-def on_bench(tmp_path: Path, body: Callable[[Bench], Awaitable[None]]) -> None:
+def in_workspace(tmp_path: Path, body: Callable[[Workspace], Awaitable[None]]) -> None:
     """Run a test on a bench."""
 
     async def whole() -> None:
-        async with bench(tmp_path) as made:
+        async with at(tmp_path) as made:
             await body(made)
 
     run(whole())
@@ -152,150 +152,150 @@ def texts(session: Session, author: str) -> list[str]:
 
 
 def test_words_come_as_they_are_said(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        started = await bench.start()
+    async def body(at: Workspace) -> None:
+        started = await at.start()
         assert (started.mode, started.model) == ("ask", "gpt-5.5")
         assert started.pid is not None
         assert started.version is not None
-        ended = await bench.turn("@do say All is well.")
+        ended = await at.turn("@do say All is well.")
         assert ended == TurnEnded(outcome="completed")
         turn = (TurnStarted, MessageAccepted, TurnEnded)
-        assert [type(event) for event in bench.events.events if isinstance(event, turn)] == list(turn)
-        assert bench.events.all(MessageAccepted) == [MessageAccepted("message-1")]
-        assert bench.events.text() == "All is well."
-        assert len(bench.events.all(TextDelta)) == 3
-        await bench.driver.stop()
-        session = bench.read()
+        assert [type(event) for event in at.events.events if isinstance(event, turn)] == list(turn)
+        assert at.events.all(MessageAccepted) == [MessageAccepted("message-1")]
+        assert at.events.text() == "All is well."
+        assert len(at.events.all(TextDelta)) == 3
+        await at.driver.stop()
+        session = at.read()
         assert session.info.id == started.session
         assert texts(session, "human") == ["@do say All is well."]
         assert texts(session, "model") == ["All is well."]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_failed_turn_says_why(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        ended = await bench.turn("@do fail")
+    async def body(at: Workspace) -> None:
+        await at.start()
+        ended = await at.turn("@do fail")
         assert ended.outcome == "failed"
         assert "a scripted failure" in (ended.error or "")
-        assert (await bench.turn("@do say Again.")).outcome == "completed"
+        assert (await at.turn("@do say Again.")).outcome == "completed"
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_message_reaches_the_turn_that_runs(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.send("@do ask sleep 0.2 ;; say Done.")
-        asked = await bench.events.next(PermissionRequest)
-        id = await bench.send("Be quick.")
-        assert MessageAccepted(id) not in bench.events.events
-        await bench.driver.answer(asked, ALLOW)
-        await bench.events.next(MessageAccepted, lambda event: event.message == id)
-        assert (await bench.events.next(TurnEnded)).outcome == "completed"
-        assert len(bench.events.all(TurnStarted)) == 1
-        assert bench.sent()[-1] == "Be quick."
-        assert texts(bench.read(), "human")[-1] == "Be quick."
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.send("@do ask sleep 0.2 ;; say Done.")
+        request = await at.events.next(PermissionRequest)
+        id = await at.send("Be quick.")
+        assert MessageAccepted(id) not in at.events.events
+        await at.driver.answer(request, ALLOW)
+        await at.events.next(MessageAccepted, lambda event: event.message == id)
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        assert len(at.events.all(TurnStarted)) == 1
+        assert at.sent()[-1] == "Be quick."
+        assert texts(at.read(), "human")[-1] == "Be quick."
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 # --- approvals -------------------------------------------------------------------------------------------------------
 
 
 def test_a_command_that_is_allowed_runs(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.send("@do ask touch made ;; say Done.")
-        asked = await bench.events.next(PermissionRequest)
-        assert (asked.kind, asked.tool, asked.title, asked.reason) == (
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.send("@do ask touch made ;; say Done.")
+        request = await at.events.next(PermissionRequest)
+        assert (request.kind, request.tool, request.title, request.reason) == (
             "command",
             "exec_command",
             "touch made",
             "May I?",
         )
-        assert asked.action.command == "touch made"
-        assert asked.subagent is None
-        assert asked.verdicts == ("allow", "allow_session", "deny", "deny_stop")
-        assert asked.takes_reason
-        assert not asked.takes_input
-        assert not (bench.folder / "made").exists()
-        await bench.driver.answer(asked, ALLOW)
-        await bench.events.next(TurnEnded)
-        assert (bench.folder / "made").exists()
-        assert bench.outputs()[-1]["call_id"] == asked.call_id
-        assert "exited with code 0" in text_of(bench.outputs()[-1])
-        assert bench.events.all(RequestCancelled) == []
-        await bench.driver.answer(asked, ALLOW)
-        session = bench.read()
+        assert request.action.command == "touch made"
+        assert request.subagent is None
+        assert request.verdicts == ("allow", "allow_session", "deny", "deny_stop")
+        assert request.takes_reason
+        assert not request.takes_input
+        assert not (at.folder / "made").exists()
+        await at.driver.answer(request, ALLOW)
+        await at.events.next(TurnEnded)
+        assert (at.folder / "made").exists()
+        assert at.outputs()[-1]["call_id"] == request.call_id
+        assert "exited with code 0" in text_of(at.outputs()[-1])
+        assert at.events.all(RequestCancelled) == []
+        await at.driver.answer(request, ALLOW)
+        session = at.read()
         assert session.rejections == []
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_what_is_allowed_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.turn("@do ask touch made ;; ask touch made ;; say Done.", Answer(verdict="allow_session"))
-        assert len(bench.events.all(PermissionRequest)) == 1
-        assert len(bench.outputs()) == 2
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.turn("@do ask touch made ;; ask touch made ;; say Done.", Answer(verdict="allow_session"))
+        assert len(at.events.all(PermissionRequest)) == 1
+        assert len(at.outputs()) == 2
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_refusal_lets_the_turn_go_on_and_its_reason_is_read_with_it(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start(mode="read-only")
-        ended = await bench.turn("@do ask touch made ;; say Well.", Answer(verdict="deny"))
+    async def body(at: Workspace) -> None:
+        await at.start(mode="read-only")
+        ended = await at.turn("@do ask touch made ;; say Well.", Answer(verdict="deny"))
         assert ended.outcome == "completed"
-        await bench.send("@do patch made=text ;; say Well.")
-        asked = await bench.events.next(PermissionRequest)
-        assert asked.kind == "edit"
-        assert asked.title.endswith("/made")
-        assert asked.action.diff is not None
-        assert asked.action.diff.endswith("@@ -0,0 +1,1 @@\n+text\n")
-        await bench.driver.answer(asked, Answer(verdict="deny", reason="It is made already."))
-        await bench.events.next(MessageAccepted, lambda event: event.message == asked.id)
-        assert (await bench.events.next(TurnEnded)).outcome == "completed"
-        assert not (bench.folder / "made").exists()
-        assert bench.sent()[-2:] == ["patch rejected by user", "It is made already."]
-        assert "rejected by user" in text_of(bench.outputs()[0])
-        session = bench.read()
+        await at.send("@do patch made=text ;; say Well.")
+        request = await at.events.next(PermissionRequest)
+        assert request.kind == "edit"
+        assert request.title.endswith("/made")
+        assert request.action.diff is not None
+        assert request.action.diff.endswith("@@ -0,0 +1,1 @@\n+text\n")
+        await at.driver.answer(request, Answer(verdict="deny", reason="It is made already."))
+        await at.events.next(MessageAccepted, lambda event: event.message == request.id)
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        assert not (at.folder / "made").exists()
+        assert at.sent()[-2:] == ["patch rejected by user", "It is made already."]
+        assert "rejected by user" in text_of(at.outputs()[0])
+        session = at.read()
         assert [(each.rejection_type, each.by) for each in session.rejections] == [
             ("command", "user"),
             ("edit", "user"),
         ]
-        assert session.rejections[1].tool_use_id == asked.call_id
+        assert session.rejections[1].tool_use_id == request.call_id
         assert session.interruptions == []
         assert texts(session, "human")[-1] == "It is made already."
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_what_a_script_of_the_model_asks_belongs_to_its_call(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start(model="gpt-6-sol")
-        await bench.send("@do script touch made ;; script touch made ;; say Well.")
-        asked = await bench.events.next(PermissionRequest)
-        assert (asked.kind, asked.title) == ("command", "touch made")
-        assert asked.call_id == bench.model.called[0]
-        await bench.driver.answer(asked, ALLOW)
-        asked = await bench.events.next(PermissionRequest)
-        assert (bench.folder / "made").exists()
-        assert asked.call_id == bench.model.called[1]
-        await bench.driver.answer(asked, Answer(verdict="deny", reason="Once is enough."))
-        await bench.events.next(MessageAccepted, lambda event: event.message == asked.id)
+    async def body(at: Workspace) -> None:
+        await at.start(model="gpt-6-sol")
+        await at.send("@do script touch made ;; script touch made ;; say Well.")
+        request = await at.events.next(PermissionRequest)
+        assert (request.kind, request.title) == ("command", "touch made")
+        assert request.call_id == at.model.called[0]
+        await at.driver.answer(request, ALLOW)
+        request = await at.events.next(PermissionRequest)
+        assert (at.folder / "made").exists()
+        assert request.call_id == at.model.called[1]
+        await at.driver.answer(request, Answer(verdict="deny", reason="Once is enough."))
+        await at.events.next(MessageAccepted, lambda event: event.message == request.id)
         await wait_until_async(
-            lambda: len(bench.events.all(TurnEnded)) == len(bench.events.all(TurnStarted)), "the end of the turn"
+            lambda: len(at.events.all(TurnEnded)) == len(at.events.all(TurnStarted)), "the end of the turn"
         )
-        bench.events.skip()
-        assert "rejected by user" in text_of(bench.outputs()[-1])
-        await bench.turn("@do say Again.")
-        assert "Once is enough." in bench.sent()
-        assert [each.tool_use_id for each in bench.read().rejections] == [asked.call_id]
+        at.events.skip()
+        assert "rejected by user" in text_of(at.outputs()[-1])
+        await at.turn("@do say Again.")
+        assert "Once is enough." in at.sent()
+        assert [each.tool_use_id for each in at.read().rejections] == [request.call_id]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_script_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,61 +307,61 @@ def test_a_script_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         looks += 1
         return codex_config.find_script(path, text) if looks > 30 else None
 
-    async def body(bench: Bench) -> None:
+    async def body(at: Workspace) -> None:
         monkeypatch.setattr(codex_approvals, "find_script", late)
-        await bench.start(model="gpt-6-sol")
-        await bench.send("@do late touch made ;; say Well.")
-        asked = await bench.events.next(PermissionRequest)
-        assert asked.call_id == bench.model.called[0]
-        await bench.driver.answer(asked, Answer(verdict="deny", reason="Not now."))
-        await bench.events.next(MessageAccepted, lambda event: event.message == asked.id)
+        await at.start(model="gpt-6-sol")
+        await at.send("@do late touch made ;; say Well.")
+        request = await at.events.next(PermissionRequest)
+        assert request.call_id == at.model.called[0]
+        await at.driver.answer(request, Answer(verdict="deny", reason="Not now."))
+        await at.events.next(MessageAccepted, lambda event: event.message == request.id)
         await wait_until_async(
-            lambda: len(bench.events.all(TurnEnded)) == len(bench.events.all(TurnStarted)), "the end of the turn"
+            lambda: len(at.events.all(TurnEnded)) == len(at.events.all(TurnStarted)), "the end of the turn"
         )
-        bench.events.skip()
-        assert len(bench.outputs()) == 1
-        assert "rejected by user" in text_of(bench.outputs()[0])
-        assert "Script running" not in text_of(bench.outputs()[0])
-        await bench.turn("@do say Again.")
-        assert bench.sent().count("Not now.") == 1
+        at.events.skip()
+        assert len(at.outputs()) == 1
+        assert "rejected by user" in text_of(at.outputs()[0])
+        assert "Script running" not in text_of(at.outputs()[0])
+        await at.turn("@do say Again.")
+        assert at.sent().count("Not now.") == 1
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_refusal_can_end_the_turn(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
+    async def body(at: Workspace) -> None:
+        await at.start()
         refusal = Answer(verdict="deny_stop", reason="Never do that.")
-        ended = await bench.turn("@do ask touch made ;; say Never.", refusal)
+        ended = await at.turn("@do ask touch made ;; say Never.", refusal)
         assert ended.outcome == "interrupted"
-        asked = bench.events.all(PermissionRequest)[0]
-        await bench.events.next(MessageAccepted, lambda event: event.message == asked.id)
-        assert len(bench.model.requests) == 1
-        await bench.turn("@do say Better.")
-        assert bench.sent()[-2:] == ["Never do that.", "@do say Better."]
-        session = bench.read()
-        assert [each.tool_use_id for each in session.rejections] == [asked.call_id]
-        assert not (bench.folder / "made").exists()
+        request = at.events.all(PermissionRequest)[0]
+        await at.events.next(MessageAccepted, lambda event: event.message == request.id)
+        assert len(at.model.requests) == 1
+        await at.turn("@do say Better.")
+        assert at.sent()[-2:] == ["Never do that.", "@do say Better."]
+        session = at.read()
+        assert [each.tool_use_id for each in session.rejections] == [request.call_id]
+        assert not (at.folder / "made").exists()
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_question_is_answered_with_one_of_its_options(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.send(f"@do {QUESTION} ;; say Done.")
-        asked = await bench.events.next(PermissionRequest)
-        assert (asked.kind, asked.title) == ("question", "Which colour?")
-        assert [option.label for option in asked.choices[0].options] == ["Blue", "Red"]
-        assert asked.action.questions[0].options == ["Blue", "Red"]
-        await bench.driver.answer(asked, Answer(verdict="allow", answers={"Which colour?": ["Red"]}))
-        await bench.events.next(TurnEnded)
-        assert text_of(bench.outputs()[-1]) == '{"answers":{"q1":{"answers":["Red"]}}}'
-        await bench.send(f"@do {QUESTION} ;; say Done.")
-        await bench.driver.answer(await bench.events.next(PermissionRequest), Answer(verdict="deny_stop"))
-        assert (await bench.events.next(TurnEnded)).outcome == "interrupted"
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.send(f"@do {QUESTION} ;; say Done.")
+        request = await at.events.next(PermissionRequest)
+        assert (request.kind, request.title) == ("question", "Which colour?")
+        assert [option.label for option in request.choices[0].options] == ["Blue", "Red"]
+        assert request.action.questions[0].options == ["Blue", "Red"]
+        await at.driver.answer(request, Answer(verdict="allow", answers={"Which colour?": ["Red"]}))
+        await at.events.next(TurnEnded)
+        assert text_of(at.outputs()[-1]) == '{"answers":{"q1":{"answers":["Red"]}}}'
+        await at.send(f"@do {QUESTION} ;; say Done.")
+        await at.driver.answer(await at.events.next(PermissionRequest), Answer(verdict="deny_stop"))
+        assert (await at.events.next(TurnEnded)).outcome == "interrupted"
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 SERVER = """
@@ -383,285 +383,287 @@ for line in sys.stdin:
 
 
 def test_a_tool_of_a_server_is_asked_for(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        (bench.home / "server.py").write_text(SERVER)
-        with (bench.home / ".codex" / "config.toml").open("a") as config:
-            config.write(f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{bench.home}/server.py"]\n')
-        await bench.start()
-        await bench.send('@do search wipe ;; call wipe {"what": "all"} ;; say Done.')
-        asked = await bench.events.next(PermissionRequest)
-        assert (asked.kind, asked.tool, asked.action.input) == ("tool", "wipe", {"what": "all"})
-        assert asked.call_id == bench.model.called[-1]
-        await bench.driver.answer(asked, Answer(verdict="deny", reason="Not all."))
-        assert (await bench.events.next(TurnEnded)).outcome == "completed"
-        assert "user rejected MCP tool call" in text_of(bench.outputs()[-1])
-        assert bench.sent()[-1] == "Not all."
-        await bench.turn('@do call wipe {"what": "some"} ;; call wipe {} ;; say Done.', Answer(verdict="allow_session"))
-        assert len(bench.events.all(PermissionRequest)) == 2
-        assert "wiped" in text_of(bench.outputs()[-1])
+    async def body(at: Workspace) -> None:
+        (at.home / "server.py").write_text(SERVER)
+        with (at.home / ".codex" / "config.toml").open("a") as config:
+            config.write(f'[mcp_servers.demo]\ncommand = "{sys.executable}"\nargs = ["{at.home}/server.py"]\n')
+        await at.start()
+        await at.send('@do search wipe ;; call wipe {"what": "all"} ;; say Done.')
+        request = await at.events.next(PermissionRequest)
+        assert (request.kind, request.tool, request.action.input) == ("tool", "wipe", {"what": "all"})
+        assert request.call_id == at.model.called[-1]
+        await at.driver.answer(request, Answer(verdict="deny", reason="Not all."))
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        assert "user rejected MCP tool call" in text_of(at.outputs()[-1])
+        assert at.sent()[-1] == "Not all."
+        await at.turn('@do call wipe {"what": "some"} ;; call wipe {} ;; say Done.', Answer(verdict="allow_session"))
+        assert len(at.events.all(PermissionRequest)) == 2
+        assert "wiped" in text_of(at.outputs()[-1])
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_subagent_asks_for_itself(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.send("@do search spawn agent ;; spawn %do ask touch made // say Child. ;; wait ;; say Parent.")
-        asked = await bench.events.next(PermissionRequest)
-        assert asked.subagent not in (None, bench.session)
-        await bench.driver.answer(asked, Answer(verdict="deny", reason="Not you."))
-        assert (await bench.events.next(TurnEnded)).outcome == "completed"
-        assert len(bench.events.all(TurnStarted)) == 1
-        assert any(words.subagent == asked.subagent and words.text for words in bench.events.all(TextDelta))
-        session = bench.read()
-        assert [each.session for each in session.subagents] == [asked.subagent]
-        child = bench.read(asked.subagent)
-        assert [each.tool_use_id for each in child.rejections] == [asked.call_id]
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.send("@do search spawn agent ;; spawn %do ask touch made // say Child. ;; wait ;; say Parent.")
+        request = await at.events.next(PermissionRequest)
+        assert request.subagent not in (None, at.session)
+        await at.driver.answer(request, Answer(verdict="deny", reason="Not you."))
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        assert len(at.events.all(TurnStarted)) == 1
+        assert any(words.subagent == request.subagent and words.text for words in at.events.all(TextDelta))
+        session = at.read()
+        assert [each.session for each in session.subagents] == [request.subagent]
+        child = at.read(request.subagent)
+        assert [each.tool_use_id for each in child.rejections] == [request.call_id]
         assert session.rejections == []
-        assert any(texts_of[-1] == "Not you." for texts_of in map(bench.sent, range(len(bench.model.requests))))
+        assert any(texts_of[-1] == "Not you." for texts_of in map(at.sent, range(len(at.model.requests))))
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_the_agent_is_at_work_until_its_subagents_are_done(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
+    async def body(at: Workspace) -> None:
+        await at.start()
         spawn = "@do search spawn agent ;; spawn %do ask touch made // say Child. ;; say Parent."
-        await bench.send(spawn)
-        asked = await bench.events.next(PermissionRequest)
-        await wait_until_async(lambda: "Parent." in bench.events.text(), "the parent's last word")
+        await at.send(spawn)
+        request = await at.events.next(PermissionRequest)
+        await wait_until_async(lambda: "Parent." in at.events.text(), "the parent's last word")
         await asyncio.sleep(0.3)  # Nothing tells that the end of the turn is not told.
-        assert bench.events.all(TurnEnded) == []
-        await bench.driver.answer(asked, ALLOW)
-        assert await bench.events.next(TurnEnded) == TurnEnded(outcome="completed")
-        assert (bench.folder / "made").exists()
-        await bench.send(spawn)
-        asked = await bench.events.next(PermissionRequest)
-        await wait_until_async(lambda: bench.events.text().count("Parent.") == 2, "the parent's last word")
-        await bench.driver.interrupt()
-        assert (await bench.events.next(RequestCancelled)).id == asked.id
-        await bench.events.next(TurnEnded)
+        assert at.events.all(TurnEnded) == []
+        await at.driver.answer(request, ALLOW)
+        assert await at.events.next(TurnEnded) == TurnEnded(outcome="completed")
+        assert (at.folder / "made").exists()
+        await at.send(spawn)
+        request = await at.events.next(PermissionRequest)
+        await wait_until_async(lambda: at.events.text().count("Parent.") == 2, "the parent's last word")
+        await at.driver.interrupt()
+        assert (await at.events.next(RequestCancelled)).id == request.id
+        await at.events.next(TurnEnded)
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 # --- interrupting ----------------------------------------------------------------------------------------------------
 
 
 def test_interrupting_words(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.driver.interrupt()
-        await bench.send("@do slow 3")
-        await bench.events.next(TextDelta)
-        await bench.driver.interrupt()
-        assert (await bench.events.next(TurnEnded)).outcome == "interrupted"
-        await wait_until_async(lambda: bench.model.cut_off == 1, "the model to be left")
-        await bench.driver.interrupt()
-        await bench.turn("@do say Again.")
-        assert any(text.startswith("<turn_aborted>") for text in bench.sent())
-        session = bench.read()
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.driver.interrupt()
+        await at.send("@do slow 3")
+        await at.events.next(TextDelta)
+        await at.driver.interrupt()
+        assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+        await wait_until_async(lambda: at.model.cut_off == 1, "the model to be left")
+        await at.driver.interrupt()
+        await at.turn("@do say Again.")
+        assert any(text.startswith("<turn_aborted>") for text in at.sent())
+        session = at.read()
         assert [(each.type, each.during) for each in session.interruptions] == [("user", "response")]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_interrupting_a_command_ends_it_and_loses_no_message(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start(mode="full")
-        await bench.send("@do run echo $$ > pid; sleep 300 ;; say Never.")
-        pid = await pid_in(bench.folder / "pid")
-        later = await bench.send("@do say Instead.")
-        await bench.driver.interrupt()
-        assert (await bench.events.next(TurnEnded)).outcome == "interrupted"
-        await bench.events.next(MessageAccepted, lambda event: event.message == later)
-        assert (await bench.events.next(TurnEnded)).outcome == "completed"
-        assert bench.events.text() == "Instead."
+    async def body(at: Workspace) -> None:
+        await at.start(mode="full")
+        await at.send("@do run echo $$ > pid; sleep 300 ;; say Never.")
+        pid = await pid_in(at.folder / "pid")
+        later = await at.send("@do say Instead.")
+        await at.driver.interrupt()
+        assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+        await at.events.next(MessageAccepted, lambda event: event.message == later)
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        assert at.events.text() == "Instead."
         await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
-        session = bench.read()
+        session = at.read()
         assert [(each.type, each.during) for each in session.interruptions] == [("user", "tool")]
         assert texts(session, "human") == ["@do run echo $$ > pid; sleep 300 ;; say Never.", "@do say Instead."]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_what_was_asked_in_a_turn_that_is_interrupted_is_withdrawn(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        await bench.send("@do ask touch made ;; say Never.")
-        asked = await bench.events.next(PermissionRequest)
-        await bench.driver.interrupt()
-        assert (await bench.events.next(RequestCancelled)).id == asked.id
-        assert (await bench.events.next(TurnEnded)).outcome == "interrupted"
-        await bench.driver.answer(asked, ALLOW)
-        await bench.turn("@do say Again.")
-        assert not (bench.folder / "made").exists()
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.send("@do ask touch made ;; say Never.")
+        request = await at.events.next(PermissionRequest)
+        await at.driver.interrupt()
+        assert (await at.events.next(RequestCancelled)).id == request.id
+        assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+        await at.driver.answer(request, ALLOW)
+        await at.turn("@do say Again.")
+        assert not (at.folder / "made").exists()
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_goes_on_after_it_was_stopped(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        first = await bench.start()
-        await bench.turn("@do say First.")
-        await bench.driver.stop()
-        assert bench.events.all(AgentExited) == [AgentExited(code=0)]
-        second = await bench.start(session=first.session)
+    async def body(at: Workspace) -> None:
+        first = await at.start()
+        await at.turn("@do say First.")
+        await at.driver.stop()
+        assert at.events.all(AgentExited) == [AgentExited(code=0)]
+        second = await at.start(session=first.session)
         assert second.session == first.session
-        await bench.turn("@do say Second.")
-        assert [text for text in bench.sent() if text in ("First.", "@do say Second.")] == ["First.", "@do say Second."]
-        assert texts(bench.read(), "model") == ["First.", "Second."]
+        await at.turn("@do say Second.")
+        assert [text for text in at.sent() if text in ("First.", "@do say Second.")] == ["First.", "@do say Second."]
+        assert texts(at.read(), "model") == ["First.", "Second."]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_session_goes_on_after_its_program_was_killed_while_it_asked(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        started = await bench.start()
-        await bench.send("@do ask touch made ;; say Never.")
-        asked = await bench.events.next(PermissionRequest)
+    async def body(at: Workspace) -> None:
+        started = await at.start()
+        await at.send("@do ask touch made ;; say Never.")
+        request = await at.events.next(PermissionRequest)
         assert started.pid is not None
         # A call that is not in the file yet is lost with the program.
-        await wait_until_async(lambda: str(asked.call_id) in str(bench.read().messages), "the call in the file")
+        await wait_until_async(lambda: str(request.call_id) in str(at.read().messages), "the call in the file")
         os.kill(started.pid, signal.SIGKILL)
-        exited = await bench.events.next(AgentExited)
+        exited = await at.events.next(AgentExited)
         assert exited.code == -signal.SIGKILL
-        assert bench.events.all(RequestCancelled) == [RequestCancelled(asked.id)]
+        assert at.events.all(RequestCancelled) == [RequestCancelled(request.id)]
         with pytest.raises(UnspoolError, match="is not running"):
-            await bench.send("Hello?")
-        await bench.driver.answer(asked, ALLOW)
-        await bench.driver.stop()
-        assert bench.events.all(AgentExited) == [exited]
-        assert [each.tool_use_id for each in bench.read().orphans] == [asked.call_id]
-        await bench.start(session=bench.session)
-        await bench.turn("@do say Alive.")
-        assert text_of(bench.outputs()[-1]) == "aborted"
-        session = bench.read()
-        assert [(each.tool_use_id, each.reason) for each in session.orphans] == [(asked.call_id, "killed")]
+            await at.send("Hello?")
+        await at.driver.answer(request, ALLOW)
+        await at.driver.stop()
+        assert at.events.all(AgentExited) == [exited]
+        assert [each.tool_use_id for each in at.read().orphans] == [request.call_id]
+        await at.start(session=at.session)
+        await at.turn("@do say Alive.")
+        assert text_of(at.outputs()[-1]) == "aborted"
+        session = at.read()
+        assert [(each.tool_use_id, each.reason) for each in session.orphans] == [(request.call_id, "killed")]
         assert texts(session, "model") == ["Alive."]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_fork_goes_on_after_a_turn(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
+    async def body(at: Workspace) -> None:
+        await at.start()
         for word in ("One.", "Two.", "Three."):
-            await bench.turn(f"@do say {word}")
-        await bench.driver.stop()
-        origin, session = bench.session, bench.read()
-        at = next(message.id for message in session.messages if message.author == "human" and "Two" in str(message))
-        await bench.start(session=origin, fork=True, at=at)
-        assert bench.session != origin
-        await bench.turn("@do say Other.")
-        said = [text for text in bench.sent() if text in ("One.", "Two.", "Three.")]
+            await at.turn(f"@do say {word}")
+        await at.driver.stop()
+        origin, session = at.session, at.read()
+        message_id = next(
+            message.id for message in session.messages if message.author == "human" and "Two" in str(message)
+        )
+        await at.start(session=origin, fork=True, at=message_id)
+        assert at.session != origin
+        await at.turn("@do say Other.")
+        said = [text for text in at.sent() if text in ("One.", "Two.", "Three.")]
         assert said == ["One.", "Two."]
-        fork = bench.read()
+        fork = at.read()
         assert (fork.info.origin.kind, fork.info.origin.session) == ("fork", origin)
         assert texts(fork, "model") == ["One.", "Two.", "Other."]
-        assert texts(bench.read(origin), "model") == ["One.", "Two.", "Three."]
-        await bench.driver.stop()
-        await bench.start(session=origin, fork=True)
-        await bench.turn("@do say End.")
-        assert texts(bench.read(), "model") == ["One.", "Two.", "Three.", "End."]
+        assert texts(at.read(origin), "model") == ["One.", "Two.", "Three."]
+        await at.driver.stop()
+        await at.start(session=origin, fork=True)
+        await at.turn("@do say End.")
+        assert texts(at.read(), "model") == ["One.", "Two.", "Three.", "End."]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_what_cannot_be_gone_on_with_is_said(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
+    async def body(at: Workspace) -> None:
         with pytest.raises(UnspoolError, match=r"Could not start Codex: thread/resume"):
-            await bench.start(session="01a1e25f-ded1-71f0-acda-21103c6e4c7f")
+            await at.start(session="01a1e25f-ded1-71f0-acda-21103c6e4c7f")
         with pytest.raises(UsageError, match="needs a session to fork from"):
-            await bench.start(fork=True)
+            await at.start(fork=True)
         with pytest.raises(UsageError, match="Unknown mode 'yolo'"):
-            await bench.start(mode="yolo")
-        assert bench.events.all(Started) == []
-        assert bench.events.all(AgentExited) == []
+            await at.start(mode="yolo")
+        assert at.events.all(Started) == []
+        assert at.events.all(AgentExited) == []
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 # --- mode and model --------------------------------------------------------------------------------------------------
 
 
 def test_mode_and_model_change_with_the_next_turn(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        await bench.start()
-        assert "full" not in bench.driver.capabilities.modes
+    async def body(at: Workspace) -> None:
+        await at.start()
+        assert "full" not in at.driver.capabilities.modes
         with pytest.raises(UsageError, match="can only be set at start"):
-            await bench.driver.set_mode("full")
-        await bench.send("@do ask true ;; say Done.")
-        asked = await bench.events.next(PermissionRequest)
-        await bench.driver.set_model("gpt-5.4")
-        await bench.driver.set_mode("plan")
-        assert bench.events.all(SettingsChanged) == []
-        await bench.driver.answer(asked, ALLOW)
-        await bench.events.next(TurnEnded)
-        assert await bench.events.next(SettingsChanged) == SettingsChanged(mode="plan", model="gpt-5.4")
-        await bench.turn("@do say Planned.")
-        assert [request["model"] for request in bench.model.requests] == ["gpt-5.5", "gpt-5.5", "gpt-5.4"]
-        assert any("Plan Mode" in text for text in bench.sent())
-        await bench.driver.set_mode("read-only")
-        assert await bench.events.next(SettingsChanged) == SettingsChanged(mode="read-only")
-        await bench.driver.set_model("gpt-5.5")
-        assert await bench.events.next(SettingsChanged) == SettingsChanged(model="gpt-5.5")
-        await bench.turn("@do patch made=text ;; say Done.", ALLOW)
-        assert len(bench.events.all(PermissionRequest)) == 2
-        assert (bench.folder / "made").read_text() == "text\n"
-        assert bench.read().info.models == ["gpt-5.5", "gpt-5.4"]
+            await at.driver.set_mode("full")
+        await at.send("@do ask true ;; say Done.")
+        request = await at.events.next(PermissionRequest)
+        await at.driver.set_model("gpt-5.4")
+        await at.driver.set_mode("plan")
+        assert at.events.all(SettingsChanged) == []
+        await at.driver.answer(request, ALLOW)
+        await at.events.next(TurnEnded)
+        assert await at.events.next(SettingsChanged) == SettingsChanged(mode="plan", model="gpt-5.4")
+        await at.turn("@do say Planned.")
+        assert [request["model"] for request in at.model.requests] == ["gpt-5.5", "gpt-5.5", "gpt-5.4"]
+        assert any("Plan Mode" in text for text in at.sent())
+        await at.driver.set_mode("read-only")
+        assert await at.events.next(SettingsChanged) == SettingsChanged(mode="read-only")
+        await at.driver.set_model("gpt-5.5")
+        assert await at.events.next(SettingsChanged) == SettingsChanged(model="gpt-5.5")
+        await at.turn("@do patch made=text ;; say Done.", ALLOW)
+        assert len(at.events.all(PermissionRequest)) == 2
+        assert (at.folder / "made").read_text() == "text\n"
+        assert at.read().info.models == ["gpt-5.5", "gpt-5.4"]
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_plan_is_told_as_words(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        assert (await bench.start(mode="plan")).mode == "plan"
-        await bench.turn("@do say <proposed_plan>\n# Plan\n\nFirst this.\n</proposed_plan>\n")
-        assert "First this." in bench.events.text()
-        await bench.driver.set_mode("ask")
-        assert await bench.events.next(SettingsChanged) == SettingsChanged(mode="ask")
+    async def body(at: Workspace) -> None:
+        assert (await at.start(mode="plan")).mode == "plan"
+        await at.turn("@do say <proposed_plan>\n# Plan\n\nFirst this.\n</proposed_plan>\n")
+        assert "First this." in at.events.text()
+        await at.driver.set_mode("ask")
+        assert await at.events.next(SettingsChanged) == SettingsChanged(mode="ask")
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_nothing_is_asked_only_where_that_was_named(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        config = bench.home / ".codex" / "config.toml"
+    async def body(at: Workspace) -> None:
+        config = at.home / ".codex" / "config.toml"
         config.write_text('approval_policy = "never"\nsandbox_mode = "danger-full-access"\n' + config.read_text())
-        await bench.start()
-        await bench.turn("@do ask true ;; say Done.", ALLOW)
-        assert len(bench.events.all(PermissionRequest)) == 1
-        await bench.driver.stop()
-        assert (await bench.start(mode="full")).mode == "full"
-        assert bench.driver.capabilities.modes == (*CAPABILITIES.modes, "full")
-        await bench.turn("@do run touch made ;; say Done.")
-        assert (bench.folder / "made").exists()
+        await at.start()
+        await at.turn("@do ask true ;; say Done.", ALLOW)
+        assert len(at.events.all(PermissionRequest)) == 1
+        await at.driver.stop()
+        assert (await at.start(mode="full")).mode == "full"
+        assert at.driver.capabilities.modes == (*CAPABILITIES.modes, "full")
+        await at.turn("@do run touch made ;; say Done.")
+        assert (at.folder / "made").exists()
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
 def test_stopping_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def body(bench: Bench) -> None:
-        started = await bench.start(mode="full")
+    async def body(at: Workspace) -> None:
+        started = await at.start(mode="full")
         away = "setsid sh -c 'trap : TERM HUP; echo $$ > away; while :; do sleep 1; done' &"
-        await bench.send(f"@do run {away} echo $$ > near; sleep 300 ;; say Never.")
-        pids = [started.pid or 0, await pid_in(bench.folder / "away"), await pid_in(bench.folder / "near")]
+        await at.send(f"@do run {away} echo $$ > near; sleep 300 ;; say Never.")
+        pids = [started.pid or 0, await pid_in(at.folder / "away"), await pid_in(at.folder / "near")]
         assert all(is_alive(pid, None) for pid in pids)
-        await asyncio.gather(bench.driver.stop(), bench.driver.stop())
+        await asyncio.gather(at.driver.stop(), at.driver.stop())
         assert not any(is_alive(pid, None) for pid in pids)
-        assert len(bench.events.all(AgentExited)) == 1
-        assert bench.events.all(AgentExited)[0].error is None
-        session = bench.read()
+        assert len(at.events.all(AgentExited)) == 1
+        assert at.events.all(AgentExited)[0].error is None
+        session = at.read()
         assert len(session.interruptions) == 1
 
-    on_bench(tmp_path, body)
+    in_workspace(tmp_path, body)
 
 
 def test_a_program_that_ends_by_itself_has_the_last_word(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PERMISSIONS = "item/permissions/requestApproval"
 SERVER = "mcpServer/elicitation/request"
 
 
-def asked(
+def requested(
     method: str, changes: list[dict[str, Any]] | None = None, **params: Any
 ) -> tuple[CodexRequest, PermissionRequest]:
     """A request, and what it asks."""
@@ -41,7 +41,7 @@ def answer(request: CodexRequest, verdict: Any, **answers: list[str]) -> dict[st
 )
 def test_an_approval_is_one_word(verdict: str, word: str) -> None:
     for method in (EDIT, COMMAND):
-        assert answer(asked(method)[0], verdict) == {"decision": word}
+        assert answer(requested(method)[0], verdict) == {"decision": word}
 
 
 def test_the_shell_around_a_command_is_left_out() -> None:
@@ -59,7 +59,7 @@ def test_an_edit_is_shown_as_a_diff_that_can_be_applied(tmp_path: Path) -> None:
         {"path": "new", "kind": {"type": "add"}, "diff": "a\nb\n"},
         {"path": "gone", "kind": {"type": "delete"}, "diff": "x\n"},
     ]
-    _, found = asked(EDIT, changes)
+    _, found = requested(EDIT, changes)
     assert (found.kind, found.title, found.action.path) == ("edit", "old, new, gone", "old")
     assert found.action.diff is not None
     subprocess.run(["patch", "-p0"], input=found.action.diff.encode(), cwd=tmp_path, check=True, capture_output=True)
@@ -69,18 +69,18 @@ def test_an_edit_is_shown_as_a_diff_that_can_be_applied(tmp_path: Path) -> None:
 
 
 def test_an_edit_of_which_nothing_is_known_is_asked_even_so() -> None:
-    _, found = asked(EDIT, grantRoot="/srv")
+    _, found = requested(EDIT, grantRoot="/srv")
     assert (found.kind, found.title) == ("edit", "Write in /srv")
 
 
 def test_a_connection_is_a_permission() -> None:
-    _, found = asked(COMMAND, command="curl x", networkApprovalContext={"host": "example.org", "protocol": "https"})
+    _, found = requested(COMMAND, command="curl x", networkApprovalContext={"host": "example.org", "protocol": "https"})
     assert (found.kind, found.title, found.action.command) == ("permission", "Connect to example.org", "curl x")
 
 
 def test_permissions_are_given_for_the_turn_or_the_session() -> None:
     wanted = {"network": {"enabled": True}, "fileSystem": None}
-    request, found = asked(PERMISSIONS, permissions=wanted, reason="to fetch")
+    request, found = requested(PERMISSIONS, permissions=wanted, reason="to fetch")
     assert (found.kind, found.title, found.reason) == ("permission", "Additional permissions: network", "to fetch")
     assert answer(request, "allow") == {"permissions": wanted, "scope": "turn"}
     assert answer(request, "allow_session") == {"permissions": wanted, "scope": "session"}
@@ -89,7 +89,7 @@ def test_permissions_are_given_for_the_turn_or_the_session() -> None:
 
 def test_a_server_of_tools_asks_for_a_call() -> None:
     meta = {"codex_approval_kind": "mcp_tool_call", "persist": ["session", "always"], "tool_params": {"n": 1}}
-    request, found = asked(
+    request, found = requested(
         SERVER, serverName="files", mode="form", message="Allow read?", _meta=meta, requestedSchema={}
     )
     assert (found.kind, found.tool, found.title, found.action.input) == ("tool", "read", "Allow read?", {"n": 1})
@@ -106,7 +106,7 @@ def test_a_server_of_tools_has_a_form_filled_in() -> None:
         "ok": {"type": "boolean"},
         "colour": {"type": "string", "enum": ["red", "blue"]},
     }
-    request, found = asked(
+    request, found = requested(
         SERVER, serverName="s", mode="form", message="Fill in", requestedSchema={"properties": fields}
     )
     assert found.kind == "question"

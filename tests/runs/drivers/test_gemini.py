@@ -70,7 +70,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class Stage:
+class Workspace:
     """A home and a project that are thrown away, a scripted model, and an agent that runs with them."""
 
     def __init__(self, folder: Path, model: GeminiModel) -> None:
@@ -96,14 +96,14 @@ class Stage:
         await self.driver.send("m", text)
         return await self.events.next(TurnEnded)
 
-    async def asked(self, text: str) -> PermissionRequest:
+    async def request(self, text: str) -> PermissionRequest:
         """Say something and wait until the agent asks."""
         await self.driver.send("m", text)
         return await self.events.next(PermissionRequest)
 
-    async def decide(self, asked: PermissionRequest, verdict: Verdict, reason: str | None = None) -> TurnEnded:
+    async def answer(self, request: PermissionRequest, verdict: Verdict, reason: str | None = None) -> TurnEnded:
         """Answer, and wait for the end of the turn."""
-        await self.driver.answer(asked, Answer(verdict=verdict, reason=reason))
+        await self.driver.answer(request, Answer(verdict=verdict, reason=reason))
         return await self.events.next(TurnEnded)
 
     async def stop(self) -> AgentExited:
@@ -130,13 +130,13 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def workspace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Workspace]:
     assert PROGRAM is not None
     async with GeminiModel() as model:
         monkeypatch.setenv(PROGRAM_VARIABLE, PROGRAM)
         for name, value in model.environment.items():
             monkeypatch.setenv(name, value)
-        set_up = Stage(folder, model)
+        set_up = Workspace(folder, model)
         try:
             yield set_up
         finally:
@@ -164,7 +164,7 @@ def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.
     """Words come as they are said, what is asked shows what will happen, and the log has the same."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
             assert started.session == at.driver.session
             assert (started.mode, started.model) == ("default", "auto")
@@ -176,23 +176,23 @@ def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.
             assert (await at.events.next(MessageAccepted)).message == "m1"
             assert await at.events.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
             assert (await at.events.next(TurnEnded)).outcome == "completed"
-            command = await at.asked("@do run echo hi; touch ran.txt")
+            command = await at.request("@do run echo hi; touch ran.txt")
             assert (command.kind, command.tool, command.action.command) == (
                 "command", "run_shell_command", "echo hi; touch ran.txt",
             )  # fmt: skip
             assert command.verdicts == ("allow", "allow_session", "deny", "deny_stop")
             assert not (at.project / "ran.txt").exists()
-            assert (await at.decide(command, "allow")).outcome == "completed"
+            assert (await at.answer(command, "allow")).outcome == "completed"
             assert (at.project / "ran.txt").exists()
             assert "hi" in at.model.results()[0]
-            new = await at.asked("@do write a.txt=alpha")
+            new = await at.request("@do write a.txt=alpha")
             assert (new.kind, new.action.path) == ("edit", str(at.project / "a.txt"))
             assert "+alpha" in (new.action.diff or "")
-            await at.decide(new, "allow")
-            edit = await at.asked("@do edit a.txt=alpha=beta")
+            await at.answer(new, "allow")
+            edit = await at.request("@do edit a.txt=alpha=beta")
             assert "-alpha" in (edit.action.diff or "")
             assert "+beta" in (edit.action.diff or "")
-            await at.decide(edit, "allow")
+            await at.answer(edit, "allow")
             assert (at.project / "a.txt").read_text() == "beta"
             assert (await at.stop()).error is None
             session = at.read()
@@ -208,19 +208,19 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused call does not run. A reason is told next, and one that stops the turn waits for the next message."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            plain = await at.asked("@do run touch no1.txt")
-            assert (await at.decide(plain, "deny")).outcome == "completed"
+            plain = await at.request("@do run touch no1.txt")
+            assert (await at.answer(plain, "deny")).outcome == "completed"
             assert "canceled by the user" in at.model.results()[0]
-            reasoned = await at.asked("@do run touch no2.txt")
-            assert (await at.decide(reasoned, "deny", "Use the other file.")).outcome == "completed"
+            reasoned = await at.request("@do run touch no2.txt")
+            assert (await at.answer(reasoned, "deny", "Use the other file.")).outcome == "completed"
             assert (await at.events.next(TurnEnded)).outcome == "completed"
             assert "Use the other file." in at.model.heard()
             assert "Use the other file." not in at.model.heard(-2)
-            stopping = await at.asked("@do run touch no3.txt")
+            stopping = await at.request("@do run touch no3.txt")
             requests = len(at.model.requests)
-            assert (await at.decide(stopping, "deny_stop", "Not today.")).outcome == "interrupted"
+            assert (await at.answer(stopping, "deny_stop", "Not today.")).outcome == "interrupted"
             assert len(at.model.requests) == requests
             await at.say("@do say fine")
             assert "Not today." in at.model.heard()
@@ -238,7 +238,7 @@ def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Words, a running command and a question for permission: all are stopped, and the session goes on."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.interrupt()
             assert (await at.say("@do say first")).outcome == "completed"
@@ -246,12 +246,12 @@ def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             await at.events.next(TextDelta, lambda words: "3" in words.text)
             await at.driver.interrupt()
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
-            command = await at.asked("@do run touch began.txt; sleep 300; touch ended.txt")
+            command = await at.request("@do run touch began.txt; sleep 300; touch ended.txt")
             await at.driver.answer(command, Answer(verdict="allow"))
             await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.driver.interrupt()
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
-            waiting = await at.asked("@do run touch never.txt")
+            waiting = await at.request("@do run touch never.txt")
             await at.driver.interrupt()
             assert (await at.events.next(RequestCancelled)).id == waiting.id
             assert (await at.events.next(TurnEnded)).outcome == "interrupted"
@@ -273,7 +273,7 @@ def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pyte
     """What is sent while the model speaks is its next turn; each is told when it is taken up."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.driver.send("m1", "@do slow 20")
             await at.events.next(TextDelta)
@@ -296,7 +296,7 @@ def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Both change while it runs; what skips all questions is not to be had later."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start(model="gemini-2.5-pro")
             await at.say("@do say one")
             assert at.model.models[-1] == "gemini-2.5-pro"
@@ -311,7 +311,7 @@ def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             assert (at.project / "b.txt").exists()
             with pytest.raises(UsageError, match="yolo"):
                 await at.driver.set_mode("yolo")
-            await at.decide(await at.asked("@do run touch asked.txt"), "deny")
+            await at.answer(await at.request("@do run touch asked.txt"), "deny")
             await at.stop()
             assert "gemini-2.5-flash" in {message.model for message in at.read().messages}
             assert "[MODE_UPDATE]" not in at.events.text()
@@ -325,7 +325,7 @@ def test_asking_for_nothing_has_to_be_asked_for(tmp_path: Path, monkeypatch: pyt
     """Whoever names the mode that skips all questions when the agent is started gets it. And errors end a turn."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start(mode="yolo")
             assert started.mode == "yolo"
             assert "yolo" in at.driver.capabilities.modes
@@ -343,17 +343,17 @@ def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """The same command is not asked for again, by this process or while it runs."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
-            await at.decide(await at.asked("@do run touch one.txt"), "allow_session")
+            await at.answer(await at.request("@do run touch one.txt"), "allow_session")
             await at.say("@do run touch two.txt")
             assert (at.project / "two.txt").exists()
             assert len(at.events.all(PermissionRequest)) == 1
-            both = await at.asked("@do both mkdir three // mkdir four")
+            both = await at.request("@do both mkdir three // mkdir four")
             await at.driver.answer(both, Answer(verdict="deny"))
             other = await at.events.next(PermissionRequest)
             assert other.id != both.id
-            await at.decide(other, "allow")
+            await at.answer(other, "allow")
             assert (at.project / "four").exists()
             assert not (at.project / "three").exists()
             assert not list(at.home.rglob("*.toml"))
@@ -369,16 +369,16 @@ def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan itself is shown, not only the file it is in; to agree to it ends the mode."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start(mode="plan")
             exit_with = '{"plan_filename": "plan.md"}'
-            plan = await at.asked(f"@do write plan.md=First this.;;call exit_plan_mode {exit_with};;say ok")
+            plan = await at.request(f"@do write plan.md=First this.;;call exit_plan_mode {exit_with};;say ok")
             assert (plan.kind, plan.action.plan) == ("plan", "First this.")
             assert "allow_session" not in plan.verdicts
-            await at.decide(plan, "deny")
+            await at.answer(plan, "deny")
             assert at.driver._settings.mode == "plan"
-            again = await at.asked(f"@do call exit_plan_mode {exit_with};;say ok")
-            await at.decide(again, "allow")
+            again = await at.request(f"@do call exit_plan_mode {exit_with};;say ok")
+            await at.answer(again, "allow")
             assert at.events.all(SettingsChanged) == [SettingsChanged(mode="default")]
             assert "Plan approved" in at.model.results()[0]
 
@@ -389,7 +389,7 @@ def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that reads runs without a question; one that could do more is refused by the program."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             await at.say('@do spawn codebase_investigator call list_directory {"dir_path": "."}')
             assert at.events.all(PermissionRequest) == []
@@ -408,7 +408,7 @@ def test_going_on_with_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """Twice, as the second time is when the program would have deleted it; what was said is not told again."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             id = (await at.start()).session
             await at.say("@do say one")
             await at.stop()
@@ -432,16 +432,16 @@ def test_killed_while_it_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The end is told once; the session can be gone on with, and the call was never made."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
             await at.say("@do say before")
-            asked = await at.asked("@do run touch never.txt")
+            request = await at.request("@do run touch never.txt")
             os.kill(started.pid or 0, signal.SIGKILL)
             ended = await at.events.next(AgentExited)
             assert ended.code == -signal.SIGKILL
-            assert at.events.all(RequestCancelled) == [RequestCancelled(asked.id)]
+            assert at.events.all(RequestCancelled) == [RequestCancelled(request.id)]
             assert [event.outcome for event in at.events.all(TurnEnded)] == ["completed", "failed"]
-            await at.driver.answer(asked, Answer(verdict="allow"))
+            await at.driver.answer(request, Answer(verdict="allow"))
             await at.stop()
             assert said(at.read(), "assistant") == ["before", "A call."]
             at.let_a_minute_pass()
@@ -459,11 +459,11 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Monk
     """Not the command that runs, nor one that was put into the background in a session of its own."""
 
     async def body() -> None:
-        async with stage(tmp_path, monkeypatch) as at:
+        async with workspace(tmp_path, monkeypatch) as at:
             await at.start()
             command = "setsid sleep 777 & touch began.txt; sleep 778"
-            asked = await at.asked(f"@do run {command}")
-            await at.driver.answer(asked, Answer(verdict="allow"))
+            request = await at.request(f"@do run {command}")
+            await at.driver.answer(request, Answer(verdict="allow"))
             await wait_until_async((at.project / "began.txt").exists, "the command to begin")
             await at.stop()
             assert [event.outcome for event in at.events.all(TurnEnded)] == ["interrupted"]

@@ -1,1 +1,1 @@
-"""One module per agent: its protocol, and nothing else."""
+"""The drivers: how each agent is started, and how its protocol maps to events, requests and answers."""

@@ -26,7 +26,7 @@ _CHANGES = (
     "It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
 )
 _RUN_EVENTS = (
-    "What happens to agents, as server-sent events: `id` is the number in the supervisor's book, `event` the kind, "
+    "What happens to agents, as server-sent events: `id` is the number in the run log, `event` the kind, "
     "`data` a RunEvent. It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
 )
 _PLACES = {"id": "The agent that runs, or a beginning of its name.", "question": "What it asked."}

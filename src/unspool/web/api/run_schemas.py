@@ -97,7 +97,7 @@ class RunEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Something that happened to an agent; what else it has depends on its kind."""
 
     seq: int | None
-    """Its number in the book; words that are being said have none."""
+    """Its number in the run log; live text has none."""
     run: str | None
     kind: RunEventKind
 

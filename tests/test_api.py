@@ -7,14 +7,19 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from msgspec import inspect as types
 
 import unspool
 import unspool.api
+import unspool.core.convert
 import unspool.core.json_schema
+import unspool.core.model
+import unspool.model
 from unspool.api import stream
 from unspool.core.errors import NotFoundError
 from unspool.core.stream import SessionLine
@@ -23,7 +28,7 @@ from .builders import ClaudeLog, CodexLog, texts
 
 SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
 FUNCTIONS = [name for name in unspool.__all__ if name.islower() and not name.startswith("_")]
-MODULES = [unspool, unspool.api, unspool.core.json_schema]
+MODULES = [unspool, unspool.api, unspool.core.convert, unspool.core.json_schema]
 
 
 def test_all_names_are_sorted_and_real() -> None:
@@ -32,7 +37,7 @@ def test_all_names_are_sorted_and_real() -> None:
     assert len(set(unspool.__all__)) == len(unspool.__all__)
     for name in unspool.__all__:
         assert getattr(unspool, name) is not None
-    assert dir(unspool) == unspool.__all__
+    assert dir(unspool) == sorted([*unspool.__all__, "model"])
     with pytest.raises(AttributeError, match="has no attribute 'nosuch'"):
         unspool.nosuch  # noqa: B018
 
@@ -55,8 +60,7 @@ def test_a_star_import_gives_these_names() -> None:
 def test_every_name_is_documented(name: str) -> None:
     """Functions and classes say what they are for."""
     value = getattr(unspool, name)
-    if name != "__version__":
-        assert inspect.getdoc(value)
+    assert name in ("Block", "Event", "StreamLine", "__version__") or inspect.getdoc(value)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -80,11 +84,65 @@ def test_examples_run(module: object) -> None:
     assert done.failed == 0
 
 
+def held_by(kind: types.Type) -> Iterator[type]:
+    """The Structs in a type, and in their fields."""
+    waiting, seen = [kind], set()
+    while waiting:
+        kind = waiting.pop()
+        if isinstance(kind, types.StructType) and kind.cls not in seen:
+            seen.add(kind.cls)
+            waiting += [field.type for field in kind.fields]
+        elif isinstance(kind, types.UnionType):
+            waiting += kind.types
+        elif isinstance(kind, types.ListType):
+            waiting.append(kind.item_type)
+    yield from seen
+
+
+@pytest.mark.parametrize("record", [unspool.Session, unspool.SessionRef, unspool.ToolUse, unspool.Context])
+def test_every_type_of_a_record_is_exported(record: type) -> None:
+    """What a program can get, it can also name."""
+    for cls in held_by(types.type_info(record)):
+        assert getattr(unspool, cls.__name__) is cls
+        assert cls.__name__ in unspool.__all__
+
+
+def test_the_model_exports_every_type() -> None:
+    """The same classes, and the names of the closed choices."""
+    public = {name for name in vars(unspool.core.model) if name[0].isupper() and name not in ("Any", "Literal")}
+    assert set(unspool.model.__all__) == public - {"MADE_UP_RESULT"}
+    for name in unspool.model.__all__:
+        assert getattr(unspool.model, name) is getattr(unspool.core.model, name)
+
+
+def modules_after(program: str) -> set[str]:
+    """What is loaded after some code has run in an interpreter of its own."""
+    code = f"import sys\n{program}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
 def test_importing_loads_no_reader() -> None:
     """The package is light until something of it is used."""
-    program = "import sys, unspool; print(sorted(name for name in sys.modules if name.startswith('unspool')))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['unspool']"
+    assert {name for name in modules_after("import unspool") if name.startswith("unspool")} == {"unspool"}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import unspool; unspool.Session, unspool.model.Message",
+        "import unspool; [unspool.load(ref) for ref in unspool.sessions(unspool.samples())]",
+        "import unspool; [list(unspool.stream(ref)) for ref in unspool.sessions(unspool.samples())]",
+        "import unspool; unspool.to_json(unspool.load(next(unspool.sessions(unspool.samples()))))",
+    ],
+)
+def test_the_library_loads_no_application(program: str) -> None:
+    """Nothing of the terminal, the web or the store, and no package that only they need."""
+    loaded = modules_after(program)
+    application = ("cli", "web", "store", "ingest", "runs", "render", "search")
+    assert {name for name in loaded if name.startswith(tuple(f"unspool.{part}" for part in application))} == set()
+    others = {"rich", "jinja2", "pygments", "markdown_it", "nh3", "watchfiles", "litestar", "uvicorn", "sqlite3"}
+    assert loaded & {*others, "psycopg", "asyncio"} == set()
 
 
 def test_a_session_in_every_way_it_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ FLOORS = (
     ("agents",),
     ("render",),
     ("store",),
-    ("library",),
+    ("library", "model"),
     ("ingest",),
     ("api", "repair"),
     ("runs",),

@@ -1,10 +1,11 @@
-"""unspool reads the sessions of coding agents and says what really happened in them.
+"""Read the sessions of coding agents and see what really happened in them.
 
 >>> import unspool
 >>> for ref in unspool.sessions(unspool.samples()):
 ...     session = unspool.load(ref)
 
-What is listed in `__all__` stays; everything else may change.
+The names in `__all__` and in `unspool.model` are stable: see "Stability" in the documentation. Everything else may
+change without notice.
 """
 
 from __future__ import annotations
@@ -13,26 +14,106 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from . import model as model
     from ._version import __version__
     from .agents import SessionRef
     from .api import load, samples, sessions, stream
+    from .core.convert import to_builtins, to_json
     from .core.errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
+    from .core.events import Event
     from .core.json_schema import json_schema
-    from .core.model import Message
-    from .core.session import Context, Reply, Session
+    from .core.session import Context, Reply, Session, SessionEvent, ToolUse
+    from .core.stream import EndLine, EventLine, MessageLine, SessionLine, StreamLine
     from .library import Library
+    from .model import (
+        Action,
+        Attachment,
+        Block,
+        Boundary,
+        Branch,
+        Compaction,
+        CompactionMark,
+        ContextClear,
+        End,
+        Failure,
+        Git,
+        Image,
+        Interruption,
+        InterruptionMark,
+        LogFile,
+        Message,
+        Origin,
+        Orphan,
+        Problem,
+        Project,
+        Question,
+        Rejection,
+        Resume,
+        Rollback,
+        SavedOutput,
+        SessionInfo,
+        Source,
+        Subagent,
+        Text,
+        Thinking,
+        ToolCall,
+        ToolResult,
+        Unknown,
+        Usage,
+    )
 
 __all__ = [
+    "Action",
     "AmbiguousError",
+    "Attachment",
+    "Block",
+    "Boundary",
+    "Branch",
+    "Compaction",
+    "CompactionMark",
     "Context",
+    "ContextClear",
+    "End",
+    "EndLine",
+    "Event",
+    "EventLine",
+    "Failure",
+    "Git",
+    "Image",
+    "Interruption",
+    "InterruptionMark",
     "Library",
+    "LogFile",
     "Message",
+    "MessageLine",
     "MissingExtraError",
     "NotFoundError",
+    "Origin",
+    "Orphan",
+    "Problem",
+    "Project",
+    "Question",
+    "Rejection",
     "Reply",
+    "Resume",
+    "Rollback",
+    "SavedOutput",
     "Session",
+    "SessionEvent",
+    "SessionInfo",
+    "SessionLine",
     "SessionRef",
+    "Source",
+    "StreamLine",
+    "Subagent",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResult",
+    "ToolUse",
+    "Unknown",
     "UnspoolError",
+    "Usage",
     "UsageError",
     "__version__",
     "json_schema",
@@ -40,29 +121,91 @@ __all__ = [
     "samples",
     "sessions",
     "stream",
+    "to_builtins",
+    "to_json",
 ]
 
-_HOMES = {
+_MODULES = {
     "_version": ("__version__",),
     "agents": ("SessionRef",),
-    "api": ("load", "samples", "sessions", "stream"),
-    "core.errors": ("AmbiguousError", "MissingExtraError", "NotFoundError", "UnspoolError", "UsageError"),
-    "library": ("Library",),
-    "core.model": ("Message",),
-    "core.session": ("Context", "Reply", "Session"),
+    "api": (
+        "load",
+        "samples",
+        "sessions",
+        "stream",
+    ),
+    "core.convert": (
+        "to_builtins",
+        "to_json",
+    ),
+    "core.errors": (
+        "AmbiguousError",
+        "MissingExtraError",
+        "NotFoundError",
+        "UnspoolError",
+        "UsageError",
+    ),
     "core.json_schema": ("json_schema",),
+    "core.events": ("Event",),
+    "core.stream": ("EndLine", "EventLine", "MessageLine", "SessionLine", "StreamLine"),
+    "core.session": (
+        "Context",
+        "Reply",
+        "Session",
+        "SessionEvent",
+        "ToolUse",
+    ),
+    "library": ("Library",),
+    "model": (
+        "Action",
+        "Attachment",
+        "Block",
+        "Boundary",
+        "Branch",
+        "Compaction",
+        "CompactionMark",
+        "ContextClear",
+        "End",
+        "Failure",
+        "Git",
+        "Image",
+        "Interruption",
+        "InterruptionMark",
+        "LogFile",
+        "Message",
+        "Origin",
+        "Orphan",
+        "Problem",
+        "Project",
+        "Question",
+        "Rejection",
+        "Resume",
+        "Rollback",
+        "SavedOutput",
+        "SessionInfo",
+        "Source",
+        "Subagent",
+        "Text",
+        "Thinking",
+        "ToolCall",
+        "ToolResult",
+        "Unknown",
+        "Usage",
+    ),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    # Names are fetched when they are used: `unspool --help` should not load three readers.
-    if name not in _HOME_OF:
+    # Names are imported on first use: `unspool --help` should not load the parsers of every agent.
+    if name == "model":
+        return import_module(".model", __name__)
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+    value = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "model"]

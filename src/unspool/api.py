@@ -1,4 +1,4 @@
-"""The few functions most programs need; `Library` is behind them."""
+"""The functions that most programs need; `Library` is behind them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from .library import Library, expanded
 
 
 def sessions(*homes: str | Path) -> Iterator[SessionRef]:
-    """Find all sessions, in the user's own home or in those given; nothing is read but the first lines.
+    """Find all sessions in your home directory, or in the given places. Only the first lines of each file are read.
 
-    A home holds the agents' folders; an agent's folder, any other folder, or a single file will do as well.
+    A place is a home directory that contains the agents' directories, an agent's directory, any other directory, or a
+    single file.
 
     >>> import unspool
     >>> refs = list(unspool.sessions(unspool.samples()))
@@ -30,9 +31,9 @@ def sessions(*homes: str | Path) -> Iterator[SessionRef]:
 
 
 def load(session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None) -> Session:
-    """Read a whole session: one that was found, a file, or an id (or its beginning) in the user's own home.
+    """Read a whole session: one that `sessions` found, a file, or an id (or the start of one) in your home directory.
 
-    `tip` chooses the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
+    `tip` selects the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
     `evidence` is called with the agent and the id of a session and returns the decisions that were recorded while it
     ran; without it, the result depends on the session's files alone.
 
@@ -49,7 +50,7 @@ def load(session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: 
 def stream(
     session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None
 ) -> Iterator[StreamLine]:
-    """The same in small pieces: memory stays flat, however long the session is.
+    """Read a session as a stream of small records, with constant memory however long the session is.
 
     >>> import unspool
     >>> ref = next(unspool.sessions(unspool.samples()))
@@ -62,7 +63,7 @@ def stream(
 
 
 def samples() -> Path:
-    """A home with a few sessions of each agent, for trying things out."""
+    """A home directory with a few sessions of each agent, for trying things out."""
     return Path(__file__).parent / "samples"
 
 
@@ -95,10 +96,10 @@ _OLD_SECONDS = 30.0
 
 
 def _library_at(place: Path, evidence: Evidence | None) -> Library:
-    """A library for sessions in the same place, shared by calls that follow each other.
+    """A library for sessions in the same place, shared by calls in quick succession.
 
-    What lies around a session (which others there are, what was typed) is then looked up once for all of them, not
-    once for each. The sessions themselves are always read anew.
+    What surrounds a session (other sessions, the prompt history) is then looked up once for all of them. The sessions
+    themselves are always read again.
     """
     now = time.monotonic()
     for known, kept in list(_kept.items()):

@@ -1,25 +1,25 @@
-"""The errors a caller may want to treat differently. Their message says what failed, why, and what to try.
+"""The errors that a caller may want to tell apart. The message says what failed, why, and what to try.
 
-A damaged line in somebody's log is no error: it becomes a `Problem` in the record.
+A damaged line in a log is not an error: it becomes a `Problem` in the record.
 """
 
 from __future__ import annotations
 
 
 class UnspoolError(Exception):
-    """Something the user can mend; the message is meant to be shown as it is."""
+    """Something that the user can fix; the message can be shown as it is."""
 
 
 class NotFoundError(UnspoolError):
-    """No such session, file or folder."""
+    """No such session, file or directory."""
 
 
 class AmbiguousError(UnspoolError):
-    """A short name that fits several sessions."""
+    """A short name that matches several sessions."""
 
 
 class UsageError(UnspoolError):
-    """A request that makes no sense, whatever the files hold."""
+    """A request that is invalid regardless of the files."""
 
 
 class MissingExtraError(UnspoolError):

@@ -1,10 +1,10 @@
-"""The session record: what one session of any agent says, as plain values.
+"""The session record: what one session of any agent contains, as plain values.
 
-These Structs are the schema. The JSON Schema in `docs/schema/` is generated from them, every exported record
-validates against it, and nothing here knows the name of a field in some agent's log.
+These Structs are the schema. The JSON Schema in `docs/schema/` and the reference in the documentation are generated
+from them, every exported record validates against the schema, and no agent's own field names appear here.
 
-Times are aware UTC. What an agent did not record is `None`, which is not zero. Optional fields that hold their
-default are left out of the JSON.
+Times are aware UTC. `None` means that the agent did not record a value, which is not the same as zero. Optional fields
+that hold their default are left out of the JSON.
 """
 
 from __future__ import annotations
@@ -39,61 +39,72 @@ BranchReason = Literal["rewind", "interrupted", "resumed", "retry", "fork"]
 
 
 class Source(msgspec.Struct, frozen=True, gc=False):
-    """Where a record stands; enough to fetch its bytes again."""
+    """Where a record is in its file; enough to fetch its bytes again."""
 
     file: int
-    """Place of the file in `session.files`."""
+    """Index of the file in `session.files`."""
     line: int
-    """Counted from 1, blank lines included, as an editor shows it."""
+    """Line number, counted from 1 with blank lines included, as an editor shows it."""
     offset: int
-    """Byte offset of the first byte (in a compressed log: of the unpacked bytes)."""
+    """Byte offset of the first byte. In a compressed log, an offset in the decompressed bytes."""
     length: int
-    """Bytes, newline excluded."""
+    """Length in bytes, without the newline."""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens of one model request, or their sum. Cached input is not counted in `input`."""
+    """Tokens of one model request, or a sum of several."""
 
     input: int | None = None
+    """Input tokens, without cached input."""
     output: int | None = None
-    """Reasoning included."""
+    """Output tokens, including reasoning."""
     cache_read: int | None = None
+    """Input tokens read from the provider's cache."""
     cache_write: int | None = None
+    """Input tokens written to the provider's cache."""
     reasoning: int | None = None
+    """Output tokens spent on reasoning."""
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------
 
 
 class Text(msgspec.Struct, tag="text", gc=False):
-    """Words, said by the message's author."""
+    """Text by the message's author."""
 
     text: str
+    """The text, usually Markdown."""
 
 
 class Thinking(msgspec.Struct, tag="thinking", omit_defaults=True, gc=False):
-    """What the model thought; often only a summary, or nothing but a sealed envelope."""
+    """The model's reasoning: in full, as a summary, or encrypted."""
 
     text: str
+    """The readable part; empty if there is none."""
     encrypted: bool = False
-    """The agent keeps the thought in a form only the provider can read."""
+    """True: the agent keeps the reasoning in a form that only the provider can read."""
 
 
 class Image(msgspec.Struct, tag="image", omit_defaults=True, gc=False):
-    """A picture: its bytes in base64 where the log has them, else where it was."""
+    """An image: its bytes if the log has them, otherwise its address."""
 
     media_type: str | None = None
+    """The MIME type, such as `image/png`."""
     data: str | None = None
+    """The bytes in base64."""
     url: str | None = None
+    """The address or path of the image."""
 
 
 class ToolCall(msgspec.Struct, tag="tool_call", rename={"raw_input": "input"}, gc=False):
-    """The model asks for a tool."""
+    """A call of a tool by the model."""
 
     id: str
+    """The agent's id of the call. Its result has the same id."""
     name: str
+    """The name of the tool, as the agent calls it."""
     raw_input: msgspec.Raw
-    """The input as JSON, byte for byte as the model gave it; `input` decodes it."""
+    """The input as JSON, byte for byte as the model gave it; in Python, `input` decodes it."""
 
     @property
     def input(self) -> Any:
@@ -102,184 +113,230 @@ class ToolCall(msgspec.Struct, tag="tool_call", rename={"raw_input": "input"}, g
 
 
 MADE_UP_RESULT = "[no result was recorded for this call: the session ended before it was done]"
-"""What stands in the place of a result that was never recorded."""
+"""The content of a result that unspool adds for an unfinished call."""
 
 
 class SavedOutput(msgspec.Struct, omit_defaults=True, gc=False):
-    """An output that was too large for the conversation: the agent saved it, and gave the model its beginning."""
+    """An output too large for the conversation: the agent saved it to a file and gave the model the beginning."""
 
     path: str
     """The file, as the agent names it."""
     size: int | None = None
-    """Of the file; None where it is gone."""
+    """Size of the file in bytes; None if the file is gone."""
     text: str | None = None
-    """What is in it, at most its first mebibyte."""
+    """The content of the file, at most the first mebibyte."""
 
 
 class ToolResult(msgspec.Struct, tag="tool_result", omit_defaults=True, gc=False):
-    """What a tool call gave back. The output of an interrupted tool is kept as far as it got."""
+    """The result of a tool call. For an interrupted tool, the output up to that point."""
 
     call_id: str
+    """The id of the call."""
     content: str
+    """The output as text, as the model received it."""
     outcome: Outcome
+    """How the call ended. `error`: the tool ran and failed; `tool_use_error`: the call itself was invalid."""
     exit_code: int | None = None
+    """Exit code of a command."""
     parts: list[Image | Unknown] = []
-    """What came back besides text."""
+    """Output other than text."""
     sent: bool = True
-    """False: the agent did not pass it on to the model."""
+    """False: the agent did not pass the result on to the model."""
     synthetic: bool = False
-    """Made up by unspool, on request or in a repaired copy, for a call that never finished."""
+    """True: added by unspool for an unfinished call, on request or in a repaired copy."""
     saved: SavedOutput | None = None
-    """The whole output, where `content` is only what the model was given of it."""
+    """The whole output, if `content` is only a part of it."""
 
     @property
     def whole(self) -> str:
-        """All that the tool gave back, as far as it is there."""
+        """The whole output, as far as it is available."""
         return self.saved.text if self.saved is not None and self.saved.text is not None else self.content
 
 
 class InterruptionMark(msgspec.Struct, tag="interruption", gc=False):
-    """The place where a turn was stopped; the same event stands in `interruptions`."""
+    """Marks where a turn was interrupted; `interruptions` has the event."""
 
     during: During
+    """What was running."""
 
 
 class CompactionMark(msgspec.Struct, tag="compaction", omit_defaults=True, gc=False):
-    """The place where older messages were replaced by a summary; see `compaction.boundaries`."""
+    """Marks where older messages were replaced with a summary; `compaction.boundaries` has the event."""
 
     summary: str | None = None
+    """The summary, if this message carries it."""
 
 
 class Attachment(msgspec.Struct, tag="attachment", omit_defaults=True, gc=False):
-    """Something the harness put beside the conversation: a file, a reminder, a hook's output, a UI note."""
+    """Something the agent program added to the conversation: a file, a reminder, the output of a hook, a UI note."""
 
     kind: str
     """The agent's own name for it."""
     text: str | None = None
+    """Its text, if it has any."""
     path: str | None = None
+    """The file it refers to."""
 
 
 class Unknown(msgspec.Struct, tag="unknown", gc=False):
-    """A part we can name but not read. Kept as it is, never dropped."""
+    """A block of a kind that unspool does not know. Kept unchanged, never dropped."""
 
     kind: str
+    """The agent's own name for it."""
     raw: msgspec.Raw
+    """The block as it is in the log."""
 
 
 Block = Text | Thinking | ToolCall | ToolResult | Image | InterruptionMark | CompactionMark | Attachment | Unknown
 
 
 class Message(msgspec.Struct, omit_defaults=True, gc=False):
-    """One record of the log that says something to the model, by the model, or about the conversation."""
+    """One record of the log that is part of the conversation, or a note about it."""
 
     index: int
-    """Place in `messages`, which are in the order of the log."""
+    """Index in `messages`, which are in the order of the log."""
     role: Role
+    """The role in the model's API."""
     author: Author
-    """Who wrote it. A `user` message is often the harness speaking; only `human` was typed by a person."""
+    """Who wrote it. A `user` message is often written by the agent program (`harness`); only `human` was typed."""
     blocks: list[Block]
+    """The content: text, tool calls, results, and so on."""
     source: Source
+    """Where the record is in its file."""
     id: str | None = None
-    """The agent's id: unique within a file at best, never across files."""
+    """The agent's id: at best unique within a file, never across files."""
     parent_index: int | None = None
+    """Index of the message before it in the conversation; absent for the first one."""
     timestamp: datetime | None = None
+    """When it was written."""
     model: str | None = None
+    """The model that wrote it."""
     reply: int | None = None
-    """Index of the first message of the same model response: a response may be written as several records."""
+    """Index of the first message of the same model response: one response may be written as several records."""
     usage: Usage | None = None
-    """Tokens of the response, on its last record only, so that a sum counts each once."""
+    """Tokens of the response, only on its last record, so that a sum counts each response once."""
     branch: int = 0
-    """0 is the active path; others are listed in `branches`."""
+    """The branch it is on. 0 is the active path; `branches` lists the others."""
     context: ContextState = "live"
     """Whether the model still has it at the tip, and if not, why."""
     link: Link = "recorded"
-    """`stitched`: the recorded parent is missing; the message was hung on the one before it."""
+    """`stitched`: the recorded parent is missing, and the message was attached to the one before it."""
     queued: bool = False
-    """A prompt typed while a turn ran, which that turn took up."""
+    """True: a prompt typed during a turn and picked up by that turn."""
     inherited: bool = False
-    """Copied from, or pointing into, the session this one was forked from. Its events are listed there."""
+    """True: copied from, or pointing into, the session this one was forked from. Its events are listed there."""
+
+    @property
+    def text(self) -> str:
+        """The text blocks of the message, separated by blank lines."""
+        return "\n\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
 class Boundary(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Older messages were replaced by a summary."""
+    """A compaction: older messages were replaced with a summary."""
 
     after_message_index: int | None
-    """The last message before it."""
+    """The last message before the compaction."""
     message_index: int
-    """The message that marks the place: what is before it is no longer in context."""
+    """The message that marks the compaction: everything before it left the context."""
     trigger: Trigger | None
+    """`auto`: the context was full; `manual`: the user asked for it."""
     summary_message_index: int | None = None
     """The message that carries the summary."""
     uuid: str | None = None
+    """The agent's id of the compaction."""
     timestamp: datetime | None = None
+    """When it happened."""
     pre_tokens: int | None = None
+    """Tokens in context before."""
     post_tokens: int | None = None
+    """Tokens in context after."""
     pre_tokens_source: Literal["recorded", "usage"] | None = None
-    """`usage`: taken from the usage of the last request before it."""
+    """Where `pre_tokens` comes from. `usage`: from the usage of the last request before the compaction."""
     summary: str | None = None
-    """`""` where the provider keeps it sealed; absent where the agent did not record it."""
+    """The summary; empty if the provider keeps it encrypted, absent if the agent did not record it."""
     summary_source: Literal["inline", "session-memory", "replacement_history"] | None = None
+    """Where the summary was found."""
     replaced_message_indices: list[int] = []
+    """Messages that left the context."""
     preserved_message_indices: list[int] = []
-    """Messages before the boundary that the model keeps word for word."""
+    """Messages before the compaction that the model keeps word for word."""
     context_recorded: bool = True
-    """False: the agent replaced its context by something of which the log holds nothing."""
+    """False: the agent replaced its context with something that is not in the log."""
 
 
 class Compaction(msgspec.Struct, omit_defaults=True):
     """All compactions of a session."""
 
     boundaries: list[Boundary]
+    """The compactions of this session."""
     inherited: list[Boundary] = []
-    """Those of the session this one was forked from, as far as they shape its context."""
+    """Compactions of the session this one was forked from that still shape its context."""
 
 
 class ContextClear(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The person emptied the context (`/clear`, `/new`)."""
+    """The user cleared the context (`/clear`, `/new`)."""
 
     after_message_index: int | None
+    """The last message before it."""
     timestamp: datetime | None = None
+    """When it happened."""
     evidence: Literal["history", "session", "logs"]
+    """What shows it: the prompt history, the session itself, or other logs of the agent."""
     confidence: float
+    """How certain it is, from 0 to 1."""
     next_session: str | None = None
-    """Where the conversation goes on, if the agent began a new session."""
+    """The session that continues, if the agent started a new one."""
 
 
 class Interruption(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A turn or a running tool was stopped before it was done."""
+    """A turn or a running tool was stopped before it finished."""
 
     message_index: int | None
-    """The record that tells of it."""
+    """The message that records it."""
     interrupted_message_index: int | None
-    """What was cut off: the last model message, or the prompt that got no answer."""
+    """What was cut off: the last message of the model, or the prompt that got no answer."""
     type: Interrupter
+    """Who interrupted."""
     during: During
+    """What was running."""
     timestamp: datetime | None = None
+    """When it happened."""
     tool_use_ids: list[str] = []
+    """The calls that were stopped."""
     evidence: str
+    """What in the files shows it."""
     confidence: float = 1.0
+    """How certain it is, from 0 to 1."""
 
 
 class Question(msgspec.Struct, omit_defaults=True):
-    """A question the model asked the person."""
+    """A question from the model to the user."""
 
     question: str
+    """The question."""
     options: list[str] = []
+    """The answers to choose from."""
 
 
 class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
-    """What was refused: the model's input, and what it would have done."""
+    """What a call does, or would have done: its input, and the parts of it that people want to see."""
 
     raw_input: msgspec.Raw
+    """The input as JSON, byte for byte as the model gave it; in Python, `input` decodes it."""
     path: str | None = None
+    """The file it is about."""
     diff: str | None = None
-    """Unified diff of a refused edit, rebuilt from the input."""
+    """Unified diff of an edit, rebuilt from the input."""
     command: str | None = None
+    """The command."""
     questions: list[Question] = []
+    """The questions to the user."""
     plan: str | None = None
+    """The plan."""
 
     @property
     def input(self) -> Any:
@@ -288,183 +345,241 @@ class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
 
 
 class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A proposed action was refused."""
+    """A proposed action was rejected."""
 
     message_index: int
-    """The record that tells of the refusal."""
+    """The message that records it."""
     tool_use_id: str | None
+    """The id of the rejected call."""
     tool_name: str | None
+    """The name of the tool."""
     reason: str | None = None
-    """The words of whoever refused; absent where none were given."""
+    """The reason that was given, in the words of the person or rule; absent if there was none."""
     timestamp: datetime | None = None
+    """When it happened."""
     rejection_type: RejectionType
+    """The kind of action that was rejected."""
     by: Refuser
+    """Who or what rejected it."""
     evidence: str
+    """What in the files shows it."""
     confidence: float = 1.0
+    """How certain it is, from 0 to 1."""
     action: Action | None = None
+    """What the call would have done."""
     sibling_tool_use_ids: list[str] = []
-    """Parallel calls that fell with this one."""
+    """Parallel calls that were cancelled together with this one."""
 
 
 class Rollback(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The person went back to an earlier point and went on from there."""
+    """The user went back to an earlier point and continued from there."""
 
     message_index: int | None
-    """The first message of the new line."""
+    """The first message after it."""
     dropped_message_indices: list[int]
+    """The messages that were left behind."""
     timestamp: datetime | None = None
+    """When it happened."""
     evidence: str
+    """What in the files shows it."""
 
 
 class Failure(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Something failed and was not refused."""
+    """Something failed (and was not rejected)."""
 
     kind: FailureKind
+    """What failed: a tool, the call of a tool, a request to the API, or a response that was cut off."""
     message_index: int
+    """The message that records it."""
     text: str
+    """The error message."""
     tool_use_id: str | None = None
+    """The id of the call."""
     exit_code: int | None = None
+    """Exit code of a command."""
     status: int | None = None
     """HTTP status of an API error."""
     ended_turn: bool = False
+    """True: the turn ended with it."""
     timestamp: datetime | None = None
+    """When it happened."""
 
 
 class Orphan(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A tool call without a result of its own."""
+    """An unfinished call: a tool call without a result."""
 
     message_index: int
+    """The message that holds the call."""
     tool_use_id: str
+    """The id of the call."""
     tool_name: str
+    """The name of the tool."""
     reason: OrphanReason
+    """Why there is no result."""
 
 
 class Subagent(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A sub-agent that was started from this session."""
 
     message_index: int | None
+    """The message that started it."""
     tool_use_id: str | None
+    """The id of the call that started it."""
     agent_id: str | None
+    """The agent's own id for it."""
     session: str | None
-    """Id of its own record; absent where it left no file."""
+    """The id of its session record; absent if it left no file."""
     status: AgentStatus = "unknown"
+    """How it ended."""
     linked_by: str | None = None
-    """Which evidence ties it to the call."""
+    """What in the files connects it to the call."""
     agent_type: str | None = None
+    """The kind of sub-agent."""
     description: str | None = None
+    """Its task in a few words."""
 
 
 class Resume(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The agent was started again on this session, and what its reload lost from the context."""
+    """The agent was restarted on this session."""
 
     message_index: int
     """The first message after it."""
     lost_message_indices: list[int] = []
+    """Messages that the agent did not load into the context again."""
     evidence: str
+    """What in the files shows it."""
 
 
 class Branch(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A line of the conversation that is not the active one."""
+    """A branch of the conversation that is not the active path."""
 
     id: int
+    """Its number, from 1; messages on it have it as `branch`."""
     root_index: int
     """Its first message."""
     tip_index: int
+    """Its last message."""
     length: int
+    """How many messages it has."""
     reason: BranchReason
+    """Why it was left."""
     parent_index: int | None = None
-    """The message it hangs on; absent for a second beginning."""
+    """The message it branches off from; absent if the conversation was restarted from the beginning."""
 
 
 class Problem(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A line that was damaged, salvaged or not understood."""
+    """A line that is damaged, was salvaged, or is not understood."""
 
     reason: str
-    """Short code to group by."""
+    """A short code to group by."""
     detail: str
+    """What is wrong, in a sentence."""
     source: Source | None = None
+    """Where the line is."""
     record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    """The record itself, where it is whole but of a kind we do not know. (`Raw | None` can be written but not read.)"""
+    """The record, if it is intact but of an unknown kind. (`Raw | None` can be encoded but not decoded.)"""
 
 
 # --- the record ------------------------------------------------------------------------------------------------------
 
 
 class Project(msgspec.Struct, omit_defaults=True):
-    """The folder the session worked in."""
+    """The directory the session worked in."""
 
     path: str | None
+    """The path, if the agent recorded it."""
     name: str
+    """The last part of the path, or what the agent calls the project."""
 
 
 class Git(msgspec.Struct, omit_defaults=True):
-    """State of the project's repository when the session began."""
+    """State of the project's Git repository when the session started."""
 
     branch: str | None = None
+    """The branch that was checked out."""
     commit: str | None = None
+    """The commit that was checked out."""
 
 
 class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """How the session began."""
+    """How the session started."""
 
     kind: OriginKind
+    """`new`, or how it follows from another session."""
     session: str | None = None
+    """That other session."""
     message: str | None = None
-    """Id of the message in that session after which this one goes on."""
+    """The id of the message in that session after which this one continues."""
     evidence: str | None = None
+    """What in the files shows it."""
     confidence: float = 1.0
+    """How certain it is, from 0 to 1."""
 
 
 class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A file the record was read from, and what became of its lines."""
+    """A file that the record was read from, and an account of its lines."""
 
     path: str
+    """The path of the file."""
     size: int
-    """Bytes that were read (unpacked)."""
+    """Bytes that were read, decompressed."""
     lines: int = 0
     """Lines that are not blank."""
     records: dict[str, int] = {}
-    """How many records of each of the agent's own kinds."""
+    """How many records there are of each of the agent's own kinds."""
     damaged: int = 0
-    """Lines that are no intact record."""
+    """Lines that are not an intact record."""
     role: FileRole = "log"
-    """`base`: only a beginning of it belongs to this session."""
+    """What the file is for. `base`: only the beginning of it belongs to this session."""
 
 
 class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a list of sessions shows."""
+    """Facts about a session, without its content."""
 
     id: str
+    """The session's id. That of a sub-agent begins with the id of its session."""
     agent: str
+    """The agent's short name: `claude`, `codex`, `gemini`."""
     kind: Kind
+    """A session of its own, or a sub-agent."""
     versions: list[str]
-    """Of the agent, in order of appearance."""
+    """Versions of the agent that wrote it, in order of appearance."""
     project: Project | None
+    """The directory it worked in."""
     title: str | None
+    """The title given by the agent or the user, or else the first prompt."""
     started_at: datetime | None
+    """The earliest time in the log."""
     ended_at: datetime | None
+    """The latest time in the log."""
     models: list[str]
+    """Models that were used, in order of appearance."""
     origin: Origin
+    """How it started."""
     status: Status
+    """How it ended, or that it is still running."""
     tip: int | None
     """Index of the last message of the active path."""
     tip_rule: str
     """How the tip was chosen."""
     usage: Usage
-    """Of all replies of this session, inherited ones left out, each counted once."""
+    """Tokens of all replies of this session, each counted once, without inherited ones."""
     files: list[LogFile]
+    """The files it was read from."""
     git: Git | None = None
+    """State of the Git repository."""
     parent: str | None = None
-    """Of a sub-agent: the session that started it."""
+    """For a sub-agent: the session that started it."""
     archived: bool = False
-    """Set aside by the agent's own archive command."""
+    """True: archived with the agent's own command."""
     unanswered: Unanswered = "omitted"
-    """What the agent does with a call without a result in its next requests: leave it out, make up a result, or
-    send it as it is."""
+    """What the agent does with an unfinished call in later requests: omit it, make up a result, or send it as it is."""
 
 
 class End(msgspec.Struct):
-    """Last line of a session in the stream form."""
+    """Last line of a session in the stream format."""
 
     session: str
+    """The id of the session."""
     counts: dict[str, int]
+    """How many messages and events there were."""

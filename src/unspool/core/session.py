@@ -1,25 +1,31 @@
-"""The record of a session, and methods that answer questions about it."""
+"""The whole record of a session, and the questions that can be asked of it."""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
+from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from . import model as m
-from .context import ContextMap
-from .events import event_fields
+from .context import ContextMap, Span
+from .convert import to_builtins, to_json
+from .errors import NotFoundError
+from .events import Event, event_fields, find_kind, iter_events
 from .tree import CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
+
+E = TypeVar("E", m.ToolResult, m.Rejection)
 
 
 class Context(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The context of the model at one point."""
+    """What the model had in its context at one point of a session."""
 
     message_indices: list[int]
-    """Messages in context, in the order the model saw them."""
+    """Messages in context, in the order in which the model saw them."""
     omitted_calls: list[str] = []
     """Tool calls in those messages that the agent left out because they had no result."""
     made_up_results: list[str] = []
@@ -32,16 +38,69 @@ class Reply(msgspec.Struct, kw_only=True):
     """One response of the model, which may be written as several messages."""
 
     message_indices: list[int]
+    """The messages of the response."""
     texts: list[str]
+    """Its texts."""
     calls: list[str]
+    """The ids of its tool calls."""
+
+
+class ToolUse(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A tool call together with its result."""
+
+    message_index: int
+    """The message that holds the call."""
+    branch: int = 0
+    """The branch of that message; 0 is the active path."""
+    call: m.ToolCall
+    """The call."""
+    result: m.ToolResult | None = None
+    """The result; None if the call has none."""
+    result_index: int | None = None
+    """The message that holds the result."""
+    outcome: m.Outcome
+    """How the call ended; `unknown` if nothing in the log says so."""
+    rejection: m.Rejection | None = None
+    """Set if the call was rejected: who rejected it, why, and what it would have done."""
+
+    @property
+    def id(self) -> str:
+        """The id of the call."""
+        return self.call.id
+
+    @property
+    def name(self) -> str:
+        """The name of the tool."""
+        return self.call.name
+
+    @property
+    def input(self) -> Any:
+        """The decoded input of the call: usually a dict."""
+        return self.call.input
+
+
+class SessionEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """An event, with its kind and where it happened."""
+
+    kind: str
+    """The name of the kind, such as `rejection`."""
+    message_index: int | None = None
+    """The message at which it happened; None if it belongs to no message."""
+    timestamp: datetime | None = None
+    """When it happened, or else when that message was written."""
+    event: Event
+    """The event itself."""
 
 
 class _Conversation(msgspec.Struct, kw_only=True, rename={"info": "session"}):
     """The fields of a record before its events."""
 
     schema: str = m.SCHEMA
+    """Name and version of the schema."""
     info: m.SessionInfo
+    """Facts about the session; called `session` in JSON."""
     messages: list[m.Message]
+    """All messages of all branches, in the order of the log."""
 
 
 if TYPE_CHECKING:
@@ -51,7 +110,10 @@ else:
 
 
 class Session(_Record, kw_only=True, tag="session", dict=True):
-    """One session: who, when and where, all that was said, and everything that happened to it."""
+    """One session: what it is, all of its messages, and every event in it.
+
+    `len(session)` is the number of messages, and iterating over a session gives them in the order of the log.
+    """
 
     if TYPE_CHECKING:
         # These fields come from the table of event kinds.
@@ -67,6 +129,24 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         branches: list[m.Branch]
         problems: list[m.Problem]
 
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __bool__(self) -> bool:
+        # A session without messages is still a session.
+        return True
+
+    def __iter__(self) -> Iterator[m.Message]:
+        return iter(self.messages)
+
+    def __repr__(self) -> str:
+        return f"<Session {self.agent} {self.id} {self.title!r}: {len(self):,} messages, {self.info.status}>"
+
+    def _repr_html_(self) -> str:
+        from .notebook import session_card
+
+        return session_card(self)
+
     @property
     def id(self) -> str:
         """The session's id."""
@@ -74,38 +154,29 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
 
     @property
     def agent(self) -> str:
-        """The agent's short name."""
+        """The short name of the agent, such as `claude`."""
         return self.info.agent
 
     @property
     def title(self) -> str | None:
-        """Its title, as the agent or the person gave it, or the first prompt."""
+        """The title given by the agent or the user, or else the first prompt."""
         return self.info.title
 
+    # --- messages ---
+
     def active_path(self) -> list[m.Message]:
-        """The current conversation: the messages up to the tip, without other branches."""
-        return [message for message in self.messages if message.branch == 0]
+        """The conversation as the agent itself would show it: everything up to the tip, without dead branches."""
+        return self.branch(0)
 
     def branch(self, id: int) -> list[m.Message]:
-        """The messages of one branch; 0 is the active path."""
+        """The messages of one branch; 0 is the active path, and `branches` lists the others."""
+        if id and all(branch.id != id for branch in self.branches):
+            raise NotFoundError(f"session {self.id} has no branch {id}; it has branches 0 to {len(self.branches)}")
         return [message for message in self.messages if message.branch == id]
 
-    def context_at(self, index: int) -> Context:
-        """The context of the model when the message at `index` was written.
-
-        For a prompt, that is the context before the prompt.
-        """
-        message = self.messages[index]
-        first = message.reply if message.reply is not None else index
-        span = self._contexts.before(first)
-        unanswered = self._unanswered(span.indices)
-        fate = self.info.unanswered
-        return Context(
-            message_indices=span.indices,
-            omitted_calls=unanswered if fate == "omitted" else [],
-            made_up_results=unanswered if fate == "made_up" else [],
-            recorded=span.recorded,
-        )
+    def prompts(self) -> Iterator[m.Message]:
+        """Everything the user typed, on all branches, in the order of the log."""
+        return (message for message in self.messages if message.author == "human" and message.role == "user")
 
     def replies(self) -> Iterator[Reply]:
         """Every response of the model, on all branches, in the order of the log."""
@@ -120,6 +191,90 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
                 texts=[block.text for block in blocks if isinstance(block, m.Text)],
                 calls=[block.id for block in blocks if isinstance(block, m.ToolCall)],
             )
+
+    def tool_calls(self) -> Iterator[ToolUse]:
+        """Every tool call with its result, on all branches, in the order of the log."""
+        results: dict[str, list[tuple[int, m.ToolResult]]] = {}
+        for message in self.messages:
+            for block in message.blocks:
+                if isinstance(block, m.ToolResult):
+                    results.setdefault(block.call_id, []).append((message.index, block))
+        rejections: dict[str, list[tuple[int, m.Rejection]]] = {}
+        for rejection in self.rejections:
+            rejections.setdefault(rejection.tool_use_id or "", []).append((rejection.message_index, rejection))
+        interrupted = {id for interruption in self.interruptions for id in interruption.tool_use_ids}
+        for message in self.messages:
+            for block in message.blocks:
+                if isinstance(block, m.ToolCall):
+                    result_index, result = _first_from(results.get(block.id, []), message.index)
+                    _, rejection_found = _first_from(rejections.get(block.id, []), message.index)
+                    yield ToolUse(
+                        message_index=message.index,
+                        branch=message.branch,
+                        call=block,
+                        result=result,
+                        result_index=result_index,
+                        outcome=_outcome(result, rejection_found, block.id in interrupted),
+                        rejection=rejection_found,
+                    )
+
+    def events(self, *kinds: str) -> list[SessionEvent]:
+        """The events of these kinds, or all events, in the order of the messages at which they happened.
+
+        A kind can be named by any of its synonyms: `rejection`, `rejections` and `rejected` are the same.
+        """
+        wanted = {find_kind(kind).name for kind in kinds}
+        found = []
+        for kind, event in iter_events(self):
+            if not wanted or kind.name in wanted:
+                index = kind.index_of(event)
+                timestamp = getattr(event, "timestamp", None)
+                if timestamp is None and index is not None:
+                    timestamp = self.messages[index].timestamp
+                found.append(SessionEvent(kind=kind.name, message_index=index, timestamp=timestamp, event=event))
+        return sorted(found, key=lambda each: len(self) if each.message_index is None else each.message_index)
+
+    # --- context ---
+
+    def context_at(self, index: int) -> Context:
+        """What the model had in its context when the message at `index` was written.
+
+        For a prompt, that is what the model had when the prompt reached it, without the prompt itself. `len(session)`
+        stands for the next message, which is not written yet: see `context_now`.
+        """
+        if not 0 <= index <= len(self.messages):
+            raise IndexError(f"message index {index} is out of range; session {self.id} has {len(self)} messages")
+        if index == len(self.messages):
+            return self.context_now()
+        reply = self.messages[index].reply
+        return self._context_of(self._contexts.before(index if reply is None else reply))
+
+    def context_now(self) -> Context:
+        """What the model would have in its context if the session were continued at its tip."""
+        if self.info.tip is None:
+            return Context(message_indices=[])
+        return self._context_of(self._contexts.upto(self.info.tip))
+
+    def _context_of(self, span: Span) -> Context:
+        unanswered = self._unanswered(span.indices)
+        fate = self.info.unanswered
+        return Context(
+            message_indices=span.indices,
+            omitted_calls=unanswered if fate == "omitted" else [],
+            made_up_results=unanswered if fate == "made_up" else [],
+            recorded=span.recorded,
+        )
+
+    # --- other forms ---
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole record as dicts, lists, strings and numbers: what `json.loads(session.to_json())` gives."""
+        found: dict[str, Any] = to_builtins(self)
+        return found
+
+    def to_json(self) -> bytes:
+        """The whole record as one line of JSON, as `unspool export` writes it."""
+        return to_json(self)
 
     @cached_property
     def _contexts(self) -> ContextMap:
@@ -147,7 +302,21 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return frozenset(orphan.message_index for orphan in self.orphans)
 
     def _unanswered(self, indices: list[int]) -> list[str]:
-        """Calls in these messages without a result in them."""
+        """Calls in these messages that no result in them answers."""
         blocks = [block for index in indices for block in self.messages[index].blocks]
         answered = {block.call_id for block in blocks if isinstance(block, m.ToolResult)}
         return [block.id for block in blocks if isinstance(block, m.ToolCall) and block.id not in answered]
+
+
+def _first_from(found: list[tuple[int, E]], index: int) -> tuple[int | None, E | None]:
+    """The first one at or after a message. An id may be used again on another branch."""
+    place = bisect_left(found, index, key=lambda pair: pair[0])
+    return found[place] if place < len(found) else (None, None)
+
+
+def _outcome(result: m.ToolResult | None, rejection: m.Rejection | None, interrupted: bool) -> m.Outcome:
+    if rejection is not None:
+        return "rejected"
+    if result is not None:
+        return result.outcome
+    return "interrupted" if interrupted else "unknown"

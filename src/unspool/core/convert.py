@@ -1,0 +1,43 @@
+"""Records as plain Python values and as JSON."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+
+def to_builtins(value: Any) -> Any:
+    """Convert a record, or any part of one, to dicts, lists, strings and numbers.
+
+    Fields have the names they have in the JSON. Times are RFC 3339 strings, and fields that hold their default are left
+    out. `msgspec.to_builtins` alone cannot convert JSON that is kept as it was written, such as the input of a tool
+    call; this function decodes it.
+
+    >>> import unspool
+    >>> session = unspool.load(next(unspool.sessions(unspool.samples())))
+    >>> unspool.to_builtins(session)["type"]
+    'session'
+    """
+    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+
+
+def to_json(value: Any) -> bytes:
+    """Encode a record, or any part of one, as JSON on one line.
+
+    >>> import unspool
+    >>> session = unspool.load(next(unspool.sessions(unspool.samples())))
+    >>> msgspec.json.decode(unspool.to_json(session), type=unspool.Session) == session
+    True
+    """
+    return msgspec.json.encode(value, enc_hook=_encode_hook)
+
+
+def _encode_hook(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return msgspec.json.decode(value)
+    if isinstance(value, os.PathLike):
+        # A file name may hold bytes that are no UTF-8; Python marks them in a way that JSON cannot express.
+        return os.fsencode(value).decode("utf-8", "replace")
+    raise NotImplementedError(f"{type(value).__name__} is not part of a session record")

@@ -1,7 +1,7 @@
-"""A copy of a session that its agent can go on with, however damaged the original is. The original is only read.
+"""A repaired copy of a session that its agent can resume, however damaged the original is. The original is only read.
 
-The copy is put together in a folder of its own, read again as any session is, and only then put where it belongs: so
-what is told of it is what a reader will find.
+The copy is assembled in a temporary directory, read again like any session, and only then moved to its target, so the
+report describes what a reader will find.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .library import Library
 from .store.locate import data_folder
 
 _HARMLESS = frozenset(("unknown-record", "unknown-shape", "duplicate-id"))
-"""Problems that are no damage: what a newer version writes, and lines that a version wrote twice."""
+"""Problems that are not damage: records of a newer version, and lines that the agent wrote twice."""
 
 
 class RepairedFile(msgspec.Struct, kw_only=True):
@@ -34,7 +34,7 @@ class RepairedFile(msgspec.Struct, kw_only=True):
 
 
 class Repair(msgspec.Struct, kw_only=True):
-    """What was done."""
+    """What was changed."""
 
     session: str
     agent: str
@@ -42,16 +42,16 @@ class Repair(msgspec.Struct, kw_only=True):
     changes: dict[str, int]
     """How many of each kind; empty when there was nothing to repair."""
     left: dict[str, int] = {}
-    """What a reader still finds wrong with the copy."""
+    """What is still wrong with the copy."""
 
 
 def default_folder() -> Path:
-    """Where copies go: laid out as a home directory, so that each file shows where it belongs."""
+    """Where copies go: laid out like a home directory, so that each file shows where it belongs."""
     return data_folder() / "repaired"
 
 
 def repair_session(library: Library, ref: SessionRef, target: Path | None = None, *, is_folder: bool = True) -> Repair:
-    """Write a repaired copy of a session below a folder laid out as a home, or to a file."""
+    """Write a repaired copy of a session to a file, or to a directory laid out like a home directory."""
     sources = _files_of(library, ref)
     with tempfile.TemporaryDirectory(prefix="unspool-repair-") as staging:
         copy = _Copy(ref, Path(staging))
@@ -60,7 +60,7 @@ def repair_session(library: Library, ref: SessionRef, target: Path | None = None
         copy.complete()
         if target is not None and not is_folder:
             if len(copy.places) > 1:
-                raise UsageError(f"{ref.id} has {len(copy.places)} files; give a folder with --to FOLDER/")
+                raise UsageError(f"{ref.id} has {len(copy.places)} files; use --to DIR/")
             targets = [target]
         else:
             folder = target or default_folder()
@@ -76,9 +76,9 @@ def repair_session(library: Library, ref: SessionRef, target: Path | None = None
 
 
 def _files_of(library: Library, ref: SessionRef) -> list[Path]:
-    """The files of a session, and those whose beginning it shares."""
+    """The files of a session, and the files it continues."""
     if not ref.path.exists():
-        raise UnspoolError(f"{ref.path} is gone; `unspool restore` writes what the store kept of it")
+        raise UnspoolError(f"{ref.path} no longer exists; `unspool restore` writes it from the store")
     session = library.load(ref)
     own = {name_of(path): path for path in (ref.path, *ref.more)}
     logs = [file.path for file in session.info.files if file.role in ("log", "base")]
@@ -86,7 +86,7 @@ def _files_of(library: Library, ref: SessionRef) -> list[Path]:
 
 
 class _Copy:
-    """A home directory with nothing but the copy in it."""
+    """A temporary home directory that contains only the copy."""
 
     def __init__(self, ref: SessionRef, home: Path) -> None:
         self._ref = ref
@@ -96,14 +96,14 @@ class _Copy:
         self.changes: Counter[str] = Counter()
 
     def add(self, source: Path) -> None:
-        """Take in what is intact of a file."""
+        """Add the intact records of a file."""
         try:
             data = read_everything(source)
         except OSError as error:
             raise UnspoolError(f"{source}: {error.strerror}") from error
         clean = self._mender.clean(source.name, source.absolute().parent.parts, data)
         if clean is None:
-            raise UnspoolError(f"{source} cannot be repaired: too little of it is intact")
+            raise UnspoolError(f"cannot repair {source}: too little of it is intact")
         self.places.append(clean.place)
         self.changes.update(clean.changes)
         path = self._path(clean.place)
@@ -111,11 +111,11 @@ class _Copy:
         path.write_bytes(clean.data)
 
     def complete(self) -> None:
-        """Add what the conversation lacks."""
+        """Add what is missing in the conversation."""
         sessions = self._read()
         if not sessions or not any(session.messages for session in sessions):
-            raise UnspoolError(f"{self._ref.path} cannot be repaired: no conversation is intact in it")
-        # The order in which a reader took the files is the one that its places refer to.
+            raise UnspoolError(f"cannot repair {self._ref.path}: it contains no intact conversation")
+        # Sources refer to files in the order in which the reader opened them.
         names = {name_of(self._path(place)): self._path(place) for place in self.places}
         read = [names[file.path] for file in sessions[0].info.files if file.path in names]
         logs, changes = self._mender.complete(sessions, [path.read_bytes() for path in read])
@@ -128,11 +128,11 @@ class _Copy:
         return [self._path(place).read_bytes() for place in self.places]
 
     def left(self) -> dict[str, int]:
-        """What is wrong with the copy."""
+        """What is still wrong with the copy."""
         found: Counter[str] = Counter()
         for session in self._read():
             found.update(problem.reason for problem in session.problems if problem.reason not in _HARMLESS)
-            found["call without a result"] += len(unanswered(session))
+            found["unfinished call"] += len(unanswered(session))
         return {reason: count for reason, count in sorted(found.items()) if count}
 
     def _path(self, place: PurePosixPath) -> Path:
@@ -148,27 +148,29 @@ class _Copy:
 
 
 def _refuse_agents_folders(library: Library, ref: SessionRef, targets: Iterable[Path]) -> None:
-    """The agents' folders are only ever read: a person may put the copy there."""
+    """unspool never writes to the agents' directories; a person may copy the file there."""
     roots = {root.resolve() for _, root in (*library.homes(), *Library().homes())}
     roots |= {ref.root.resolve()} if ref.root.name == AGENTS[ref.agent].info.folder else set()
     for target in targets:
         place = target.expanduser().resolve()
         for root in roots:
             if place.is_relative_to(root):
-                raise UsageError(f"{target} lies in {root}, which belongs to the agent; choose another place with --to")
+                raise UsageError(
+                    f"{target} is inside {root}, which belongs to the agent; choose another target with --to"
+                )
         if place in {path.resolve() for path in (ref.path, *ref.more)}:
-            raise UsageError(f"{target} is the session itself; choose another place with --to")
+            raise UsageError(f"{target} is the session itself; choose another target with --to")
 
 
 def _write(path: Path, data: bytes, replace: bool) -> int:
-    """Write a file, all of it or nothing; one that somebody named and that is there stays."""
+    """Write a file atomically; an existing file that the user named is not replaced."""
     if path.exists() and not replace:
-        raise UnspoolError(f"{path} is there already; choose another place with --to")
+        raise UnspoolError(f"{path} already exists; choose another target with --to")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
             file.write(data)
         os.replace(file.name, path)
     except OSError as error:
-        raise UnspoolError(f"{path} cannot be written: {error.strerror}") from error
+        raise UnspoolError(f"cannot write {path}: {error.strerror}") from error
     return len(data)

@@ -1,4 +1,4 @@
-"""The commands that ask the store: sync, search, the ledgers, stats, archive, restore, forget, push."""
+"""The commands that ask the store: sync, search, events, stats, archive, restore, forget, push."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 def test_sync_tells_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything the first time, nothing the second."""
-    assert output(capsys, "sync").startswith("9 new, 0 changed, 0 gone")
+    assert output(capsys, "sync").startswith("9 new, 0 changed, 0 deleted from disk")
     again = json.loads(output(capsys, "sync", "--json"))
     assert (again["new"], again["changed"], again["bytes"]) == (0, 0, 0)
     assert home.joinpath(".claude").is_dir()
@@ -85,7 +85,7 @@ def test_a_query_that_cannot_be_understood_says_where(capsys: pytest.CaptureFixt
 @pytest.mark.usefixtures("home_to_read")
 def test_search_that_finds_nothing_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     """As grep does."""
-    assert output(capsys, "search", "xyzzyplugh", code=1) == "nothing found\n"
+    assert output(capsys, "search", "xyzzyplugh", code=1) == "No matches\n"
 
 
 @pytest.mark.usefixtures("home_to_read")
@@ -102,11 +102,11 @@ def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "clear"])
 @pytest.mark.usefixtures("home_to_read")
-def test_the_ledgers_hold_what_the_records_hold(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_those_of_the_records(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No event more, and none fewer, in every form."""
     events = [json.loads(line) for line in output(capsys, "events", "--type", kind, "--json").splitlines()]
-    ledger = [json.loads(line) for line in output(capsys, f"{kind}s", "--json").splitlines()]
-    assert sorted(json.dumps(entry["event"], sort_keys=True) for entry in ledger) == sorted(
+    stored = [json.loads(line) for line in output(capsys, f"{kind}s", "--json").splitlines()]
+    assert sorted(json.dumps(entry["event"], sort_keys=True) for entry in stored) == sorted(
         json.dumps(entry["event"], sort_keys=True) for entry in events
     )
     assert output(capsys, f"{kind}s", "--format", "markdown").count("## ") >= len(events)
@@ -143,7 +143,7 @@ def test_what_is_gone_from_disk_stays(home: Path, tmp_path: Path, capsys: pytest
     data = path.read_bytes()
     output(capsys, "sync")
     path.unlink()
-    assert output(capsys, "sync").startswith("0 new, 0 changed, 1 gone")
+    assert output(capsys, "sync").startswith("0 new, 0 changed, 1 deleted from disk")
     (gone,) = [json.loads(line) for line in output(capsys, "archive", "--json").splitlines()]
     assert (gone["session"], gone["gone"]) == (path.stem, True)
     assert json.loads(output(capsys, "search", "--json", "-n", "1", "frozen dataclass"))["session"]["name"] == path.stem
@@ -169,8 +169,8 @@ def test_push_brings_everything_to_another_store(
     path.unlink()
     output(capsys, "sync")
     team = str(tmp_path / "team.db")
-    assert "1 that are gone from disk" in output(capsys, "push", team)
-    assert "0 that are gone from disk" in output(capsys, "push", team)
+    assert "1 deleted from disk" in output(capsys, "push", team)
+    assert "0 deleted from disk" in output(capsys, "push", team)
     ours = output(capsys, "search", "--json", "frozen dataclass")
     theirs = output(capsys, "search", "--json", "--store", team, "--no-sync", "frozen dataclass")
     names = [[json.loads(line)["session"]["name"] for line in text.splitlines()] for text in (ours, theirs)]

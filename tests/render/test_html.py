@@ -184,7 +184,7 @@ def test_a_refused_edit_is_shown_as_a_diff(tmp_path: Path) -> None:
     assert '<div class="diff refused">' in page
     assert '<div class="del">-old &lt;b&gt;</div>' in page
     assert '<div class="add">+new &lt;i&gt;</div>' in page
-    assert "refused: “use tabs”" in Page(page).words
+    assert "rejected: “use tabs”" in Page(page).words
 
 
 def test_anchors_are_unique_and_lead_somewhere() -> None:

@@ -96,7 +96,7 @@ def test_a_refusal_has_its_diff_and_its_words(tmp_path: Path) -> None:
     log.model(call("c1", "Edit", file_path="a.txt", old_string="old", new_string="new"))
     log.result("c1", REFUSAL, error=True, toolUseResult="User rejected tool use")
     document = rendered(log.load(tmp_path))
-    assert "**Edit** `a.txt` — ⊘ refused: “use tabs # not spaces”" in document
+    assert "**Edit** `a.txt` — ⊘ rejected: “use tabs # not spaces”" in document
     (diff,) = [token for token in parsed(document) if token.type == "fence" and token.info == "diff"]
     assert "-old\n" in diff.content
     assert "+new\n" in diff.content

@@ -63,7 +63,7 @@ def test_everything_that_happened_is_marked(tmp_path: Path) -> None:
     text = shown(eventful().load(tmp_path))
     for expected in (
         "▌ you  #0",
-        "▸ Edit  a.txt  ⊘ refused: “use tabs”",
+        "▸ Edit  a.txt  ⊘ rejected: “use tabs”",
         "  -old",
         "  +new",
         "▸ Bash  git frobnicate  ✗ exit 128",
@@ -71,7 +71,7 @@ def test_everything_that_happened_is_marked(tmp_path: Path) -> None:
         "A summary.",
         "— ✕ Interrupted by the user during tool —",
         "— ↶ 2 messages rewound here (branch 1) —",
-        "▸ Bash  make  ○ never finished (killed)",
+        "▸ Bash  make  ○ unfinished (killed)",
         "! not-a-record: line 17: ",
     ):
         assert expected in text

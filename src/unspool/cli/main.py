@@ -1,4 +1,4 @@
-"""The `unspool` command: finds the subcommand and runs it; all errors end here, as one clear line."""
+"""The `unspool` command: finds the subcommand, runs it, and prints every error as one clear line."""
 
 from __future__ import annotations
 
@@ -13,76 +13,96 @@ from types import ModuleType
 
 from .._version import __version__
 
-COMMANDS = {
-    "serve": "open the web app: read, search and follow every session",
-    "ls": "list the sessions on this computer",
-    "show": "read a session in the terminal",
-    "export": "write sessions as NDJSON, stream, Markdown or HTML",
-    "context": "tell what the model had in its context at a message",
-    "events": "list what happened across sessions: rejections, interruptions, …",
-    "schema": "print the JSON Schema of the export, or check a file against it",
-    "doctor": "tell what is damaged, salvaged, unknown or unfinished, file by file",
-    "repair": "write a copy of a damaged session that its agent can go on with",
-    "sync": "take everything new into the store, where it stays and can be searched",
-    "watch": "keep the store up to date while agents work, and tell what happens",
-    "search": "find what was said, done or printed, in all sessions",
-    "stats": "count sessions, turns, tools, refusals and tokens over time",
-    "archive": "tell what the agents will delete, and what is already only here",
-    "restore": "write the files of a session back as they were",
-    "forget": "remove a session from the store for good",
-    "push": "give this computer's sessions to a team's store",
-    "run": "start an agent under the server, or resume a session",
-    "ps": "list running agents, those that need you first",
-    "attach": "watch a running agent, send it messages and answer its requests",
-    "approve": "allow a request of an agent",
-    "deny": "deny a request of an agent, with or without a reason",
-    "interrupt": "stop the current turn of an agent",
-    "stop": "stop a running agent",
+_COMMAND_GROUPS = {
+    "Read sessions": {
+        "ls": "list the sessions on this computer",
+        "show": "show a session in the terminal",
+        "context": "show what the model had in its context at a message",
+        "events": "list events across sessions: rejections, interruptions, …",
+        "export": "export sessions as NDJSON, a stream, Markdown or HTML",
+        "schema": "print the JSON Schema of exported records, or validate a file",
+        "doctor": "report damaged, unknown and unfinished records, file by file",
+        "repair": "write a repaired copy of a damaged session that its agent can resume",
+    },
+    "Search and keep": {
+        "serve": "start the web app to read, search and follow every session",
+        "sync": "import new and changed sessions into the store",
+        "watch": "keep the store up to date while agents work, and print what happens",
+        "search": "search all sessions for what was said, done or printed",
+        "stats": "show sessions, turns, tools, rejections and tokens over time",
+        "archive": "show sessions the agents are about to delete, and ones only unspool still has",
+        "restore": "write the original files of a session from the store",
+        "forget": "remove a session from the store permanently",
+        "push": "copy the sessions of this computer to another store, such as a team's",
+    },
+    "Run agents": {
+        "run": "start an agent under the server, or resume or fork a session",
+        "ps": "list running agents, those that need you first",
+        "attach": "watch a running agent, send prompts and answer its requests",
+        "approve": "allow what an agent asks for",
+        "deny": "deny what an agent asks for, optionally with a reason",
+        "interrupt": "interrupt the current turn of a running agent",
+        "stop": "stop a running agent",
+    },
 }
+"""The commands with a module of their own. `command_groups` adds those that list one kind of event."""
+_OWN_COMMANDS = {name: text for group in _COMMAND_GROUPS.values() for name, text in group.items()}
 _INTERRUPTED = 130
 
 
-def commands() -> dict[str, str]:
-    """All commands and what they do, with those that list one kind of event."""
+def command_groups() -> dict[str, dict[str, str]]:
+    """All commands and what they do, by topic."""
     from ..core.events import LISTED_KINDS
 
     lists = {kind.plural: kind.listing.command for kind in LISTED_KINDS if kind.listing and kind.listing.command}
-    found: dict[str, str] = {}
-    for name, about in COMMANDS.items():
-        found |= {name: about, **lists} if name == "events" else {name: about}
-    return found
+    groups: dict[str, dict[str, str]] = {}
+    for group, commands in _COMMAND_GROUPS.items():
+        groups[group] = {}
+        for name, text in commands.items():
+            groups[group] |= {name: text, **lists} if name == "search" else {name: text}
+    return groups
+
+
+def commands() -> dict[str, str]:
+    """All commands and what they do."""
+    return {name: text for group in command_groups().values() for name, text in group.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 ok, 1 failed, 2 wrong usage."""
+    """Run a command; returns the exit code: 0 ok, 1 failed, 2 invalid usage."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), None)
-    if name is None or (name not in COMMANDS and name not in commands()):
+    if name is None or (name not in _OWN_COMMANDS and name not in commands()):
         return _without_command(arguments)
     _accept_any_text()
-    module = import_module(f".commands.{name if name in COMMANDS else 'event_list'}", __package__)
-    parser = _command_parser(name, COMMANDS.get(name) or commands()[name], module)
     arguments.remove(name)
     # Intermixed: `export a --format stream b` names two sessions.
-    args = parser.parse_intermixed_args(arguments)
-    return _run(module, args)
+    args = command_parser(name).parse_intermixed_args(arguments)
+    return _run(_module(name), args)
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f".commands.{name if name in _OWN_COMMANDS else 'event_list'}", __package__)
 
 
 def _accept_any_text() -> None:
-    """Logs hold signs that not every terminal can show; a question mark is better than an end."""
+    """Logs contain characters that not every terminal can show; a question mark is better than a crash."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
 
 def _without_command(arguments: list[str]) -> int:
-    """Show the help or the version, or say which commands there are; no reader is loaded for that."""
+    """Help, the version, or an unknown command; none of these needs the parsers of the agents."""
     parser = argparse.ArgumentParser(
         prog="unspool",
-        description="Read the sessions of Claude Code, Codex CLI and Gemini CLI, and see what really happened.",
+        description="Read, search and supervise the sessions of Claude Code, Codex CLI and Gemini CLI.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="commands:\n"
-        + "\n".join(f"  {name:<15}{text}" for name, text in commands().items())
-        + "\n\n`unspool COMMAND --help` tells more.",
+        epilog="\n\n".join(
+            (
+                *(_listed(*group) for group in command_groups().items()),
+                "Run `unspool COMMAND --help` for the options of a command.",
+            )
+        ),
     )
     parser.add_argument("--version", action="version", version=f"unspool {__version__}")
     parser.add_argument("command", metavar="COMMAND", choices=commands())
@@ -93,10 +113,17 @@ def _without_command(arguments: list[str]) -> int:
     return 2
 
 
-def _command_parser(name: str, about: str, module: ModuleType) -> argparse.ArgumentParser:
+def _listed(group: str, names: dict[str, str]) -> str:
+    return "\n".join((f"{group.lower()}:", *(f"  {name:<15}{text}" for name, text in names.items())))
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module = _module(name)
+    text = _OWN_COMMANDS.get(name) or commands()[name]
     parser = argparse.ArgumentParser(
         prog=f"unspool {name}",
-        description=about[0].upper() + about[1:] + ".",
+        description=text[0].upper() + text[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=getattr(module, "EXAMPLES", None),
     )
@@ -117,29 +144,29 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     except UnspoolError as error:
         return _fail(args, str(error), 1)
     except BrokenPipeError:
-        # The reader has seen enough.
-        _forget_output()
+        # Whatever reads the output has seen enough.
+        _discard_output()
         return 0
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        _forget_output()
+        _discard_output()
         return _INTERRUPTED
     except OSError as error:
         return _fail(args, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
     return code
 
 
-def _forget_output() -> None:
-    """Python writes what is left when it ends: that may fail once more, or wait for a reader who does not read."""
+def _discard_output() -> None:
+    """Python flushes the rest at exit, which may fail again, or block on a reader that does not read."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(args: argparse.Namespace, what: str, code: int) -> int:
+def _fail(args: argparse.Namespace, text: str, code: int) -> int:
     from ._shared.output import complain
 
     if args.debug:
         raise
-    complain(what)
+    complain(text)
     return code
 
 

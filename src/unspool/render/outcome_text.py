@@ -19,20 +19,20 @@ def outcome_text(call: CallView) -> str:
     """How a call ended, in a few words."""
     if call.result is None:
         reason = call.orphan.reason if call.orphan is not None else "no result"
-        return "not finished yet" if reason == "running" else f"never finished ({reason})"
+        return "still running" if reason == "running" else f"unfinished ({reason})"
     outcome = call.result.outcome
     if outcome == "rejected":
-        return _refusal(call)
+        return _rejection(call)
     if outcome == "error" and call.result.exit_code is not None:
         return f"exit {call.result.exit_code}"
     if call.result.synthetic:
-        return "never finished (result made up)"
-    return {"ok": "ok", "error": "failed", "tool_use_error": "wrong use of the tool"}.get(outcome, outcome)
+        return "unfinished (synthetic result)"
+    return {"ok": "ok", "error": "failed", "tool_use_error": "invalid tool call"}.get(outcome, outcome)
 
 
-def _refusal(call: CallView) -> str:
+def _rejection(call: CallView) -> str:
     rejection = call.rejection
     if rejection is None:
-        return "refused"
+        return "rejected"
     by = "" if rejection.by == "user" else f" by {rejection.by}"
-    return f"refused{by}: “{rejection.reason}”" if rejection.reason else f"refused{by}"
+    return f"rejected{by}: “{rejection.reason}”" if rejection.reason else f"rejected{by}"

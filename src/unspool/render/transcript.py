@@ -266,7 +266,7 @@ class Transcript:
         """What happened on a branch, for readers who do not open it."""
         session = self._session
         kinds = (
-            (session.rejections, "refused"), (session.interruptions, "interrupted"), (session.errors, "failed"),
+            (session.rejections, "rejected"), (session.interruptions, "interrupted"), (session.errors, "failed"),
             (session.compaction.boundaries, "compacted"),
         )  # fmt: skip
         counts = ((sum(self._is_in(branch, event) for event in events), word) for events, word in kinds)

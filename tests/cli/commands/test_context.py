@@ -33,7 +33,7 @@ def test_at_a_message(run: Run, tmp_path: Path) -> None:
     assert done.lines[0] == "5 of 8 messages in context before #7"
     assert [line.split()[0] for line in done.lines[1:]] == ["#2", "#3", "#4", "#5", "#6"]
     assert "[summary] Summary of it." in done.out
-    assert "[Bash] (left out)" in done.out
+    assert "[Bash] (omitted)" in done.out
     assert "answer before" not in done.out
 
 
@@ -47,12 +47,20 @@ def test_at_a_message_as_json(run: Run, tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("index", ["-1", "8", "1000"])
+def test_the_next_message(run: Run, tmp_path: Path) -> None:
+    """The number of messages stands for the one that is not written yet."""
+    path = compacted().write(tmp_path)
+    done = run("context", path, "--at", "8")
+    assert done.lines[0] == "6 of 8 messages in context for the next message"
+    assert run("context", path, "--at", "8", "--json").records[0]["message_indices"] == [2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("index", ["-1", "9", "1000"])
 def test_a_message_that_does_not_exist(run: Run, tmp_path: Path, index: str) -> None:
     """Wrong usage; the message says which there are."""
     done = run("context", compacted().write(tmp_path), f"--at={index}")
     assert done.code == 2
-    assert f"has messages 0 to 7; there is no message {index}" in done.err
+    assert "has 8 messages; --at takes 0 to 8" in done.err
 
 
 @pytest.mark.parametrize("names", [(), ("37c2", "cdc4")])

@@ -28,11 +28,11 @@ def test_what_is_wrong_is_told_with_its_place(run: Run, tmp_path: Path) -> None:
     done = run("doctor", path)
     assert done.code == 0
     assert done.lines[0] == str(path)
-    assert done.lines[1] == "  5 lines, 2 damaged, 1 calls without a result"
+    assert done.lines[1] == "  5 lines, 2 damaged, 1 unfinished call"
     offset = len(log.lines[0]) + 1
     assert done.lines[2].split()[:5] == ["not-a-record", "line", "2,", "byte", f"{offset:,}"]
     assert [line.split()[0] for line in done.lines[2:-1]] == ["not-a-record", "unknown-record", "torn"]
-    assert done.lines[-1].startswith("1 files, 5 lines, 2 damaged, 1 calls without a result; 1 not-a-record, ")
+    assert done.lines[-1].startswith("1 file, 5 lines, 2 damaged, 1 unfinished call; 1 not-a-record, ")
 
 
 def test_json(run: Run, tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_good_files_are_only_counted(run: Run) -> None:
     """Unless all are asked for."""
     done = run("doctor", "37c2", "--home", SAMPLES)
     assert len(done.lines) == 1
-    assert done.lines[0].startswith("1 files, ")
+    assert done.lines[0].startswith("1 file, ")
     path = str(Library(SAMPLES).find("37c2").path)
     assert run("doctor", "37c2", "--home", SAMPLES, "--all").lines[0] == path
 
@@ -75,7 +75,7 @@ def test_names_of_files_are_harmless(run: Run, tmp_path: Path) -> None:
 
 def test_an_empty_home(run: Run) -> None:
     """Nothing is wrong where nothing is."""
-    assert run("doctor").out == "0 files, 0 lines, 0 damaged, 0 calls without a result\n"
+    assert run("doctor").out == "0 files, 0 lines, 0 damaged, 0 unfinished calls\n"
     assert run("doctor", "--json").out == ""
 
 

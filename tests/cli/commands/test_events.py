@@ -25,7 +25,7 @@ def test_all_events_are_listed(run: Run) -> None:
                 totals[kind] += count
     assert {kind: sum(event["kind"] == kind for event in events) for kind in EVENT_NAMES} == totals
     rows = [line.split("\t") for line in run("events", "--home", SAMPLES).lines]
-    assert rows[0] == ["event", "agent", "session", "at", "time", "what"]
+    assert rows[0] == ["event", "agent", "session", "message", "time", "description"]
     assert [row[0] for row in rows[1:]] == [event["kind"] for event in events]
 
 
@@ -91,4 +91,4 @@ def test_problems_have_a_line_but_no_message(run: Run, tmp_path: Path) -> None:
 def test_no_events(run: Run) -> None:
     """An empty home has none."""
     assert run("events", "--json") == (0, "", "")
-    assert run("events").lines == ["event\tagent\tsession\tat\ttime\twhat"]
+    assert run("events").lines == ["event\tagent\tsession\tmessage\ttime\tdescription"]

@@ -79,7 +79,7 @@ def test_a_page_holds_one_session(run: Run, tmp_path: Path) -> None:
     target.write_text("mine")
     done = run("export", "--home", SAMPLES, "--format", "html", "-o", target)
     assert (done.code, done.out) == (2, "")
-    assert "-o FOLDER/" in done.err
+    assert "-o DIR/" in done.err
     assert target.read_text() == "mine"
 
 

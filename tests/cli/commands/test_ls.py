@@ -33,7 +33,7 @@ def test_sessions_are_listed_newest_first(run: Run) -> None:
     done = run("ls", "--home", SAMPLES)
     rows = [line.split("\t") for line in done.lines]
     assert (done.code, done.err) == (0, "")
-    assert rows[0] == ["agent", "session", "last", "project", "title"]
+    assert rows[0] == ["agent", "session", "last active", "project", "title"]
     assert {len(row) for row in rows} == {5}
     assert {row[0] for row in rows[1:]} == {"claude", "codex", "gemini"}
     times = [row[2] for row in rows[1:]]

@@ -339,7 +339,7 @@ def test_the_copy_goes_where_somebody_says(run: Run, torn: Path, tmp_path: Path)
     assert record["changes"] == {"lines left out": 1, "results added": 1}
     assert record["files"] == [{"source": str(torn), "path": str(target), "size": target.stat().st_size}]
     again = run("repair", torn, "--to", target)
-    assert (again.code, again.err) == (1, f"unspool: {target} is there already; choose another place with --to\n")
+    assert (again.code, again.err) == (1, f"unspool: {target} already exists; choose another target with --to\n")
     assert run("repair", torn, "--to", f"{tmp_path}/folder/").code == 0
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
 
@@ -359,7 +359,7 @@ def test_the_agents_folders_are_never_written_to(run: Run, torn: Path, tmp_path:
     for target in (tmp_path / "home", link, home, tmp_path / "home/.claude/new.jsonl", home / ".codex/x.jsonl", torn):
         done = run("repair", torn, "--to", target, "--home", tmp_path / "home")
         assert (done.code, done.out) == (2, "")
-        assert "choose another place with --to" in done.err
+        assert "choose another target with --to" in done.err
     assert sorted((tmp_path / "home").rglob("*.jsonl")) == [torn]
     assert list(home.rglob("*")) == []
 
@@ -368,7 +368,7 @@ def test_nothing_to_repair(run: Run, tmp_path: Path) -> None:
     """That is told, and the copy is written all the same, byte for byte."""
     done = run("repair", "37c23", "--home", SAMPLES, "--to", f"{tmp_path}/out/")
     assert done.code == 0
-    assert done.lines[1:] == ["nothing had to be repaired: this is a plain copy"]
+    assert done.lines[1:] == ["Nothing to repair: this is an exact copy"]
     (copy,) = (tmp_path / "out").rglob("*.jsonl")
     (original,) = Path(SAMPLES).rglob(copy.name)
     assert copy.read_bytes() == original.read_bytes()

@@ -29,7 +29,7 @@ def test_an_export_fits_the_schema(run: Run, tmp_path: Path, format: str) -> Non
     run("export", "37c2", "cdc4", "--home", SAMPLES, "--format", format, "-o", target)
     lines = target.read_text().splitlines()
     done = run("schema", "--check", target)
-    assert (done.code, done.out, done.err) == (0, "", f"{len(lines)} good, 0 bad\n")
+    assert (done.code, done.out, done.err) == (0, "", f"{len(lines)} valid, 0 invalid\n")
     validator = jsonschema.Draft202012Validator(unspool.json_schema())
     validator.validate(json.loads(lines[0]))
     for line in lines:
@@ -47,7 +47,7 @@ def test_bad_lines_are_named(run: Run, tmp_path: Path) -> None:
     assert [line.split(": ")[0] for line in done.lines] == [f"{target}:{number}" for number in (3, 4, 5)]
     assert "$.rejections" in done.lines[-1]
     assert "\x1b" not in done.out
-    assert done.err == "1 good, 3 bad\n"
+    assert done.err == "1 valid, 3 invalid\n"
 
 
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:

@@ -180,9 +180,9 @@ def test_branches(run: Run, tmp_path: Path) -> None:
 def test_orphans(run: Run, tmp_path: Path) -> None:
     """Marked, left out, or with a result made up."""
     path = rewound().write(tmp_path)
-    assert "▸ Bash  make all  ○ never finished (killed)" in run("show", path).out
+    assert "▸ Bash  make all  ○ unfinished (killed)" in run("show", path).out
     assert "make all" not in run("show", path, "--orphans", "hide").out
-    assert "never finished (result made up)" in run("show", path, "--orphans", "synthesize").out
+    assert "unfinished (synthetic result)" in run("show", path, "--orphans", "synthesize").out
 
 
 def test_tips(run: Run, tmp_path: Path) -> None:

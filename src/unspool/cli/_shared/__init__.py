@@ -1,1 +1,1 @@
-"""What several commands share: options, output, the store, talking to a server."""
+"""Shared by several commands: options, output, the store, the client of a running server."""

@@ -1,4 +1,4 @@
-"""Sessions that are gone from disk, read from the store as if they were there."""
+"""Sessions that were deleted from disk, read from the store instead."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _ref(store: Store, row: SessionRow) -> SessionRef:
 
 
 class StoredSessions:
-    """Reads one session from a store, in the way a library reads it from disk."""
+    """Reads one session from a store, with the methods of a `Library`."""
 
     def __init__(self, store: Store, row: SessionRow) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class StoredSessions:
     ) -> Iterator[Session]:
         """The session."""
         if tip != "agent":
-            raise UsageError(f"{ref.id} is only in the store, which keeps the agent's own tip; restore it for another")
+            raise UsageError(f"{ref.id} exists only in the archive; run `unspool restore` first to use --tip")
         session = self._store.messages.load_session(self._row.id)
         if branches == "all" and orphans == "mark":
             yield session
@@ -53,8 +53,8 @@ class StoredSessions:
         dead = [message.index for message in session.messages if message.branch]
         yield View(session, dead, branches, orphans).whole()
 
-    def inside(self, ref: SessionRef) -> list[SessionRef]:  # noqa: ARG002 - others have to look
-        """None: in a store each is a session of its own."""
+    def inside(self, ref: SessionRef) -> list[SessionRef]:  # noqa: ARG002 - part of the protocol
+        """None: in a store, each sub-agent is a session of its own."""
         return []
 
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:

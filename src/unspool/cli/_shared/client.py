@@ -1,4 +1,4 @@
-"""Talking to the server that runs on this computer: which one it is, and what to ask of it."""
+"""The client of the server that runs on this computer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ...store.locate import data_folder
 
 _NAME = "server.json"
 _SECONDS = 70.0
-"""Starting an agent may take a while."""
+"""Long, because starting an agent may take a while."""
 
 
 class Running(msgspec.Struct, kw_only=True):
-    """A server, as it wrote itself down."""
+    """A running server, as it registered itself."""
 
     address: str
     token: str
@@ -30,7 +30,7 @@ class Running(msgspec.Struct, kw_only=True):
 
 
 def note_server(address: str, token: str) -> Path:
-    """Write down that a server runs here, so that commands find it."""
+    """Register the server, so that commands find it."""
     path = data_folder() / _NAME
     data = msgspec.json.encode(Running(address=address, token=token, pid=os.getpid()))
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
@@ -39,7 +39,7 @@ def note_server(address: str, token: str) -> Path:
 
 
 def forget_server() -> None:
-    """It ends."""
+    """Remove the registration when the server stops."""
     path = data_folder() / _NAME
     with suppress(OSError, msgspec.DecodeError):
         if msgspec.json.decode(path.read_bytes(), type=Running).pid == os.getpid():
@@ -53,27 +53,29 @@ class Server:
         try:
             self._running = msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=Running)
         except (OSError, msgspec.DecodeError) as error:
-            raise NotFoundError("no server runs here; start one with `unspool serve` and leave it running") from error
+            raise NotFoundError("no server is running; start one with `unspool serve` and leave it running") from error
         self._place = urlsplit(self._running.address)
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Ask for something; what comes back is decoded."""
+        """Send a request and decode the answer."""
         with self._sent(method, path, body, _SECONDS) as response:
             data = response.read()
         answer = json.loads(data) if data else None
         if response.status >= 400:
-            raise UnspoolError(answer["error"]["message"] if answer else f"the server answered {response.status}")
+            raise UnspoolError(
+                answer["error"]["message"] if answer else f"the server responded with status {response.status}"
+            )
         return answer
 
     def events(self, since: int) -> Iterator[dict[str, Any]]:
-        """What happens to running agents, until the server ends."""
+        """The events of running agents, until the server stops."""
         with self._sent("GET", f"/api/runs/events?since={since}", None, None) as response:
             for line in response:
                 if line.startswith(b"data: "):
                     yield json.loads(line[6:])
 
     def find(self, name: str | None) -> dict[str, Any]:
-        """A running agent by the beginning of its id or session; without a name the only one that is meant."""
+        """A running agent by the start of its id or session id; without a name, the only one that fits."""
         runs: list[dict[str, Any]] = self.ask("GET", "/api/runs")["runs"]
         alive = [run for run in runs if run["state"] != "ended"]
         if name is None:
@@ -83,7 +85,7 @@ class Server:
             fits = [run for run in runs if run["id"].startswith(name) or (run["session"] or "").startswith(name)]
             fits = [run for run in fits if run["state"] != "ended"] or fits
         if len(fits) != 1:
-            what = "no agent is meant" if not fits else f"{len(fits)} agents may be meant"
+            what = "no matching agent" if not fits else f"{len(fits)} agents match"
             raise NotFoundError(f"{what}; `unspool ps` lists them")
         return fits[0]
 
@@ -96,15 +98,15 @@ class Server:
             return connection.getresponse()
         except OSError as error:
             raise UnspoolError(
-                f"the server at {self._running.address} does not answer ({error}); start one with `unspool serve`"
+                f"the server at {self._running.address} does not respond ({error}); start one with `unspool serve`"
             ) from error
 
 
 def path_of(*parts: str) -> str:
-    """An address made of names."""
+    """The path of a run and what belongs to it."""
     return "/api/runs/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def who() -> str:
-    """How decisions made here are signed."""
+    """The name under which decisions made here are recorded."""
     return f"{os.environ.get('USER') or 'someone'} at a terminal"

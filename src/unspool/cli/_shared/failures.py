@@ -1,4 +1,4 @@
-"""One session that cannot be read must not stop the others: it is told at once and remembered for the exit code."""
+"""A session that cannot be read must not stop the others: it is reported at once and counted for the exit code."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Failures:
 
     @contextmanager
     def skipping(self, ref: SessionRef) -> Iterator[None]:
-        """Go on with the next session when this one fails."""
+        """Continue with the next session when this one fails."""
         try:
             yield
         except (UsageError, BrokenPipeError):
             raise
         except (UnspoolError, OSError) as error:
-            self._tell(ref, str(error))
+            self._report(ref, str(error))
         except Exception as error:
-            self._tell(ref, f"{type(error).__name__}: {error} (a fault in unspool; --debug shows where)")
+            self._report(ref, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)")
 
-    def _tell(self, ref: SessionRef, what: str) -> None:
+    def _report(self, ref: SessionRef, what: str) -> None:
         self.count += 1
         place = "" if str(ref.path) in what else f"{ref.path}: "
         complain(f"{place}{what}")

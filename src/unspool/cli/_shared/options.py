@@ -1,4 +1,4 @@
-"""Options that several commands share, and the choice of sessions they make."""
+"""Options shared by several commands, and the sessions they select."""
 
 from __future__ import annotations
 
@@ -27,28 +27,39 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     """Where to look for sessions."""
     parser.add_argument(
         "--home", action="append", default=[], metavar="DIR",
-        help="a home directory that holds .claude, .codex, .gemini (may be given several times; default: yours)",
+        help="a home directory that contains .claude, .codex, .gemini (default: yours); may be repeated",
     )  # fmt: skip
 
 
 def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
     """Which sessions, by name."""
     parser.add_argument(
-        "sessions", nargs="*", metavar="SESSION", help=f"{what}: an id, its beginning, a file, a folder, or `latest`"
+        "sessions",
+        nargs="*",
+        metavar="SESSION",
+        help=f"{what}: an id, the start of one, a file, a directory, or `latest`",
     )
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Which sessions, by what they are."""
     group = parser.add_argument_group("filters")
-    group.add_argument("--agent", choices=list(AGENTS), action="append", default=[])
-    group.add_argument("--project", metavar="TEXT", help="part of the project's path")
-    group.add_argument("--since", metavar="TIME", help="begun or gone on since: 2026-11-01, 7d, 12h, today")
-    group.add_argument("--until", metavar="TIME", help="begun before")
-    group.add_argument("--kind", choices=("main", "subagent", "all"), default=None)
+    group.add_argument(
+        "--agent",
+        choices=list(AGENTS),
+        action="append",
+        default=[],
+        help="only sessions of this agent; may be repeated",
+    )
+    group.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
+    group.add_argument("--since", metavar="TIME", help="only sessions active since TIME: 2026-11-01, 7d, 12h, today")
+    group.add_argument("--until", metavar="TIME", help="only sessions started before TIME")
+    group.add_argument(
+        "--kind", choices=("main", "subagent", "all"), default=None, help="main sessions, sub-agents, or both"
+    )
     group.add_argument(
         "--has", metavar="EVENT", action="append", default=[], type=event_name,
-        help=f"only sessions with such an event (or the word has:EVENT): {', '.join(EVENT_NAMES)}",
+        help=f"only sessions with this event, also written has:EVENT; one of {', '.join(EVENT_NAMES)}",
     )  # fmt: skip
 
 
@@ -65,16 +76,16 @@ def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
     parser.add_argument("--branches", choices=("active", "all"), default=branches, help=f"default: {branches}")
     parser.add_argument(
         "--orphans", choices=("hide", "mark", "synthesize"), default="mark",
-        help="calls that never finished: leave them out, mark them, or make up a result (default: mark)",
+        help="unfinished calls: hide them, mark them, or add a synthetic result (default: mark)",
     )  # fmt: skip
     parser.add_argument(
         "--tip", default="agent", metavar="RULE",
-        help="the end of the active path: agent (its own rule, the default), newest, longest, or a message's id",
+        help="the end of the active path: agent (the agent's own rule, default), newest, longest, or a message id",
     )  # fmt: skip
 
 
 class Reader(Protocol):
-    """Reads sessions: from disk, or from where they are kept."""
+    """Reads sessions, from disk or from the store."""
 
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
         """A whole session."""
@@ -89,33 +100,33 @@ class Reader(Protocol):
     def stream(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
-        """The same in small pieces."""
+        """The session as stream lines."""
         ...
 
     def peek(self, ref: SessionRef) -> Peek:
-        """What a list shows."""
+        """What a list of sessions shows."""
         ...
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
-        """Sub-agents that stand in its file."""
+        """Sub-agents inside the file of a session."""
         ...
 
 
 class Chosen(NamedTuple):
-    """A session and what can read it."""
+    """A session and the reader for it."""
 
     library: Reader
     ref: SessionRef
 
 
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The sessions a command was asked for: those named, or all."""
+    """The sessions a command works on: those named, or all."""
     library = Library(*args.home, evidence=recorded_decisions)
     takes_events = "has" in args
     names = [name for name in args.sessions if not (takes_events and name.startswith(_FILTERS))]
     if not names:
         yield from (Chosen(library, ref) for ref in library.refs())
-    # All names are looked up before anything is done: a wrong one should not stop the work in the middle.
+    # Look up all names first: a wrong one should fail at once, not in the middle of the work.
     for group in [_named(library, name, from_store=not args.home) for name in names]:
         yield from group
 
@@ -133,7 +144,7 @@ def _named(library: Library, name: str, from_store: bool) -> Iterable[Chosen]:
 
 
 def _kept(name: str) -> Chosen | None:
-    """A session that is gone from disk. The store is not loaded for those that are there."""
+    """A session that was deleted from disk. The store is only opened if it is needed."""
     from .archived import find_stored
 
     found = find_stored(name)
@@ -141,7 +152,7 @@ def _kept(name: str) -> Chosen | None:
 
 
 class Filter:
-    """What is left after the filters."""
+    """Selects sessions by the filter options."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._agents = frozenset(args.agent)
@@ -152,18 +163,18 @@ class Filter:
         self.events = frozenset((*args.has, *_events_in(args.sessions)))
 
     def takes(self, ref: SessionRef) -> bool:
-        """Whether a session passes, as far as its name tells."""
+        """Whether a session passes, judged by its reference."""
         if self._agents and ref.agent not in self._agents:
             return False
         return self.takes_kind(ref.kind)
 
     @property
     def needs_peek(self) -> bool:
-        """Whether the first lines of a session have to be looked at."""
+        """Whether the first lines of a session are needed."""
         return bool(self._project or self._since or self._until)
 
     def takes_peek(self, peek: Peek) -> bool:
-        """Whether a session passes, as far as its first lines tell."""
+        """Whether a session passes, judged by its first lines."""
         if self._project:
             project = peek.project
             if project is None or self._project not in (project.path or project.name).lower():
@@ -174,11 +185,11 @@ class Filter:
         return not (self._until and (peek.started_at is None or peek.started_at >= self._until))
 
     def takes_session(self, session: Session) -> bool:
-        """Whether a session passes, by what happened in it."""
+        """Whether a session passes, judged by its events."""
         return self.takes_kind(session.info.kind) and all(count_events(session)[kind] for kind in self.events)
 
     def takes_kind(self, kind: Kind) -> bool:
-        """Whether sessions of a kind pass; a file of one kind may hold some of the other."""
+        """Whether sessions of a kind pass; a main session's file may contain sub-agents."""
         return self._kind in ("all", kind)
 
     def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
@@ -194,5 +205,5 @@ def _events_in(words: Iterable[str]) -> Iterator[str]:
 
 
 def is_terminal() -> bool:
-    """Whether a person is reading."""
+    """Whether the output goes to a terminal."""
     return sys.stdout.isatty()

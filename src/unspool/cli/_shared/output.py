@@ -1,4 +1,4 @@
-"""Printing: JSON for programs, tables for people, plain columns for pipes."""
+"""Output: JSON for programs, tables for people, tab-separated columns for pipes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _encoder = msgspec.json.Encoder()
 
 
 def console(**options: Any) -> Console:
-    """Where people read. A pipe has no width: lines are long there, but not endless."""
-    # rich is loaded where something is drawn: a table in a pipe, or JSON, should not wait for it.
+    """The console of rich. A pipe has no width, so it gets a fixed one."""
+    # Imported late: tab-separated columns and JSON do not need rich.
     from rich.console import Console
 
     class Pipe(Console):
         def on_broken_pipe(self) -> None:
-            """The reader has seen enough; rich would call that a failure."""
+            """The reader has seen enough, which is not a failure."""
             raise BrokenPipeError
 
     return Pipe(**({"highlight": False, "width": None if is_terminal() else _PIPE_WIDTH} | options))
@@ -39,7 +39,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int, styles: Sequence[str] = ()) -> None:
-    """A table on a terminal, columns with tabs between them elsewhere. Column `wrap` takes what room is left."""
+    """A table on a terminal, tab-separated columns elsewhere. Column `wrap` takes the remaining width."""
     if not is_terminal():
         print("\t".join(headers))
         for row in rows:
@@ -52,13 +52,13 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int
     for place, header in enumerate(headers):
         table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if place == wrap else None)
     for row in rows:
-        # Text, not markup: a title may hold anything.
+        # Text, not markup: a title may contain anything.
         table.add_row(*(Text(one_line(cell, 400), style) for cell, style in zip_longest(row, styles, fillvalue="")))
     console().print(table)
 
 
 def print_pieces(pieces: Iterable[RenderableType]) -> None:
-    """Text in colour on a terminal; elsewhere without the blanks that fill up its lines."""
+    """Coloured text on a terminal; elsewhere, plain lines without trailing spaces."""
     out = console()
     for piece in pieces:
         if is_terminal():
@@ -71,17 +71,17 @@ def print_pieces(pieces: Iterable[RenderableType]) -> None:
 
 
 def short_id(id: str) -> str:
-    """Enough of an id to find the session by; what names a sub-agent stands at its end."""
+    """Enough of an id to find the session. A sub-agent is named by the end of its id, so that stays whole."""
     return id if "/" in id else id[:_SHORT]
 
 
 def complain(text: str) -> None:
-    """Say what went wrong. Paths and ids in it come from others."""
+    """Print an error. Paths and ids in it are untrusted."""
     print(f"unspool: {harmless(text)}", file=sys.stderr)
 
 
 def remark(text: str) -> None:
-    """A remark for people, out of the way of the output."""
+    """Print a remark for people, apart from the output."""
     from rich.text import Text
 
     console(stderr=True, width=None, soft_wrap=True).print(Text(text, "dim"))

@@ -1,4 +1,4 @@
-"""A line that tells how far long work has come; only where somebody sees it, and never in the way of the output."""
+"""A progress line for long work, shown only on a terminal and never mixed with the output."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _PATIENCE_SECONDS = 0.5
 
 
 def watched(items: Iterable[T], what: str) -> Iterator[T]:
-    """Pass items on, and tell how many there were when it takes long."""
-    # Output on the same terminal would run into the line.
+    """Yield the items, and show how many there were if it takes long."""
+    # Output on the same terminal would collide with the progress line.
     if not sys.stderr.isatty() or sys.stdout.isatty():
         yield from items
         return

@@ -1,4 +1,4 @@
-"""The store, for commands that ask it: which one, and brought up to date first."""
+"""The store, for commands that query it: which one, and brought up to date first."""
 
 from __future__ import annotations
 
@@ -16,37 +16,39 @@ _PATIENCE_SECONDS = 0.5
 
 
 def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
-    """Where the sessions are kept."""
+    """Options that choose the store."""
     parser.add_argument(
-        "--store", metavar="PLACE", help="a file, or postgresql://… (default: $UNSPOOL_STORE, or your data directory)"
+        "--store",
+        metavar="PLACE",
+        help="a file or postgresql://… (default: $UNSPOOL_STORE, or a file in your data directory)",
     )
     parser.add_argument(
         "--home",
         metavar="DIR",
         action="append",
         default=[],
-        help="a home directory that holds .claude, .codex, .gemini",
+        help="a home directory that contains .claude, .codex, .gemini (default: yours); may be repeated",
     )
     if syncs:
-        parser.add_argument("--no-sync", action="store_true", help="do not look for changes first")
+        parser.add_argument("--no-sync", action="store_true", help="do not import changes first")
 
 
 @contextmanager
 def opened(args: argparse.Namespace) -> Iterator[Store]:
-    """The store, with what is new on this computer in it."""
+    """The store, after importing what is new on this computer."""
     store = open_store(args.store)
     try:
         if not getattr(args, "no_sync", True):
             report = sync(store, args.home)
             for name, why in report.failures.items():
-                remark(f"unspool: {name} could not be read: {why}")
+                remark(f"unspool: cannot read {name}: {why}")
         yield store
     finally:
         store.close()
 
 
 def sync(store: Store, homes: list[str]) -> Report:
-    """Bring a store up to date, and tell how far it is when it takes long."""
+    """Bring a store up to date, with a progress bar if it takes long."""
     show = _Bar() if sys.stderr.isatty() else None
     try:
         return Syncer(store, *homes, may_share=True).run(show)
@@ -56,7 +58,7 @@ def sync(store: Store, homes: list[str]) -> Report:
 
 
 class _Bar:
-    """A line on the terminal that grows."""
+    """A progress bar on the terminal."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PATIENCE_SECONDS
@@ -73,6 +75,6 @@ class _Bar:
         print(f"\r  {bar:░<20} {part:4.0%}  {text}   ", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the line free again."""
+        """Clear the line."""
         if self._shown:
             print("\r" + " " * 78 + "\r", end="", file=sys.stderr, flush=True)

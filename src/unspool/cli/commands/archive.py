@@ -1,4 +1,4 @@
-"""`unspool archive`: what the agents will delete, and what is already only in the store."""
+"""`unspool archive`: sessions the agents are about to delete, and sessions that only the store still has."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--days", type=int, default=7, metavar="N", help="what goes within so many days (default: 7)")
-    parser.add_argument("--all", action="store_true", help="every session")
-    parser.add_argument("--json", action="store_true", help="one JSON object a session")
+    parser.add_argument("--days", type=int, default=7, metavar="N", help="deleted within N days (default: 7)")
+    parser.add_argument("--all", action="store_true", help="list every session")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per session")
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what becomes of each session."""
+    """Print when each session will be deleted."""
     with opened(args) as store:
         found = [fate for fate in fates(store, args.home) if args.all or fate.is_near(args.days)]
     if args.json:
@@ -33,14 +33,16 @@ def run(args: argparse.Namespace) -> int:
     rows = [[fate.agent, short_id(fate.session), local(fate.last), _when(fate), fate.title or ""] for fate in found]
     if rows:
         print_table(
-            ("agent", "session", "last", "on disk", "title"), rows, wrap=4, styles=("cyan", "", "dim", "yellow")
+            ("agent", "session", "last active", "on disk", "title"), rows, wrap=4, styles=("cyan", "", "dim", "yellow")
         )
     gone = sum(fate.gone for fate in found)
-    print(f"{len(found) - gone} will be deleted by their agent, {gone} are only here; all of them are kept")
+    print(
+        f"{len(found) - gone} about to be deleted by their agent, {gone} only in the store; the store keeps all of them"
+    )
     return 0
 
 
 def _when(fate: Fate) -> str:
     if fate.gone:
-        return "only here"
-    return f"until {local(fate.deleted_at)[:10]}" if fate.deleted_at is not None else "stays"
+        return "only in store"
+    return f"until {local(fate.deleted_at)[:10]}" if fate.deleted_at is not None else "kept"

@@ -1,4 +1,4 @@
-"""`unspool context`: what the model had before it, at one message or at each of its replies."""
+"""`unspool context`: what the model had in its context, at one message or at each of its replies."""
 
 from __future__ import annotations
 
@@ -23,20 +23,25 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "the sessions; with --each, all by default")
+    add_sessions(parser, "the session; with --each, all sessions by default")
     add_places(parser)
     group = parser.add_mutually_exclusive_group(required=True)
-    group.add_argument("--at", type=int, metavar="N", help="the context before message N")
-    group.add_argument("--each", action="store_true", help="the context before every reply of the model")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    group.add_argument(
+        "--at",
+        type=int,
+        metavar="N",
+        help="show the context before message N; the number of messages stands for the next one",
+    )
+    group.add_argument("--each", action="store_true", help="show the context before every reply of the model")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tell the contexts."""
+    """Print the contexts."""
     if args.each:
         return _print_each(args)
     if len(args.sessions) != 1:
-        raise UsageError("--at N needs exactly one session; `unspool ls` lists them")
+        raise UsageError("--at needs exactly one session; `unspool ls` lists them")
     for library, ref in choose(args):
         _print_at(library.load(ref), args.at, args.json)
     return 0
@@ -51,11 +56,11 @@ def _print_each(args: argparse.Namespace) -> int:
                     if args.json:
                         print_json(reply)
                     else:
-                        print(_in_a_line(reply))
+                        print(_summary(reply))
     return failures.exit_code
 
 
-def _in_a_line(reply: ReplyContext) -> str:
+def _summary(reply: ReplyContext) -> str:
     lists = reply.context
     counts = (
         (lists.prompts, "prompts"),
@@ -69,9 +74,8 @@ def _in_a_line(reply: ReplyContext) -> str:
 
 
 def _print_at(session: Session, index: int, as_json: bool) -> None:
-    if not 0 <= index < len(session.messages):
-        last = len(session.messages) - 1
-        raise UsageError(f"session {session.id} has messages 0 to {last}; there is no message {index}")
+    if not 0 <= index <= len(session):
+        raise UsageError(f"session {session.id} has {len(session)} messages; --at takes 0 to {len(session)}")
     context = session.context_at(index)
     if as_json:
         print_json(
@@ -90,9 +94,10 @@ def _print_at(session: Session, index: int, as_json: bool) -> None:
 def _print_messages(session: Session, index: int, context: Context) -> None:
     out = console()
     count = len(context.message_indices)
-    out.print(Text(f"{count} of {len(session.messages)} messages in context before #{index}"))
+    where = f"before #{index}" if index < len(session) else "for the next message"
+    out.print(Text(f"{count} of {len(session)} messages in context {where}"))
     if not context.recorded:
-        out.print(Text("The agent had replaced its context by a summary of which the log holds nothing.", "yellow"))
+        out.print(Text("The agent had replaced its context with a summary that is not in the log.", "yellow"))
     omitted = set(context.omitted_calls)
     for place in context.message_indices:
         message = session.messages[place]
@@ -108,7 +113,7 @@ def _shown(block: m.Block, omitted: set[str]) -> str:
         case m.CompactionMark(summary=summary):
             return f"[summary] {summary}" if summary else "[compaction]"
         case m.ToolCall(name=name, id=id):
-            return f"[{name}]{' (left out)' if id in omitted else ''}"
+            return f"[{name}]{' (omitted)' if id in omitted else ''}"
         case m.ToolResult(content=content):
             return f"[result] {content}"
         case m.Attachment(kind=kind, text=text):

@@ -1,4 +1,4 @@
-"""`unspool doctor`: the state of the files, with the place of everything that is wrong."""
+"""`unspool doctor`: the state of the files, with the location of every problem."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ...core import model as m
+from ...core.plural import counted
 from ...core.session import Session
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
@@ -23,16 +24,16 @@ EXAMPLES = """examples:
 
 
 class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What there is to say about a file."""
+    """The state of one file."""
 
     path: str
     session: str
     agent: str
     lines: int
     damaged: int
-    """Lines that are no intact record."""
+    """Lines that are not an intact record."""
     problems: dict[str, int]
-    """How many of each kind: torn, salvaged, unknown-record, missing-parent, …"""
+    """How many problems of each kind: torn, salvaged, unknown-record, missing-parent, …"""
     orphans: int
     places: list[m.Problem]
     records: dict[str, int]
@@ -40,10 +41,10 @@ class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "sessions, files or folders to look at instead of everything")
+    add_sessions(parser, "sessions, files or directories to check instead of everything")
     add_places(parser)
-    parser.add_argument("--all", action="store_true", help="also files with nothing wrong")
-    parser.add_argument("--json", action="store_true", help="one JSON object a file")
+    parser.add_argument("--all", action="store_true", help="include files without problems")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,10 +63,11 @@ def run(args: argparse.Namespace) -> int:
             _print(report)
     if not args.json:
         problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
-        print(
-            f"{total['files']:,} files, {total['lines']:,} lines, {total['damaged']} damaged, "
-            f"{total['orphans']} calls without a result{'; ' + problems if problems else ''}"
-        )
+        summary = (
+            counted(total["files"], "file"), counted(total["lines"], "line"), f"{total['damaged']:,} damaged",
+            counted(total["orphans"], "unfinished call"),
+        )  # fmt: skip
+        print(", ".join(summary) + (f"; {problems}" if problems else ""))
     return failures.exit_code
 
 
@@ -97,7 +99,8 @@ def _report(session: Session, place: int, file: m.LogFile) -> Report:
 
 def _print(report: Report) -> None:
     print(harmless(report.path))
-    print(f"  {report.lines:,} lines, {report.damaged} damaged, {report.orphans} calls without a result")
+    calls = counted(report.orphans, "unfinished call")
+    print(f"  {counted(report.lines, 'line')}, {report.damaged:,} damaged, {calls}")
     for problem in report.places:
         at = f"line {problem.source.line}, byte {problem.source.offset:,}" if problem.source is not None else "?"
         print(f"  {problem.reason:<18} {at:<28} {one_line(problem.detail, 120)}")

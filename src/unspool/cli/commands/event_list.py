@@ -1,4 +1,4 @@
-"""`unspool rejections` and the like: all events of one kind in the store, newest first."""
+"""`unspool rejections` and similar commands: all events of one kind in the store, newest first."""
 
 from __future__ import annotations
 
@@ -41,13 +41,17 @@ class Entry(msgspec.Struct, kw_only=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--agent", choices=("claude", "codex", "gemini"))
-    parser.add_argument("--project", metavar="TEXT", help="part of the project's path")
-    parser.add_argument("--tool", metavar="NAME")
-    parser.add_argument("--since", metavar="TIME", help="2026-11-01, 7d, 12h, today")
-    parser.add_argument("--until", metavar="TIME")
-    parser.add_argument("--format", choices=("table", "markdown", "json"), default="table")
-    parser.add_argument("--json", action="store_const", dest="format", const="json", help="one JSON object a line")
+    parser.add_argument("--agent", choices=("claude", "codex", "gemini"), help="only sessions of this agent")
+    parser.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
+    parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
+    parser.add_argument("--since", metavar="TIME", help="only events since TIME: 2026-11-01, 7d, 12h, today")
+    parser.add_argument("--until", metavar="TIME", help="only events before TIME")
+    parser.add_argument(
+        "--format", choices=("table", "markdown", "json"), default="table", help="output format (default: table)"
+    )
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="json", help="print one JSON object per line"
+    )
     add_store(parser)
 
 
@@ -66,7 +70,9 @@ def run(args: argparse.Namespace) -> int:
             [local(entry.timestamp), entry.agent, _project(entry), short_id(entry.session), _place(entry), entry.text]
             for entry in entries
         )
-        print_table(("time", "agent", "project", "session", "at", "what"), rows, wrap=5, styles=("dim", "cyan"))
+        print_table(
+            ("time", "agent", "project", "session", "message", "description"), rows, wrap=5, styles=("dim", "cyan")
+        )
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`unspool events`: everything that happened to sessions, across all of them."""
+"""`unspool events`: events of every kind, across sessions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   unspool events --type interruption --since 30d --json"""
 
 
-_HEADERS = ("event", "agent", "session", "at", "time", "what")
+_HEADERS = ("event", "agent", "session", "message", "time", "description")
 _STYLES = ("yellow", "cyan", "", "dim", "dim")
 
 
@@ -42,14 +42,18 @@ class Event(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "where to look instead of everywhere")
+    add_sessions(parser, "sessions to search instead of all")
     add_places(parser)
-    kinds = ", ".join(EVENT_NAMES)
     parser.add_argument(
-        "--type", action="append", default=[], metavar="EVENT", type=event_name, help=f"only such events: {kinds}"
+        "--type",
+        action="append",
+        default=[],
+        metavar="EVENT",
+        type=event_name,
+        help=f"only events of this type; may be repeated: {', '.join(EVENT_NAMES)}",
     )
     add_filters(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`unspool export`: sessions as files."""
+"""`unspool export`: write sessions as NDJSON, a stream, Markdown or HTML."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = """examples:
   unspool export huge.jsonl --format stream | head"""
 
 Piece = tuple[str, bytes]
-"""Some bytes, with the id of the session they belong to."""
+"""A part of the output, with the id of the session it belongs to."""
 
 _encoder = msgspec.json.Encoder()
 _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
@@ -39,13 +39,13 @@ _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "what to export instead of everything")
+    add_sessions(parser, "sessions to export instead of all")
     add_places(parser)
     parser.add_argument(
         "--format", choices=list(_SUFFIXES), default="ndjson",
-        help="ndjson: a line a session (default); stream: many small lines; markdown; html: a page of its own",
+        help="ndjson: one line per session (default); stream: many small lines; markdown; html: a self-contained page",
     )  # fmt: skip
-    parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a folder that gets a file a session")
+    parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a directory that gets one file per session")
     add_view(parser, branches="all")
     add_filters(parser)
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
         return failures.exit_code
     if args.format == "html":
         chosen = _only_one(chosen)
-    # A name that fits nothing must not cost a file that is there.
+    # A name that matches nothing must not overwrite an existing file.
     first = list(islice(chosen, 1))
     with _output(args.output) as file:
         for item in chain(first, chosen):
@@ -91,21 +91,21 @@ def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
     if first is None:
         return
     if next(chosen, None) is not None:
-        raise UsageError("a page holds one session; name one, or give a folder with -o FOLDER/")
+        raise UsageError("an HTML page holds one session; name one, or write to a directory with -o DIR/")
     yield first
 
 
 def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The page of the session itself, without those of the sub-agents in the same file."""
+    """The page of the session itself, without the sub-agents in the same file."""
     for place, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
         if place:
-            remark("Sub-agents in the same file are left out; -o FOLDER/ gives each a page.")
+            remark("Sub-agents in the same file are left out; use -o DIR/ to write a page for each.")
             return
         yield from page
 
 
 def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
-    """What to write for a session and the sub-agents in the same file: each piece with the id it belongs to."""
+    """The output for a session and the sub-agents in the same file."""
     library, ref = item
     if args.format == "stream" and not keep.events:
         id, is_wanted = ref.id, True
@@ -139,7 +139,7 @@ def _markdown(session: Session, branches: Branches) -> Iterator[bytes]:
 
 
 def _html(session: Session, branches: Branches) -> Iterator[bytes]:
-    # Templates and highlighting take as long to load as all the rest.
+    # Templates and syntax highlighting take as long to load as everything else.
     from ...render.html import render_html
 
     for piece in render_html(session, AGENTS[session.agent].describe, branches):
@@ -152,7 +152,7 @@ _FORMATS: dict[str, Callable[[Session, Branches], Iterator[bytes]]] = {
 
 
 class _Folder:
-    """One file a session, named after it."""
+    """One file per session, named after it."""
 
     def __init__(self, path: Path, suffix: str) -> None:
         try:
@@ -172,11 +172,11 @@ class _Folder:
     def _name(self, id: str) -> str:
         name = _safe_name(id)
         self._names[name] += 1
-        # A copied home holds the same ids.
+        # A copy of a home directory has the same ids.
         again = f"-{self._names[name]}" if self._names[name] > 1 else ""
         return name + again + self._suffix
 
 
 def _safe_name(id: str) -> str:
-    """An id comes from a log: it must not lead out of the folder."""
+    """An id comes from a log, so it must not lead out of the directory."""
     return "".join(sign if sign.isalnum() or sign in "-_." else "_" for sign in id).strip(".") or "session"

@@ -1,4 +1,4 @@
-"""`unspool forget`: remove a session from the store for good. The agents' own files are never touched."""
+"""`unspool forget`: remove a session from the store permanently. The agents' own files are never touched."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", nargs="+", help="an id, or its beginning")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("session", metavar="SESSION", nargs="+", help="session id, or the start of one")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, and remove."""
+    """Ask for confirmation, then remove."""
     with opened(args) as store:
         rows = [store.sessions.find(name) for name in args.session]
         if not args.yes:
             if not sys.stdin.isatty():
-                raise UsageError("forget cannot be undone; add --yes where nobody can be asked")
+                raise UsageError("forget cannot be undone; add --yes to confirm")
             for row in rows:
-                where = "only in the store" if row.gone_at else "also on disk: the next sync would take it in again"
+                where = "only in the store" if row.gone_at else "also on disk: the next sync imports it again"
                 print(f"{row.name}  {one_line(row.title or '')}  ({row.messages} messages, {where})")
-            if input("Remove for good? [y/N] ").strip().lower() not in ("y", "yes"):
-                print("nothing removed")
+            if input("Remove permanently? [y/N] ").strip().lower() not in ("y", "yes"):
+                print("Nothing removed")
                 return 1
         with store.exclusive(), store.transaction():
             for row in rows:

@@ -1,4 +1,4 @@
-"""`unspool ls`: the sessions there are. Reads the first and last lines of each, and no more unless it has to."""
+"""`unspool ls`: list sessions. Reads only the first and last lines of each unless events are asked for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ EXAMPLES = """examples:
   unspool ls ~/old-laptop/.claude"""
 
 
-_NONE = "No sessions. `--home DIR` looks in another home, `--or-samples` lists the samples that come with unspool."
+_NONE = (
+    "No sessions found. Use --home DIR to look elsewhere, or --or-samples to list the samples that come with unspool."
+)
 
 
 class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -44,18 +46,18 @@ class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
     parent: str | None = None
     archived: bool = False
     events: dict[str, int] = {}
-    """Counted only when asked for with `--has` or `--events`."""
+    """Only with `--has` or `--events`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "folders or files to list instead of your home")
+    add_sessions(parser, "directories or files to list instead of your home directory")
     add_places(parser)
     add_filters(parser)
-    parser.add_argument("-n", "--limit", type=int, metavar="N", help="only the newest N")
-    parser.add_argument("--events", action="store_true", help="read each session and count what happened in it")
-    parser.add_argument("--or-samples", action="store_true", help="where there are none, list the sample sessions")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("-n", "--limit", type=int, metavar="N", help="list only the newest N")
+    parser.add_argument("--events", action="store_true", help="count the events of each session (reads every session)")
+    parser.add_argument("--or-samples", action="store_true", help="list the sample sessions if there are none")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         args.kind = "main"
     keep = Filter(args)
     if args.or_samples and not args.sessions and next(choose(args), None) is None:
-        remark("No sessions on this computer yet; these are the samples that come with unspool.")
+        remark("No sessions on this computer yet. These are the samples that come with unspool.")
         args.home = [str(samples())]
     failures = Failures(args.debug)
     found = sorted(watched(_rows(args, keep, failures), "sessions"), key=_newest, reverse=True)
@@ -73,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         for row in rows:
             print_json(row)
         return failures.exit_code
-    headers = ["agent", "session", "last", "project", "title"]
+    headers = ["agent", "session", "last active", "project", "title"]
     if args.events or keep.events:
         headers.append("events")
     if not rows:
@@ -104,7 +106,7 @@ def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
 
 
 def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
-    """Sessions, each followed by the sub-agents in its file where those are asked for."""
+    """Sessions, each followed by the sub-agents in its file if those are asked for."""
     for chosen in choose(args):
         yield chosen
         if keep.takes_kind("subagent"):
@@ -130,7 +132,7 @@ def _counted(kind: str, count: int) -> str:
 
 
 def _cells(row: Row, columns: int) -> list[str]:
-    # Ids of Codex begin with a time, so that their first digits are shared by sessions of the same minute.
+    # Codex ids begin with a time, so sessions of the same minute share their first digits.
     short = row.id if row.kind == "subagent" else row.id[:13]
     cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
     cells.append(row.title or "")

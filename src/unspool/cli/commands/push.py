@@ -1,4 +1,4 @@
-"""`unspool push`: give this computer's sessions to another store, a team's most often."""
+"""`unspool push`: copy the sessions of this computer to another store, usually a team's."""
 
 from __future__ import annotations
 
@@ -17,14 +17,22 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("target", metavar="STORE", help="postgresql://…, or a file")
-    parser.add_argument("--store", metavar="PLACE", help="where sessions that are gone from disk come from")
-    parser.add_argument("--home", metavar="DIR", action="append", default=[], help="a home directory with the sessions")
-    parser.add_argument("--json", action="store_true", help="what was done as a JSON object")
+    parser.add_argument("target", metavar="STORE", help="postgresql://… or a file")
+    parser.add_argument(
+        "--store", metavar="PLACE", help="the store that has the sessions deleted from disk (default: yours)"
+    )
+    parser.add_argument(
+        "--home",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="a home directory that contains the sessions; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Send what is new on disk, and what only the own store has."""
+    """Copy what is new on disk, and what only your own store has."""
     target = open_store(args.target)
     kept = 0
     try:
@@ -41,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"new": report.new, "changed": report.changed, "kept": kept, "failures": report.failures})
     else:
-        print(f"{report.new:,} new, {report.changed:,} changed, {kept:,} that are gone from disk")
+        print(f"{report.new:,} new, {report.changed:,} changed, {kept:,} deleted from disk")
         for name, why in report.failures.items():
             complain(f"{name}: {why}")
     return 1 if report.failures else 0

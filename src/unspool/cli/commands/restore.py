@@ -1,4 +1,4 @@
-"""`unspool restore`: the files of a session, byte for byte, out of the store."""
+"""`unspool restore`: write the files of a session from the store, byte for byte."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", nargs="+", help="an id, or its beginning")
-    parser.add_argument("--to", metavar="DIR", required=True, help="a folder; it gets the agents' own layout")
-    parser.add_argument("--json", action="store_true", help="one JSON object a file")
+    parser.add_argument("session", metavar="SESSION", nargs="+", help="session id, or the start of one")
+    parser.add_argument(
+        "--to", metavar="DIR", required=True, help="a directory; files are laid out as in a home directory"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per file")
     add_store(parser)
 
 
@@ -26,16 +28,16 @@ def run(args: argparse.Namespace) -> int:
     """Write the files."""
     target = Path(args.to).expanduser()
     if target.exists() and not target.is_dir():
-        raise UsageError(f"{target} is not a folder")
+        raise UsageError(f"{target} is not a directory")
     with opened(args) as store:
         for name in args.session:
             row = store.sessions.find(name)
             try:
                 written = restore_session(store, row.id, target)
             except FileExistsError as error:
-                raise UnspoolError(f"{error.filename} is there already; restore to another folder") from error
+                raise UnspoolError(f"{error.filename} already exists; restore to another directory") from error
             except OSError as error:
-                raise UnspoolError(f"{target} cannot be written: {error.strerror}") from error
+                raise UnspoolError(f"cannot write to {target}: {error.strerror}") from error
             for path, size in written:
                 if args.json:
                     print_json({"session": row.name, "path": str(path), "size": size})

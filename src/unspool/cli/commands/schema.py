@@ -1,4 +1,4 @@
-"""`unspool schema`: the JSON Schema of what `export` writes, and a check of files against it."""
+"""`unspool schema`: print the JSON Schema of what `export` writes, or validate a file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ...core.stream import StreamLine
 from ...render.sanitize import harmless
 
 EXAMPLES = """examples:
-  unspool schema > unspool.core.json_schema.json
+  unspool schema > unspool.schema.json
   unspool schema --check sessions.ndjson"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--check", metavar="FILE", help="say which lines of a file are no record or stream line")
+    parser.add_argument("--check", metavar="FILE", help="validate an exported file, and list its invalid lines")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the schema, or check a file."""
+    """Print the schema, or validate a file."""
     if args.check is None:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n")
         return 0
@@ -46,5 +46,5 @@ def run(args: argparse.Namespace) -> int:
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 bad += 1
                 print(harmless(f"{path}:{number}: {error}"))
-    print(f"{good} good, {bad} bad", file=sys.stderr)
+    print(f"{good} valid, {bad} invalid", file=sys.stderr)
     return 1 if bad else 0

@@ -1,4 +1,4 @@
-"""`unspool search`: find what was said, done or printed, in all sessions."""
+"""`unspool search`: search all sessions for what was said, done or printed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .._shared.output import console, print_json, short_id
 from .._shared.store import add_store, opened
 
 EXAMPLES = """the query:
-  disk full            both words          "disk full"       one after the other
-  read*                words that begin so
-  red OR green         either              -word             without
+  disk full            both words          "disk full"       exact phrase
+  read*                prefix match
+  red OR green         either word         -word             without the word
   agent: project: tool: role: model: file: session: branch: before: after:
   in:user answer thinking input output note
   is:EVENT, has:EVENT, with synonyms such as is:failed, where EVENT is one of
@@ -33,16 +33,20 @@ examples:
   unspool search 'frozen dataclass'
   unspool search 'tool:bash is:error after:7d pytest'
   unspool search --regex 'def parse_\\w+\\('
-  unspool show 37c23     then reads the session""".replace("EVENTS", " ".join(EVENT_NAMES))
+  unspool show 37c23     shows a session that was found""".replace("EVENTS", " ".join(EVENT_NAMES))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("query", nargs="*", metavar="QUERY")
-    parser.add_argument("--regex", metavar="PATTERN", help="exact code; the query may have filters then")
-    parser.add_argument("-n", "--limit", type=int, default=20, metavar="N", help="sessions to show (default: 20)")
-    parser.add_argument("--hits", type=int, default=3, metavar="N", help="hits of each (default: 3)")
-    parser.add_argument("--json", action="store_true", help="one JSON object a session, or with --regex a hit")
+    parser.add_argument("query", nargs="*", metavar="QUERY", help="words and filters; see below")
+    parser.add_argument("--regex", metavar="PATTERN", help="search with a regular expression (filters still apply)")
+    parser.add_argument(
+        "-n", "--limit", type=int, default=20, metavar="N", help="show at most N sessions (default: 20)"
+    )
+    parser.add_argument("--hits", type=int, default=3, metavar="N", help="show at most N matches of each (default: 3)")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per session, or per match with --regex"
+    )
     add_store(parser)
 
 
@@ -59,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             else:
                 _print(entry)
     if not found and not args.json:
-        print("nothing found")
+        print("No matches")
     return 0 if found else 1
 
 
@@ -68,7 +72,7 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
     try:
         re.compile(args.regex)
     except re.error as error:
-        raise UsageError(f"{args.regex!r} is no regular expression: {error}") from error
+        raise UsageError(f"{args.regex!r} is not a valid regular expression: {error}") from error
     names: dict[int, str] = {}
     count = 0
     for session, text, start, end in search_regex(store, args.regex, filters):
@@ -93,7 +97,7 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
 
 def _print(found: Found) -> None:
     row = found.session
-    facts = (local(row.ended_at), row.project or "", "gone from disk" if row.gone_at else "")
+    facts = (local(row.ended_at), row.project or "", "only in store" if row.gone_at else "")
     head = Text.assemble(
         (one_line(row.title or row.name, 100), "bold"), "  ",
         (f"{row.agent} {short_id(row.name)}  {harmless('  '.join(fact for fact in facts if fact))}", "dim"),

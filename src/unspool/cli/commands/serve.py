@@ -1,4 +1,4 @@
-"""`unspool serve`: the web app, on the sessions of this computer or of a team."""
+"""`unspool serve`: start the web app, on the sessions of this computer or of a team."""
 
 from __future__ import annotations
 
@@ -30,16 +30,20 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_store(parser, syncs=False)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this computer only)")
-    parser.add_argument("--port", type=int, help="default: 8377, or the next free one; 0 for any")
     parser.add_argument(
-        "--name", action="append", default=[], metavar="HOST", help="a further name under which it is reached"
+        "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this computer only)"
     )
-    parser.add_argument("--no-browser", action="store_true", help="only print the link")
-    parser.add_argument("--no-follow", action="store_true", help="only show what the store holds")
-    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
-    parser.add_argument("--link", action="store_true", help="print the link of the server that runs, and end")
-    parser.add_argument("--or-samples", action="store_true", help="show sample sessions where there are none")
+    parser.add_argument("--port", type=int, help="port (default: 8377, or the next free one; 0: any free port)")
+    parser.add_argument(
+        "--name", action="append", default=[], metavar="HOST", help="another host name of this server; may be repeated"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the link without opening it")
+    parser.add_argument(
+        "--no-follow", action="store_true", help="show the store as it is, without importing new sessions"
+    )
+    parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
+    parser.add_argument("--link", action="store_true", help="print the link to the running server and exit")
+    parser.add_argument("--or-samples", action="store_true", help="show the sample sessions if there are none")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
             f"the web app needs {error.name}; install it with: pip install 'unspool[web]'"
         ) from error
     if args.host not in _LOOPBACK:
-        remark(f"listening on {args.host}: others on the network can reach this server. The link holds the token that")
-        remark("lets them in; whoever has it can read every session. The connection is not encrypted.")
+        remark(f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains")
+        remark("the access token, can read every session and run agents. The connection is not encrypted.")
     try:
         serve(settings, lambda ready: _opened(ready, args.no_browser), any_port=args.port is None)
     finally:
@@ -70,7 +74,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     folder = data_folder()
     homes, store = tuple(args.home), args.store
     if args.or_samples and not homes and store is None and not any(True for _ in Library().refs()):
-        remark("there are no sessions on this computer yet: these are samples")
+        remark("No sessions on this computer yet. These are the samples that come with unspool.")
         homes, store = (str(samples()),), str(folder / "samples.db")
     return Settings(
         token=kept_token(folder), store=store, homes=homes, host=args.host,
@@ -83,6 +87,6 @@ def _opened(settings: Settings, no_browser: bool) -> None:
     link = settings.link()
     note_server(settings.address, settings.token)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
-    remark("Ctrl-C ends it")
+    remark("Press Ctrl-C to stop")
     if not no_browser and sys.stdout.isatty():
         webbrowser.open(link)

@@ -1,4 +1,4 @@
-"""`unspool show`: a session to read in the terminal."""
+"""`unspool show`: show a session in the terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("sessions", nargs=1, metavar="SESSION", help="an id, its beginning, a file, or `latest`")
+    parser.add_argument(
+        "sessions", nargs=1, metavar="SESSION", help="session id, the start of one, a file, or `latest`"
+    )
     add_places(parser)
     add_view(parser, branches="active")
-    parser.add_argument("--full", action="store_true", help="all of every output, thought and note")
-    parser.add_argument("--no-pager", action="store_true")
-    parser.add_argument("--json", action="store_true", help="the record instead of the text")
+    parser.add_argument("--full", action="store_true", help="show outputs, thinking and notes in full")
+    parser.add_argument("--no-pager", action="store_true", help="print without a pager")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -36,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             for session in library.load_all(ref, args.tip, args.branches, args.orphans):
                 print_json(session)
     elif is_terminal() and not args.no_pager:
-        # As git does: colours pass, and what fits on the screen is just printed.
+        # As git does: keep colours, and do not page what fits on the screen.
         os.environ.setdefault("LESS", "FRX")
         out = console()
         with out.pager(styles=True):
@@ -48,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
-    """The session, and after it the sub-agents that stand in the same file."""
+    """The session, followed by the sub-agents in the same file."""
     for library, ref in choose(args):
-        # The numbers a reader sees are those of the whole record: `context --at` takes them.
+        # Message numbers are those of the whole record, so that they work with `context --at`.
         for session in library.load_all(ref, args.tip, "all", args.orphans):
             describe = AGENTS[session.agent].describe
             yield from render_terminal(session, describe, args.branches, full=args.full, plain=not is_terminal())

@@ -1,4 +1,4 @@
-"""`unspool stats`: how much was done, how it ended, and what it cost."""
+"""`unspool stats`: sessions, turns, tools, rejections and tokens over time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...core.plural import counted
 from ...core.timestamps import parse_time, zone_seconds
 from ...render.sanitize import one_line
 from ...store.filters import SessionFilter
@@ -28,11 +29,11 @@ _ROWS = 12
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--agent", choices=("claude", "codex", "gemini"))
-    parser.add_argument("--project", metavar="TEXT", help="part of the project's path")
-    parser.add_argument("--since", metavar="TIME", help="sessions that went on since: 2026-11-01, 7d, 12h, today")
-    parser.add_argument("--until", metavar="TIME", help="sessions begun before")
-    parser.add_argument("--json", action="store_true", help="all numbers as a JSON object")
+    parser.add_argument("--agent", choices=("claude", "codex", "gemini"), help="only sessions of this agent")
+    parser.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
+    parser.add_argument("--since", metavar="TIME", help="only sessions active since TIME: 2026-11-01, 7d, 12h, today")
+    parser.add_argument("--until", metavar="TIME", help="only sessions started before TIME")
+    parser.add_argument("--json", action="store_true", help="print all numbers as a JSON object")
     add_store(parser)
 
 
@@ -61,18 +62,20 @@ def _pieces(found: Stats) -> Iterator[RenderableType]:
     yield Text(
         f"{sum(found.sessions.values()):,} sessions ({agents}), {found.subagents:,} sub-agents, {turns:,} turns", "bold"
     )
-    yield Text(f"{found.messages:,} messages; " + ", ".join(f"{n:,} {kind}" for kind, n in found.events.items()), "dim")
+    yield Text(
+        f"{found.messages:,} messages; " + ", ".join(counted(n, kind) for kind, n in found.events.items()), "dim"
+    )
     if found.days:
         yield Text()
         yield from _activity(found.days)
     yield Text()
     yield _table(
-        ("tool", "calls", "failed", "refused", "stopped"),
+        ("tool", "calls", "failed", "rejected", "interrupted"),
         [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in found.tools[:_ROWS]],
     )
     yield Text()
     yield _table(
-        ("project", "sessions", "turns", "refused", "stopped"),
+        ("project", "sessions", "turns", "rejected", "interrupted"),
         [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects[:_ROWS]],
     )
     yield Text()
@@ -85,10 +88,10 @@ def _activity(days: list[Day]) -> Iterator[Text]:
     last = days[-60:]
     for name, values in (
         ("turns", [day.turns for day in last]), ("calls", [day.calls for day in last]),
-        ("refused", [day.rejections for day in last]), ("stopped", [day.interruptions for day in last]),
+        ("rejected", [day.rejections for day in last]), ("interrupted", [day.interruptions for day in last]),
     ):  # fmt: skip
-        yield Text.assemble((f"{name:<9}", "dim"), (_bars(values), "cyan"), (f"  {sum(values):,}", ""))
-    yield Text(f"{'':<9}{last[0].day} to {last[-1].day}, {len(last)} days with sessions", "dim")
+        yield Text.assemble((f"{name:<12}", "dim"), (_bars(values), "cyan"), (f"  {sum(values):,}", ""))
+    yield Text(f"{'':<12}{last[0].day} to {last[-1].day}, {len(last)} days with sessions", "dim")
 
 
 def _bars(values: list[int]) -> str:

@@ -1,4 +1,4 @@
-"""`unspool sync`: take everything new into the store."""
+"""`unspool sync`: import new and changed sessions into the store."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_store(parser, syncs=False)
-    parser.add_argument("--json", action="store_true", help="what was done as a JSON object")
+    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read what has changed."""
+    """Import what has changed."""
     store = open_store(args.store)
     try:
         report = sync(store, args.home)
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
         print_json(report)
     else:
         megabytes = f"{report.bytes / 1e6:,.1f} MB in {report.seconds:.2f} s"
-        print(f"{report.new:,} new, {report.changed:,} changed, {report.gone:,} gone; {megabytes}")
+        print(f"{report.new:,} new, {report.changed:,} changed, {report.gone:,} deleted from disk; {megabytes}")
         for name, why in report.failures.items():
             complain(f"{name}: {why}")
     return 1 if report.failures else 0

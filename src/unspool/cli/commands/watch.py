@@ -1,4 +1,4 @@
-"""`unspool watch`: keep the store up to date, and tell what happens while it does."""
+"""`unspool watch`: keep the store up to date, and print what happens."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_store(parser, syncs=False)
-    parser.add_argument("--poll", action="store_true", help="look at the files again and again; for network drives")
-    parser.add_argument("--json", action="store_true", help="one JSON object a change")
+    parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per change")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Follow until Ctrl-C."""
+    """Watch until Ctrl-C."""
     store = open_store(args.store)
     try:
-        remark("watching; Ctrl-C ends it")
+        remark("Watching. Press Ctrl-C to stop")
         for entries in Watcher(store, *args.home, polling=args.poll or None).follow():
             for entry in entries:
                 if args.json:
@@ -59,7 +59,7 @@ def _told(store: Store, entry: Change) -> Iterator[str]:
 
 
 def _more(data: dict[str, Any]) -> str:
-    """What else is told of a change, in a few words."""
+    """The details of a change, in a few words."""
     if "events" in data:
         return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
     if "count" in data:

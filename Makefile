@@ -1,10 +1,11 @@
-# make run        the web app on the sessions of this computer (or on samples, where there are none)
-# make test       all tests; SHUFFLE=1 runs them in random order
-# make test-fast  tests that need no browser, server or agent
-# make check      style, types and tests, as before a commit
-# make bench      speed and memory, as ratios
-# make regen      golden files, the published schema, the outputs in the README
-# make record     new recordings of the installed agents, and what is new in their formats
+# make run        start the web app on the sessions of this computer, or on samples if there are none
+# make test       run all tests; SHUFFLE=1 runs them in random order
+# make test-fast  run the tests that need no browser, server or agent
+# make check      check style and types and run all tests, as before a commit
+# make docs       build the documentation in build/site, and check its links
+# make bench      measure speed and memory, as ratios
+# make regen      regenerate golden files, the published schemas and the outputs in the documentation
+# make record     record the installed agents, and report what is new in their formats
 
 # Tests wait for browsers and agents more than they compute.
 WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 2))))
@@ -16,7 +17,7 @@ FAST = not (browser or server or agent or slow)
 # Tests start hundreds of programs; each would compile all of unspool again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast check bench regen record postgres browser agents clean
+.PHONY: run test test-fast check docs bench regen record postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
@@ -32,6 +33,9 @@ check: .venv/.dev postgres browser agents
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST)
+
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 bench: .venv/.dev
 	$(BIN)/python -m bench
@@ -59,6 +63,10 @@ agents:
 
 .venv/.dev: requirements/dev.txt .venv/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	@touch $@
+
+.venv/.docs: requirements/docs.txt .venv/.run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
 clean:

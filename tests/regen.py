@@ -1,4 +1,4 @@
-"""Writes anew what is generated: golden outlines, the published schemas, the outputs in the README. `make regen`."""
+"""Regenerates golden outlines, the published schemas, and the outputs in the documentation. `make regen`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from unspool.core.json_schema import json_schema
 from unspool.web.api.openapi import openapi_text
 from unspool.web.api.routes import ENDPOINTS
 
+from .examples import PAGES, with_real_outputs
 from .outline import outline
-from .readme import with_real_outputs
 from .recordings import Recording, recordings
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = ROOT / "docs" / "schema" / "unspool-1.schema.json"
 OPENAPI = ROOT / "docs" / "schema" / "openapi.json"
-README = ROOT / "README.md"
 
 
 def golden(found: list[Recording]) -> str:
@@ -51,7 +50,8 @@ def main() -> None:
     SCHEMA.parent.mkdir(parents=True, exist_ok=True)
     SCHEMA.write_bytes(schema_text())
     OPENAPI.write_bytes(openapi_text(ENDPOINTS))
-    README.write_text(with_real_outputs(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_real_outputs(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The examples of the README: each `$ command` in a console block is run on the sample sessions.
+"""The examples in the documentation: every `$ command` in a console block is run on the sample sessions.
 
-Each block has a home of its own, and can be played alone.
+Every block has a home directory of its own, so that it can be run alone.
 """
 
 from __future__ import annotations
@@ -17,21 +17,30 @@ import unspool
 
 from .waiting import PATIENCE
 
+ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=^```)", re.DOTALL | re.MULTILINE)
 
 
-def with_real_outputs(text: str) -> str:
-    """The text with the output of every example as it is today."""
-    return _BLOCK.sub(lambda block: played(block[0]), text)
-
-
 def blocks(text: str) -> list[str]:
-    """The examples: commands and their outputs."""
+    """The examples of a page: commands with their outputs."""
     return _BLOCK.findall(text)
 
 
+PAGES = [
+    page
+    for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+    if blocks(page.read_text(encoding="utf-8"))
+]
+"""The pages with examples."""
+
+
+def with_real_outputs(text: str) -> str:
+    """A page with the current output of every example."""
+    return _BLOCK.sub(lambda block: played(block[0]), text)
+
+
 def played(block: str) -> str:
-    """An example with its outputs as they are today."""
+    """An example with its current outputs."""
     commands = [line for line in block.split("\n") if line.startswith("$ ")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")

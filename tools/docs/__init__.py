@@ -1,0 +1,1 @@
+"""The documentation site: pages generated from the code, and hooks for MkDocs. `make docs` builds it."""

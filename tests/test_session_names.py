@@ -14,8 +14,8 @@ from unspool.agents import AGENTS
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.library import Library
 from unspool.store import open_store
+from unspool.web.pages.session_fragments import query_of
 from unspool.web.session_list import find
-from unspool.web.session_pages import reader_of
 
 from .builders import ClaudeLog, CodexLog
 from .cli.run import call_main
@@ -84,7 +84,7 @@ def resolve(
         yield {
             "store": lambda name: store.sessions.find(name).name,
             "address": lambda name: find(store, name).name,
-            "page": lambda name: reader_of(store, name).row.name,
+            "page": lambda name: query_of(store, name).row.name,
         }[request.param]
         store.close()
 

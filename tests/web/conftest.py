@@ -13,6 +13,7 @@ from litestar.testing import TestClient
 
 from unspool.ingest.sync import Syncer
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.rows import SessionRow
 from unspool.store.store import Store
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
@@ -100,3 +101,10 @@ def visitor(browser: Any, server: Any) -> Iterator[Any]:
     visitor = Visitor(browser, server)
     yield visitor
     visitor.leave()
+
+
+def session_rows(store: Store) -> list[SessionRow]:
+    """All sessions of the recordings."""
+    rows = store.sessions.select()
+    assert len(rows) > 50
+    return rows

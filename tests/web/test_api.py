@@ -51,11 +51,11 @@ def get(client: Client, address: str, **query: str | int) -> Any:
     answer = client.get(address, params=query or None)
     assert answer.status_code == 200, answer.text
     endpoint, _ = find_endpoint(ENDPOINTS, address.encode())
-    if endpoint.answered is bytes:
+    if endpoint.response is bytes:
         return answer.content
     assert answer.headers["content-type"] == "application/json"
     found = answer.json()
-    validator(endpoint.answered.__name__).validate(found)
+    validator(endpoint.response.__name__).validate(found)
     return found
 
 
@@ -424,14 +424,14 @@ BAD = [
     (f"/api/sessions?offset={'9' * 40}", "offset is a whole number"),
     ("/api/sessions?sort=size", "one of messages, recent, started, title"),
     ("/api/sessions?agent=cursor", "one of claude, codex, gemini"),
-    ("/api/sessions?colour=red", "no parameter 'colour'"),
+    ("/api/sessions?colour=red", "Unknown parameter 'colour'"),
     ("/api/sessions?colour=red", "Allowed: q, agent, project"),
     ("/api/sessions?q=a&q=b", "q is given twice"),
-    ("/api/sessions?q=%00", "no text has"),
-    ("/api/sessions?q=%FF", "not UTF-8"),
-    ("/api/sessions/%FF", "not UTF-8"),
+    ("/api/sessions?q=%00", "NUL character"),
+    ("/api/sessions?q=%FF", "not valid UTF-8"),
+    ("/api/sessions/%FF", "not valid UTF-8"),
     ("/api/projects?limit=3", "Allowed: none"),
-    ("/api/sessions/1/messages?first=5&last=4", "last is not less than first"),
+    ("/api/sessions/1/messages?first=5&last=4", "last must be at least first"),
     ("/api/sessions/1/messages?last=1001", "at most 1,000"),
     ("/api/sessions/1/context/first", "index is a whole number"),
     ("/api/sessions/1/history?limit=201", "from 1 to 200"),
@@ -441,12 +441,12 @@ BAD = [
     ("/api/events/rollbacks", "Unknown event type 'rollbacks'; choose from rejections, interruptions"),
     ("/api/events/rejections?after=whenever", "is no time"),
     ("/api/stats?before=99999999999d", "is no time"),
-    ("/api/search", "nothing to look for"),
+    ("/api/search", "query is empty"),
     ("/api/search?q=%28", "at character"),
     ("/api/search?q=is:purple", "Unknown event type 'purple' at character 4; choose from compaction"),
-    ("/api/search?regex=%28", "no regular expression"),
-    (f"/api/search?regex={'%28' * 400}", "no regular expression"),
-    ("/api/search?regex=a%7B99999999999%7D", "no regular expression"),
+    ("/api/search?regex=%28", "not a valid regular expression"),
+    (f"/api/search?regex={'%28' * 400}", "not a valid regular expression"),
+    ("/api/search?regex=a%7B99999999999%7D", "not a valid regular expression"),
     (f"/api/search?q={'x' * 3000}", "no longer than 2,000 characters"),
 ]
 ABSENT = [
@@ -480,7 +480,7 @@ def test_what_is_not_there_is_said_not_to_be(client: Client, address: str, words
 
 
 def _expect(answer: dict[str, Any], codes: set[str], words: str) -> None:
-    validator("FaultAnswer").validate(answer)
+    validator("ErrorBody").validate(answer)
     error = answer["error"]
     assert error["code"] in codes
     assert words in f"{error['message']} {error.get('try', '')}"

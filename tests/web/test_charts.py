@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from unspool.store.stats import Day, Tokens, Tool
-from unspool.web.charts import activity_plot, buckets_of, compact, stop_plot, ticks_up_to, token_plot, tool_plot
+from unspool.web.charts import activity_chart, buckets_of, compact, stop_chart, ticks_up_to, token_chart, tool_chart
 
 BEGIN = date(2026, 1, 30)
 SVG = re.compile(r"<(?:[a-z]+)(?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*>")
@@ -79,21 +79,21 @@ def shown(plot: Markup, name: str) -> int:
 def test_bars_show_the_sums(count: int) -> None:
     """Whether a bar is a day, a week, a month or years: nothing is lost, and there are not too many of them."""
     given, used = days(count), tokens(count)
-    plot = activity_plot(given)
+    plot = activity_chart(given)
     assert shown(plot, "turns") == sum(day.turns for day in given)
     assert shown(plot, "calls") == sum(day.calls for day in given)
-    assert shown(plot, "sessions(?: a day, added up)?") == sum(day.sessions for day in given)
-    assert shown(stop_plot(given), "refusals") == sum(day.rejections for day in given)
-    assert shown(stop_plot(given), "interruptions") == sum(day.interruptions for day in given)
-    assert shown(token_plot(used), "cache read") == sum(entry.cache_read for entry in used)
-    assert shown(token_plot(used), "input") == sum(entry.input for entry in used)
+    assert shown(plot, "sessions(?: per day, added up)?") == sum(day.sessions for day in given)
+    assert shown(stop_chart(given), "rejections") == sum(day.rejections for day in given)
+    assert shown(stop_chart(given), "interruptions") == sum(day.interruptions for day in given)
+    assert shown(token_chart(used), "cache read") == sum(entry.cache_read for entry in used)
+    assert shown(token_chart(used), "input") == sum(entry.input for entry in used)
     assert len(buckets_of(day.day for day in given)) <= 92
 
 
 def test_nothing_is_said_to_be_nothing() -> None:
     """Without numbers there is a picture that says so."""
-    for plot in (activity_plot([]), token_plot([]), stop_plot([]), tool_plot([])):
-        assert [text.text for text in parse(plot).iter("text")] == ["Nothing in this time."]
+    for plot in (activity_chart([]), token_chart([]), stop_chart([]), tool_chart([])):
+        assert [text.text for text in parse(plot).iter("text")] == ["No data in this period."]
 
 
 def test_days_without_sessions_have_their_room() -> None:
@@ -135,27 +135,27 @@ def test_numbers_on_axes_are_short(value: int, text: str) -> None:
 def test_tools_show_how_their_calls_ended() -> None:
     """The parts of a bar are the parts of its calls; further tools are counted."""
     tools = [tool("Bash", 1000, 200, 1, 3), tool("Edit", 40, 4, 9)] + [tool(f"tool {n}", 5) for n in range(20)]
-    plot = tool_plot(tools)
+    plot = tool_chart(tools)
     assert shown(plot, "failed") == 204
-    assert shown(plot, "refused") == 10
+    assert shown(plot, "rejected") == 10
     assert shown(plot, "interrupted") == 3
-    assert shown(plot, "went well") == 1040 - 204 - 10 - 3 + 13 * 5
+    assert shown(plot, "succeeded") == 1040 - 204 - 10 - 3 + 13 * 5
     assert "and 7 more with 35 calls" in plot
-    thin = next(bar for bar in parse(plot).iter("rect") if "1 refused" in "".join(bar.itertext()))
+    thin = next(bar for bar in parse(plot).iter("rect") if "1 rejected" in "".join(bar.itertext()))
     assert float(thin.attrib["width"]) >= 1
 
 
 @pytest.mark.parametrize("name", ['<script>alert(1)</script>"', "a\x1b[31mb\x00\u202ec", "x" * 5000, "</svg>&<", "é\n"])
 def test_names_of_tools_do_no_harm(name: str) -> None:
     """A tool may be called anything."""
-    plot = tool_plot([tool(name, 3)])
+    plot = tool_chart([tool(name, 3)])
     parse(plot)
     assert "<script" not in plot
     assert not re.search(r"[\x00-\x08\x1b\u202e]", plot)
     assert len(plot) < 5000
 
 
-@pytest.mark.parametrize("draw", [activity_plot, stop_plot])
+@pytest.mark.parametrize("draw", [activity_chart, stop_chart])
 def test_no_style_of_its_own(draw: Callable[[list[Day]], Markup]) -> None:
     """The page's policy would refuse it."""
     assert "style" not in draw(days(30))

@@ -7,7 +7,8 @@ from itertools import product
 
 import pytest
 
-from unspool.web.templating import HERE
+from unspool.core.events import EVENT_KINDS
+from unspool.web.templating import HERE, TOOL_ICONS
 
 STATIC = HERE / "static"
 SHEETS = sorted(STATIC.glob("*.css"))
@@ -67,8 +68,7 @@ def test_every_icon_is_in_the_sprite() -> None:
     sprite = (STATIC / "sprite.svg").read_text()
     there = set(re.findall(r'<symbol id="(\w+)"', sprite))
     templates = "\n".join(path.read_text() for path in (HERE / "templates").glob("*.html"))
-    source = (HERE / "fragments.py").read_text()
     named = set(re.findall(r'icon\("(\w+)"\)', templates))
-    named |= set(re.findall(r'\("\w+", "(\w+)"\)', source[source.index("_TOOLS = (") :].partition("# fmt")[0]))
+    named |= {icon for _, icon in TOOL_ICONS} | {kind.look.icon for kind in EVENT_KINDS if kind.look.icon}
     assert named - there == set()
     assert not re.search(r"<script|style=|href=", sprite)

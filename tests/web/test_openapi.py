@@ -32,11 +32,11 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
-from unspool.web.api.errors import CODES
 from unspool.web.api.openapi import openapi, openapi_text
 from unspool.web.api.routes import ENDPOINTS
-from unspool.web.api.run_schemas import ACTS, RunEventKind
+from unspool.web.api.run_schemas import RUN_ENDPOINTS, RunEventKind
 from unspool.web.app import create_app
+from unspool.web.errors import CODES
 from unspool.web.settings import Settings
 from unspool.web.views import LiveEventKind
 
@@ -109,7 +109,7 @@ def test_the_description_is_sound() -> None:
     for found in whole["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(found)
     names = [operation["operationId"] for item in whole["paths"].values() for operation in item.values()]
-    assert len(set(names)) == len(names) == len(ENDPOINTS) + len(ACTS) + len(ENDLESS)
+    assert len(set(names)) == len(names) == len(ENDPOINTS) + len(RUN_ENDPOINTS) + len(ENDLESS)
 
 
 def test_everything_is_explained() -> None:

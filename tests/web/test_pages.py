@@ -21,6 +21,7 @@ from unspool.store import Store
 from unspool.web.session_list import url_name
 from unspool.web.session_query import SessionQuery
 from unspool.web.templating import address
+from unspool.web.transcript_pages import TranscriptPages
 
 from .test_templating import Fragment, assert_inert
 
@@ -35,12 +36,12 @@ def page(client: Client, url: str) -> Fragment:
     return assert_inert(answer.text)
 
 
-def readers(store: Store) -> Iterator[SessionQuery]:
+def queries(store: Store) -> Iterator[SessionQuery]:
     return (SessionQuery(store, row) for row in store.sessions.select())
 
 
-def reader_with(store: Store, what: str) -> SessionQuery:
-    return next(reader for reader in readers(store) if reader.row.counts.get(what))
+def query_with(store: Store, what: str) -> SessionQuery:
+    return next(query for query in queries(store) if query.row.counts.get(what))
 
 
 def assert_sound(parsed: Fragment) -> None:
@@ -72,15 +73,15 @@ def test_pages_about_everything(client: Client, url: str) -> None:
 
 def test_sessions_have_pages(client: Client, store: Store) -> None:
     """With what the script needs to go on from there."""
-    for reader in list(readers(store))[::5]:
-        parsed = page(client, address(url_name(reader.row)))
+    for query in list(queries(store))[::5]:
+        parsed = page(client, address(url_name(query.row)))
         assert_sound(parsed)
         main = next(attributes for tag, attributes in parsed.tags if tag == "main")
-        assert main["data-session"] == str(reader.row.id)
-        assert main["data-count"] == str(len(reader.trail()))
-        assert main["data-pages"] == str(reader.pages())
+        assert main["data-session"] == str(query.row.id)
+        assert main["data-count"] == str(len(query.path()))
+        assert main["data-pages"] == str(query.pages())
         keys = parsed.all("data-key")
-        assert len(keys) == len(set(keys)) or reader.row.name in keys
+        assert len(keys) == len(set(keys)) or query.row.name in keys
 
 
 LINK = re.compile(r'\s(?:href|data-load|src)="([^"]*)"')
@@ -91,7 +92,7 @@ def test_links_lead_somewhere(client: Client, store: Store) -> None:
     seen: set[str] = set()
     shapes: dict[str, int] = {}
     kinds = ("branch", "compaction", "subagent", "error")
-    waiting = deque(["/", *(address(url_name(reader_with(store, kind).row)) for kind in kinds)])
+    waiting = deque(["/", *(address(url_name(query_with(store, kind).row)) for kind in kinds)])
     while waiting:
         url = waiting.popleft()
         answer = client.get(url)
@@ -114,21 +115,21 @@ def test_links_lead_somewhere(client: Client, store: Store) -> None:
 
 def test_pages_of_a_session_are_sections(client: Client, store: Store) -> None:
     """One after the other they hold every message that has something to show."""
-    reader = max(readers(store), key=lambda reader: reader.row.messages)
-    base = address(url_name(reader.row))
-    for number in range(reader.pages()):
+    query = max(queries(store), key=lambda query: query.row.messages)
+    base = address(url_name(query.row))
+    for number in range(query.pages()):
         parsed = page(client, f"{base}/pages/{number}?branch=0")
         ((_, section),) = [(tag, attributes) for tag, attributes in parsed.tags if tag == "section"][:1]
         assert section["class"] == "page"
         assert section["data-page"] == str(number)
-    assert client.get(f"{base}/pages/{reader.pages()}").status_code == 404
+    assert client.get(f"{base}/pages/{query.pages()}").status_code == 404
 
 
 def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store: Store) -> None:
     """Also on a line that was left."""
-    reader = reader_with(store, "branch")
-    branch = reader.head.branches[0]
-    parsed = page(client, f"{address(url_name(reader.row))}?at={branch.root_index}")
+    query = query_with(store, "branch")
+    branch = query.head.branches[0]
+    parsed = page(client, f"{address(url_name(query.row))}?at={branch.root_index}")
     main = next(attributes for tag, attributes in parsed.tags if tag == "main")
     assert main["data-branch"] == str(branch.id)
     assert f"You are reading branch {branch.id}" in parsed.words
@@ -136,27 +137,27 @@ def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store
 
 def test_a_branch_in_place(client: Client, store: Store) -> None:
     """Its own messages, under their own anchors."""
-    reader = reader_with(store, "branch")
-    branch = reader.head.branches[0]
-    parsed = page(client, f"{address(url_name(reader.row))}/branches/{branch.id}")
+    query = query_with(store, "branch")
+    branch = query.head.branches[0]
+    parsed = page(client, f"{address(url_name(query.row))}/branches/{branch.id}")
     assert set(parsed.all("data-branch")) == {str(branch.id)}
-    assert client.get(f"{address(url_name(reader.row))}/branches/99").status_code == 404
+    assert client.get(f"{address(url_name(query.row))}/branches/99").status_code == 404
 
 
 def test_two_branches_side_by_side(client: Client, store: Store) -> None:
     """From the message after which they part."""
-    reader = reader_with(store, "branch")
-    branch = next(branch for branch in reader.head.branches if branch.parent_index is not None)
-    parsed = page(client, f"{address(url_name(reader.row))}/compare?a=0&b={branch.id}")
+    query = query_with(store, "branch")
+    branch = next(branch for branch in query.head.branches if branch.parent_index is not None)
+    parsed = page(client, f"{address(url_name(query.row))}/compare?a=0&b={branch.id}")
     assert_sound(parsed)
     assert f"They part after #{branch.parent_index}" in " ".join(parsed.words.split())
 
 
 def test_what_a_compaction_replaced(client: Client, store: Store) -> None:
     """Stands beside the summary."""
-    reader = reader_with(store, "compaction")
-    boundary = reader.head.compaction.boundaries[0]
-    parsed = page(client, f"{address(url_name(reader.row))}/replaced/{boundary.message_index}")
+    query = query_with(store, "compaction")
+    boundary = query.head.compaction.boundaries[0]
+    parsed = page(client, f"{address(url_name(query.row))}/replaced/{boundary.message_index}")
     assert "The summary" in parsed.words
     assert f"{len(boundary.replaced_message_indices)} messages" in parsed.words
     assert parsed.all("id") == []
@@ -164,20 +165,20 @@ def test_what_a_compaction_replaced(client: Client, store: Store) -> None:
 
 def test_every_block_can_be_had_whole(client: Client, store: Store) -> None:
     """Whatever it is: words, outputs, inputs, notes."""
-    reader = reader_with(store, "rejection")
-    for message in reader.messages(0, reader.row.messages):
+    query = query_with(store, "rejection")
+    for message in query.messages(0, query.row.messages):
         for place, block in enumerate(message.blocks):
-            parsed = page(client, f"{address(url_name(reader.row))}/outputs/{message.index}/{place}")
+            parsed = page(client, f"{address(url_name(query.row))}/outputs/{message.index}/{place}")
             if isinstance(block, m.ToolResult):
                 assert harmless(block.content) in parsed.words
-    assert client.get(f"{address(url_name(reader.row))}/outputs/0/99").status_code == 404
+    assert client.get(f"{address(url_name(query.row))}/outputs/0/99").status_code == 404
 
 
 def test_the_inspector(client: Client, store: Store) -> None:
     """Says of every message of the session what became of it."""
-    reader = reader_with(store, "compaction")
-    last = reader.row.messages - 1
-    parsed = page(client, f"{address(url_name(reader.row))}/context/{last}")
+    query = query_with(store, "compaction")
+    last = query.row.messages - 1
+    parsed = page(client, f"{address(url_name(query.row))}/context/{last}")
     firsts, lasts = parsed.all("data-first"), parsed.all("data-last")
     assert int(firsts[0]) == 0
     assert int(lasts[-1]) == last
@@ -195,19 +196,19 @@ def test_sub_agents_whose_names_hold_a_slash(client: Client, store: Store) -> No
 def test_pictures_are_nothing_but_pictures(client: Client, store: Store) -> None:
     """Their own bytes and type, in a box."""
     found = [
-        (reader, entry)
-        for reader in readers(store)
-        for entry in reader.page(0).entries
+        (query, entry)
+        for query in queries(store)
+        for entry in TranscriptPages(query).page(0).entries
         if entry.kind == "image" and entry.picture is not None
     ]
-    reader, entry = found[0]
+    query, entry = found[0]
     assert entry.picture is not None
-    answer = client.get(f"{address(url_name(reader.row))}/images/{entry.picture[0]}/{entry.picture[1]}")
+    answer = client.get(f"{address(url_name(query.row))}/images/{entry.picture[0]}/{entry.picture[1]}")
     assert answer.status_code == 200
     assert answer.headers["content-type"] in ("image/png", "image/jpeg", "image/gif", "image/webp")
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
-    assert client.get(f"{address(url_name(reader.row))}/images/{entry.picture[0]}/99").status_code == 404
+    assert client.get(f"{address(url_name(query.row))}/images/{entry.picture[0]}/99").status_code == 404
 
 
 @pytest.mark.parametrize("format", ["md", "html", "ndjson"])
@@ -232,7 +233,7 @@ def test_filters_of_the_list(client: Client, store: Store) -> None:
     assert "No session fits" in page(client, "/list?q=nothing-is-called-so").words
 
 
-def test_filters_of_a_ledger(client: Client) -> None:
+def test_filters_of_events(client: Client) -> None:
     """By agent, tool and time."""
     everything = page(client, "/events/rejections")
     assert everything.words.count("rejected by") > 3

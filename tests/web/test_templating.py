@@ -12,7 +12,7 @@ from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.transcript import Entry, Transcript, folded
-from unspool.web.templating import asset, compact, duration, render_entries, render_entry, set_prose, short_id, when
+from unspool.web.templating import asset, compact, duration, render_entries, render_entry, render_prose, short_id, when
 
 from ..builders import ClaudeLog, call
 from ..render.test_html import HOSTILE, PNG, everywhere
@@ -225,7 +225,7 @@ def test_events_of_the_samples_are_drawn() -> None:
 
 def test_prose_ranks_below_the_page() -> None:
     """Its headings begin where those of the page end, and what scrolls can be reached with the keyboard."""
-    html = set_prose("# one\n\n###### six\n\n```\ncode\n```\n\n| a |\n|---|\n| b |")
+    html = render_prose("# one\n\n###### six\n\n```\ncode\n```\n\n| a |\n|---|\n| b |")
     assert "<h3>one</h3>" in html
     assert "<h6>six</h6>" in html
     assert '<pre tabindex="0">' in html
@@ -237,7 +237,7 @@ def test_setting_prose_is_bounded(text: str) -> None:
     """What is too long is shown as it is."""
     # Each takes well under a second; what is not bounded takes minutes.
     with cpu_limit(20):
-        assert "<script" not in set_prose(text)
+        assert "<script" not in render_prose(text)
 
 
 def test_words_for_numbers() -> None:

@@ -1,6 +1,6 @@
-"""The numbers as pictures: SVG made of numbers and escaped text, coloured by the page's own classes.
+"""Charts as SVG, coloured by the classes of the page.
 
-Nothing here needs a script: each bar names what it stands for in a `<title>`, and the page has the tables beside it.
+They need no script: each bar has its value in a `<title>`, and the page has the same numbers as a table.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _MOST_MONTHS = 60
 _MOST_YEARS = 60
 _LABELS = 8
 _NARROWEST = 1.5
-"""One refusal beside a thousand calls is still to be seen."""
+"""One rejection among a thousand calls must still be visible."""
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 class Bucket(NamedTuple):
-    """A stretch of time that one bar stands for."""
+    """The time span of one bar."""
 
     first: date
     last: date
@@ -48,20 +48,20 @@ class Bucket(NamedTuple):
 
 
 class Series(NamedTuple):
-    """What is drawn in one colour: a value for each bucket."""
+    """The values of one colour, one for each bucket."""
 
     name: str
     colour: int
     values: list[int]
 
 
-# --- the plots -------------------------------------------------------------------------------------------------------
+# --- the charts ------------------------------------------------------------------------------------------------------
 
 
-def activity_plot(days: Sequence[Day]) -> Markup:
-    """Sessions, turns and calls over time, one above the other, for their numbers are of different size."""
+def activity_chart(days: Sequence[Day]) -> Markup:
+    """Sessions, turns and calls over time, in separate panels because their scales differ."""
     buckets = buckets_of(day.day for day in days)
-    sessions = "sessions" if _are_days(buckets) else "sessions a day, added up"
+    sessions = "sessions" if _are_days(buckets) else "sessions per day, added up"
     panels = [
         [Series(sessions, 1, _sums(buckets, ((day.day, day.sessions) for day in days)))],
         [Series("turns", 2, _sums(buckets, ((day.day, day.turns) for day in days)))],
@@ -70,8 +70,8 @@ def activity_plot(days: Sequence[Day]) -> Markup:
     return _over_time("activity", "Activity", buckets, panels, _PANEL)
 
 
-def token_plot(tokens: Sequence[Tokens]) -> Markup:
-    """Tokens over time, by what became of them."""
+def token_chart(tokens: Sequence[Tokens]) -> Markup:
+    """Tokens over time, by kind."""
     buckets = buckets_of(entry.day for entry in tokens)
     kinds: tuple[tuple[str, Callable[[Tokens], int]], ...] = (
         ("input", lambda entry: entry.input), ("output", lambda entry: entry.output),
@@ -84,20 +84,20 @@ def token_plot(tokens: Sequence[Tokens]) -> Markup:
     return _over_time("tokens", "Tokens", buckets, [stacked], _TALL)
 
 
-def stop_plot(days: Sequence[Day]) -> Markup:
-    """How often somebody said no, or stopped what was going on."""
+def stop_chart(days: Sequence[Day]) -> Markup:
+    """Rejections and interruptions over time."""
     buckets = buckets_of(day.day for day in days)
     stacked = [
-        Series("refusals", 1, _sums(buckets, ((day.day, day.rejections) for day in days))),
+        Series("rejections", 1, _sums(buckets, ((day.day, day.rejections) for day in days))),
         Series("interruptions", 2, _sums(buckets, ((day.day, day.interruptions) for day in days))),
     ]
-    return _over_time("stops", "Refusals and interruptions", buckets, [stacked], _TALL - 60)
+    return _over_time("stops", "Rejections and interruptions", buckets, [stacked], _TALL - 60)
 
 
-def tool_plot(tools: Sequence[Tool]) -> Markup:
-    """The tools that were called most, and how their calls ended."""
+def tool_chart(tools: Sequence[Tool]) -> Markup:
+    """The tools that were called most, by the outcome of their calls."""
     shown, rest = tools[:_MOST_TOOLS], tools[_MOST_TOOLS:]
-    names = ("went well", "failed", "refused", "interrupted")
+    names = ("succeeded", "failed", "rejected", "interrupted")
     parts = [_legend(list(zip(names, range(1, 5), strict=True)))] if shown else []
     most = max((tool.calls for tool in shown), default=0)
     for number, tool in enumerate(shown):
@@ -108,27 +108,26 @@ def tool_plot(tools: Sequence[Tool]) -> Markup:
         text = f"and {len(rest):,} more with {calls:,} calls"
         parts.append(_text(text, _NAMES, height + 15, "start"))
         height += _ROW
-    told = "; ".join(
-        f"{_short(tool.name)} {tool.calls:,}, of these {tool.failed:,} failed and {tool.rejected:,} refused"
-        for tool in shown
+    description = "; ".join(
+        f"{_short(tool.name)} {tool.calls:,}, {tool.failed:,} failed and {tool.rejected:,} rejected" for tool in shown
     )
-    return _picture("tools", "Tools by calls", told, height + 8, parts)
+    return _picture("tools", "Tools by calls", description, height + 8, parts)
 
 
 def _tool_row(tool: Tool, most: int, top: float) -> list[Markup]:
-    well = max(0, tool.calls - tool.failed - tool.rejected - tool.interrupted)
+    succeeded = max(0, tool.calls - tool.failed - tool.rejected - tool.interrupted)
     values = (
-        ("went well", well),
+        ("succeeded", succeeded),
         ("failed", tool.failed),
-        ("refused", tool.rejected),
+        ("rejected", tool.rejected),
         ("interrupted", tool.interrupted),
     )
-    room = WIDTH - _NAMES - _NUMBERS - _RIGHT
+    width_of_all = WIDTH - _NAMES - _NUMBERS - _RIGHT
     parts = [_text(_short(tool.name), _NAMES - 8, top + 14, "end")]
     left = float(_NAMES)
     for colour, (what, value) in enumerate(values, 1):
         if value:
-            width = max(_NARROWEST, value / most * room)
+            width = max(_NARROWEST, value / most * width_of_all)
             title = f"{_short(tool.name)}: {value:,} {what}"
             parts.append(_bar(colour, left, top + 3, width, _ROW - 6, title))
             left += width
@@ -144,7 +143,7 @@ def _short(name: str) -> str:
 
 
 def _over_time(key: str, title: str, buckets: list[Bucket], panels: list[list[Series]], tall: int) -> Markup:
-    """Panels one above the other, each with stacked bars, over one axis of time."""
+    """Panels with stacked bars, one above the other, over one time axis."""
     parts: list[Markup] = []
     top = 0.0
     for stacked in panels if buckets else []:
@@ -154,14 +153,20 @@ def _over_time(key: str, title: str, buckets: list[Bucket], panels: list[list[Se
         top += tall + _GAP
     if buckets:
         parts += _time_axis(buckets, top - _GAP)
-    told = [
+    descriptions = [
         f"{sum(series.values):,} {series.name}, at most {max(series.values):,} in one {_unit(buckets)}"
         for stacked in panels
         for series in stacked
         if series.values
     ]
-    when = f", {buckets[0].name} to {buckets[-1].name}" if len(buckets) > 1 else f", {buckets[0].name}" if told else ""
-    return _picture(key, title + when, "; ".join(told), top - _GAP + _FOOT, parts)
+    when = (
+        f", {buckets[0].name} to {buckets[-1].name}"
+        if len(buckets) > 1
+        else f", {buckets[0].name}"
+        if descriptions
+        else ""
+    )
+    return _picture(key, title + when, "; ".join(descriptions), top - _GAP + _FOOT, parts)
 
 
 def _panel(buckets: list[Bucket], stacked: list[Series], top: float, tall: int) -> list[Markup]:
@@ -176,14 +181,14 @@ def _panel(buckets: list[Bucket], stacked: list[Series], top: float, tall: int) 
         parts.append(_element("line", class_=name, x1=_LEFT, y1=_n(y), x2=WIDTH - _RIGHT, y2=_n(y)))
         parts.append(_text(compact(value), _LEFT - 6, y + 4, "end"))
     step, width = _band(len(buckets))
-    for place, bucket in enumerate(buckets):
+    for number, bucket in enumerate(buckets):
         y = foot
         for series in stacked:
-            if value := series.values[place]:
+            if value := series.values[number]:
                 height = value * scale
                 y -= height
                 title = f"{bucket.name}: {value:,} {series.name}"
-                parts.append(_bar(series.colour, _LEFT + place * step + (step - width) / 2, y, width, height, title))
+                parts.append(_bar(series.colour, _LEFT + number * step + (step - width) / 2, y, width, height, title))
     return parts
 
 
@@ -191,23 +196,23 @@ def _time_axis(buckets: list[Bucket], foot: float) -> list[Markup]:
     step, _ = _band(len(buckets))
     every = -(-len(buckets) // _LABELS)
     return [
-        _text(bucket.label, _LEFT + (place + 0.5) * step, foot + 16, "middle")
-        for place, bucket in enumerate(buckets)
-        if place % every == 0
+        _text(bucket.label, _LEFT + (number + 0.5) * step, foot + 16, "middle")
+        for number, bucket in enumerate(buckets)
+        if number % every == 0
     ]
 
 
 def _band(count: int) -> tuple[float, float]:
-    """The room for each bar, and how wide it is drawn: a single one does not become a wall."""
+    """The space for each bar and its width, which is limited for few bars."""
     step = (WIDTH - _LEFT - _RIGHT) / count
     return step, min(48.0, step * 0.8)
 
 
-# --- stretches of time -----------------------------------------------------------------------------------------------
+# --- time spans ------------------------------------------------------------------------------------------------------
 
 
 def buckets_of(days: Iterable[str]) -> list[Bucket]:
-    """Days without a gap, or weeks, months or years, so that they can be told apart in a picture."""
+    """All days from the first to the last; weeks, months or years if there are too many to draw."""
     known = sorted(date.fromisoformat(day) for day in set(days))
     if not known:
         return []
@@ -232,7 +237,7 @@ def _day(day: date) -> Bucket:
 
 def _week(monday: date) -> Bucket:
     label = f"{monday.day} {_MONTHS[monday.month - 1]}"
-    # The last week there can be has no end.
+    # The last week of the calendar has no Sunday.
     last = monday + min(timedelta(days=6), date.max - monday)
     return Bucket(monday, last, label, f"the week of {label} {monday.year}")
 
@@ -270,7 +275,7 @@ def _sums(buckets: list[Bucket], values: Iterable[tuple[str, int]]) -> list[int]
 
 
 def ticks_up_to(most: int) -> list[int]:
-    """Round numbers from 0 to at least the greatest value: three or four steps, and never a fraction."""
+    """Round whole numbers from 0 to at least the greatest value, in up to four steps."""
     size = 1
     while True:
         for factor in (1, 2, 5):
@@ -291,12 +296,12 @@ def compact(value: int) -> str:
 # --- SVG -------------------------------------------------------------------------------------------------------------
 
 
-def _picture(key: str, title: str, told: str, height: float, parts: list[Markup]) -> Markup:
+def _picture(key: str, title: str, description: str, height: float, parts: list[Markup]) -> Markup:
     tall = height if parts else 48
     inner = [
         _element("title", title, id=f"plot-{key}-title"),
-        _element("desc", told or "Nothing in this time.", id=f"plot-{key}-desc"),
-        *(parts or [_text("Nothing in this time.", WIDTH / 2, 28, "middle")]),
+        _element("desc", description or "No data in this period.", id=f"plot-{key}-desc"),
+        *(parts or [_text("No data in this period.", WIDTH / 2, 28, "middle")]),
     ]
     return _element(
         "svg", Markup("").join(inner), class_=f"plot plot-{key}", viewBox=f"0 0 {WIDTH} {_n(tall)}", role="img",
@@ -324,7 +329,7 @@ def _text(text: str, x: float, y: float, anchor: str) -> Markup:
 
 
 def _element(tag: str, inner: str | Markup = "", **attributes: object) -> Markup:
-    """An element; whatever is not markup already is escaped."""
+    """An element; what is not markup is escaped."""
     given = Markup("").join(
         Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items()
     )
@@ -332,5 +337,5 @@ def _element(tag: str, inner: str | Markup = "", **attributes: object) -> Markup
 
 
 def _n(value: float) -> str:
-    """A coordinate; a tenth of a pixel is fine enough."""
+    """A coordinate with one decimal."""
     return f"{value:.1f}".removesuffix(".0")

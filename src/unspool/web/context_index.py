@@ -1,4 +1,4 @@
-"""What was in context at any message of a session, computed from the outlines of its messages."""
+"""What was in the model's context at any message of a session, computed from the outlines of its messages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import msgspec
 from ..core.session import Context, Session
 from ..store import Store
 from ..store.message_patches import MessagePatches
-from .views import ContextView, State, Stretch
+from .session_query import SessionQuery
+from .views import ContextSpan, ContextView, SpanState
 
-_WHY: dict[State, str] = {
+_REASONS: dict[SpanState, str] = {
     "in": "in context",
     "summarised": "replaced by a summary",
     "cleared": "removed when the context was cleared",
-    "rewound": "on a branch that was left, or not yet taken",
+    "rewound": "on another branch",
     "unsent": "lost: the agent did not send it again",
-    "after": "said later",
+    "after": "later in the session",
 }
+_CACHED_SESSIONS = 4
 
 
 class ContextIndex:
-    """Answers what was in context at any message of one session."""
+    """Knows what was in context at any message of one session."""
 
     def __init__(self, store: Store, id: int, head: Session, patches: MessagePatches) -> None:
         self._session = msgspec.structs.replace(head, messages=store.messages.outlines(id, patches))
@@ -37,37 +39,42 @@ class ContextIndex:
         return len(self._session.messages)
 
     def context(self, index: int) -> Context:
-        """What the model had before it at a message."""
+        """The context at a message."""
         return self._session.context_at(index)
 
     def view(self, index: int, tokens: int | None) -> ContextView:
-        """The same, told for all messages of the session, stretch by stretch."""
+        """The context at a message, with the state of every message of the session."""
         context = self.context(index)
         inside = set(context.message_indices)
         return ContextView(
-            message_index=index, count=len(inside), stretches=self._stretches(index, inside), tokens=tokens,
-            recorded=context.recorded, omitted_calls=context.omitted_calls, made_up_results=context.made_up_results,
+            message_index=index,
+            count=len(inside),
+            stretches=self._spans(index, inside),
+            tokens=tokens,
+            recorded=context.recorded,
+            omitted_calls=context.omitted_calls,
+            made_up_results=context.made_up_results,
             summaries=[text for place, text in sorted(self._summaries.items()) if place in inside and text],
-        )  # fmt: skip
+        )
 
-    def _stretches(self, index: int, inside: set[int]) -> list[Stretch]:
+    def _spans(self, index: int, inside: set[int]) -> list[ContextSpan]:
         path = self._path(index)
-        found: list[Stretch] = []
+        found: list[ContextSpan] = []
         for place in range(len(self)):
             state = self._state(place, index, inside, path)
             if found and found[-1].state == state:
                 found[-1].last = place
             else:
-                found.append(Stretch(place, place, state, _WHY[state]))
+                found.append(ContextSpan(place, place, state, _REASONS[state]))
         return found
 
     def _path(self, index: int) -> set[int]:
-        """The message, what it goes back to, and what hangs beside it."""
+        """The message, its ancestors, and the messages attached to them."""
         tree = self._session._tree
         chain = tree.path(index)
         return {*chain, *(side for place in chain for side in tree.sides(place))}
 
-    def _state(self, place: int, index: int, inside: set[int], path: set[int]) -> State:
+    def _state(self, place: int, index: int, inside: set[int], path: set[int]) -> SpanState:
         if place in inside:
             return "in"
         if place >= index:
@@ -81,6 +88,30 @@ class ContextIndex:
 
 
 def _next(places: list[int], after: int) -> int:
-    """The first of some places that is not before one."""
+    """The first of some places that is not before another."""
     found = bisect_left(places, after)
     return places[found] if found < len(places) else 1 << 62
+
+
+# --- contexts of a session in the store ------------------------------------------------------------------------------
+
+_cache: dict[str, ContextIndex] = {}
+"""The indexes used last, by the version of their session."""
+
+
+def context_view(query: SessionQuery, index: int) -> ContextView:
+    """What was in the model's context before a message, and why other messages were not."""
+    message = query.message(index)
+    return context_index(query).view(index, query.request_tokens(message))
+
+
+def context_index(query: SessionQuery) -> ContextIndex:
+    """The index of a session; the last few are cached."""
+    version = query.version()
+    found = _cache.pop(version, None)
+    if found is None:
+        found = ContextIndex(query.store, query.row.id, query.head, query.patches)
+    _cache[version] = found
+    while len(_cache) > _CACHED_SESSIONS:
+        _cache.pop(next(iter(_cache)), None)
+    return found

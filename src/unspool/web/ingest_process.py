@@ -1,4 +1,4 @@
-"""Starts the process that keeps the store up to date, and hears from it."""
+"""The child process that keeps the store up to date, and its reports."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ from typing import Any
 import msgspec
 
 _PAUSES = (0.5, 1, 2, 5, 10, 30)
-"""Seconds before it is started again, the longer the more often it has ended."""
+"""Seconds before a restart, growing while the process keeps ending without a report."""
 _END_SECONDS = 10
-"""What it needs to finish what it writes, on a machine that has much else to do."""
+"""Time to finish a transaction, also on a busy machine."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class IngestProcess:
-    """The child that reads the agents' files. It ends when we do, because its input ends."""
+    """Runs the process that reads the agents' files. It ends together with this one, because its input does."""
 
-    def __init__(self, arguments: list[str], hear: Callable[[dict[str, Any]], None]) -> None:
-        """`hear` is told each thing the child says."""
+    def __init__(self, arguments: list[str], on_report: Callable[[dict[str, Any]], None]) -> None:
+        """`on_report` is called with each report of the process."""
         self._command = [sys.executable, "-m", "unspool.ingest.worker", *arguments]
-        self._hear = hear
+        self._on_report = on_report
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self) -> None:
-        """Keep it running until this is cancelled."""
-        ended = 0
+        """Keep the process running until cancelled."""
+        failures = 0
         try:
             while True:
-                heard = await self._once()
-                ended = 0 if heard else ended + 1
-                await asyncio.sleep(_PAUSES[min(ended, len(_PAUSES) - 1)])
+                has_reported = await self._run_once()
+                failures = 0 if has_reported else failures + 1
+                await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
         finally:
             await self._end()
 
-    async def _once(self) -> bool:
-        """Start it and listen until it ends; whether it said anything."""
+    async def _run_once(self) -> bool:
+        """Start the process and wait until it ends. Returns whether it reported anything."""
         pipe = asyncio.subprocess.PIPE
-        # Ctrl-C in a terminal goes to the whole group. The child ends because its input does, and needs no signal.
+        # Ctrl-C in a terminal goes to the whole process group. The child ends because its input does.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True
         )
         assert process.stdout is not None
-        heard = False
+        has_reported = False
         async for line in process.stdout:
             try:
-                self._hear(_decode(line))
-                heard = True
+                self._on_report(_decode(line))
+                has_reported = True
             except msgspec.DecodeError:
                 continue
         await process.wait()
-        return heard
+        return has_reported
 
     async def _end(self) -> None:
         process = self._process

@@ -1,4 +1,4 @@
-"""Serving the application to browsers on this computer."""
+"""Serving the app to browsers on this computer."""
 
 from __future__ import annotations
 
@@ -13,26 +13,31 @@ from ..core.errors import UnspoolError
 from .app import create_app
 from .settings import Settings
 
-_TRIES = 20
+_PORTS_TRIED = 20
 _GRACE_SECONDS = 15
-"""For requests that are being answered. Streams of events are ended before."""
+"""For requests in progress. Event streams are ended before."""
 
 
 def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: bool = False) -> None:
-    """Serve until Ctrl-C; `opened` is called with the real port. `any_port`: another one where that is taken."""
+    """Serve until Ctrl-C. `opened` is called with the actual port; with `any_port` it may differ from the one given."""
     listening, port = _listen(settings.host, settings.port, any_port)
     settings = msgspec.structs.replace(settings, port=port)
     app = create_app(settings)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS, timeout_keep_alive=60, lifespan="on",
-    )  # fmt: skip
-    server = _Server(config, lambda: opened(settings), app.state["room"].let_go)
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_keep_alive=60,
+        lifespan="on",
+    )
+    server = _Server(config, lambda: opened(settings), app.state["app_state"].end_streams)
     server.run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready, and when it is about to end."""
+    """Calls back when it is ready, and when it is about to shut down."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
@@ -40,20 +45,20 @@ class _Server(uvicorn.Server):
         self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer."""
+        """Start to accept requests."""
         await super().startup(sockets)
         if self.started:
             self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End: those who listen to events first, because the others are waited for."""
+        """Shut down. Event streams end first, because the server waits for open requests."""
         self._ending()
         await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int, any_port: bool) -> tuple[socket.socket, int]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in range(port, port + (_TRIES if any_port and port else 1)):
+    for candidate in range(port, port + (_PORTS_TRIED if any_port and port else 1)):
         try:
             listening = socket.create_server((host, candidate), family=family, backlog=512)
         except OSError as error:
@@ -61,4 +66,4 @@ def _listen(host: str, port: int, any_port: bool) -> tuple[socket.socket, int]:
                 continue
             raise UnspoolError(f"cannot listen on {host}:{candidate}: {error.strerror or error}") from error
         return listening, int(listening.getsockname()[1])
-    raise UnspoolError(f"port {port} of {host} is taken by another program; choose one with --port, or 0 for any")
+    raise UnspoolError(f"port {port} of {host} is already in use; choose another with --port, or 0 for any free one")

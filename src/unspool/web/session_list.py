@@ -1,4 +1,4 @@
-"""Which sessions there are: found, sorted and grouped for lists."""
+"""Lists of sessions and projects, and how sessions are named in addresses."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 from ..store.sessions import SessionOrder
-from .views import Filter, Listed, ProjectRow, SessionList
+from .views import ListedSession, ListParams, ProjectRow, SessionList
 
 _FRESH_SECONDS = 120
-"""A session that was written to so recently is taken to be at work."""
+"""A session that was written to within this time counts as live."""
 _MOST = 1000
 _DEEPEST = 4
 _SORTS: tuple[SessionOrder, ...] = ("recent", "started", "messages", "title")
@@ -33,31 +33,35 @@ def url_name(row: SessionRow) -> str:
 
 
 def is_live(row: SessionRow, now: float | None = None) -> bool:
-    """Whether an agent works on a session, as far as one can see."""
+    """Whether an agent seems to be working on a session."""
     if row.gone_at is not None:
         return False
     ended = row.ended_at.timestamp() if row.ended_at is not None else 0.0
     return row.status in ("running", "waiting") or ended > (time.time() if now is None else now) - _FRESH_SECONDS
 
 
-def list_sessions(store: Store, filter: Filter) -> SessionList:
-    """The sessions that fit, with those at work first."""
-    order = _check(filter)
-    # Sub-agents are shown below the session that started them, where that is known.
+def list_sessions(store: Store, params: ListParams) -> SessionList:
+    """The sessions that match, live ones first."""
+    order = _check(params)
+    # Sub-agents are listed below the session that started them, if that is known.
     wanted = SessionFilter(
-        text=filter.q, agent=filter.agent, project=filter.project, status=filter.status,
-        has=find_kind(filter.has).name if filter.has else None,
-        is_nested=False, is_empty=False,
-    )  # fmt: skip
+        text=params.q,
+        agent=params.agent,
+        project=params.project,
+        status=params.status,
+        has=find_kind(params.has).name if params.has else None,
+        is_nested=False,
+        is_empty=False,
+    )
     live_since = time.time() - _FRESH_SECONDS if order == "recent" else None
-    rows = store.sessions.select(wanted, order=order, live_since=live_since, limit=filter.limit, offset=filter.offset)
+    rows = store.sessions.select(wanted, order=order, live_since=live_since, limit=params.limit, offset=params.offset)
     below = _subagents(store, rows)
-    listed = [Listed(row=row, subagents=below.get(row.id, []), live=is_live(row)) for row in rows]
+    listed = [ListedSession(row=row, subagents=below.get(row.id, []), live=is_live(row)) for row in rows]
     return SessionList(sessions=listed, total=store.sessions.count(wanted))
 
 
 def list_projects(store: Store) -> list[ProjectRow]:
-    """The folders in which agents worked, the last one first."""
+    """The folders that agents worked in, the most recent first."""
     found: dict[str, ProjectRow] = {}
     for path, agent, count, ended_at in store.sessions.projects():
         row = found.get(path)
@@ -71,23 +75,23 @@ def list_projects(store: Store) -> list[ProjectRow]:
 
 
 def name_of_project(path: str) -> str:
-    """The last part of a folder's path."""
+    """The last part of a project's path."""
     return PurePath(path.replace("\\", "/")).name or path
 
 
-def _check(filter: Filter) -> SessionOrder:
-    order = next((sort for sort in _SORTS if sort == filter.sort), None)
+def _check(params: ListParams) -> SessionOrder:
+    order = next((sort for sort in _SORTS if sort == params.sort), None)
     if order is None:
-        raise UsageError(f"sort is one of {', '.join(_SORTS)}, not {filter.sort!r}")
-    if not 0 < filter.limit <= _MOST:
-        raise UsageError(f"limit is between 1 and {_MOST}, not {filter.limit}")
-    if not 0 <= filter.offset < 1 << 53:
-        raise UsageError(f"offset is 0 or more, not {filter.offset}")
+        raise UsageError(f"Unknown sort {params.sort!r}; choose from {', '.join(_SORTS)}")
+    if not 0 < params.limit <= _MOST:
+        raise UsageError(f"limit must be between 1 and {_MOST}, not {params.limit}")
+    if not 0 <= params.offset < 1 << 53:
+        raise UsageError(f"offset must be 0 or more, not {params.offset}")
     return order
 
 
 def _subagents(store: Store, rows: list[SessionRow]) -> dict[int, list[SessionRow]]:
-    """The sub-agents of sessions, and theirs, by the session at the top."""
+    """The sub-agents of sessions, and their sub-agents, by the session at the top."""
     found: dict[int, list[SessionRow]] = {}
     tops = {(row.machine, row.agent, row.name): row.id for row in rows}
     for _ in range(_DEEPEST):

@@ -1,4 +1,4 @@
-"""Asking the store from an asynchronous program: a few threads, each with a connection of its own."""
+"""Querying the store from asynchronous code: a few threads, each with its own connection."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ _THREADS = 4
 
 
 class StorePool:
-    """Takes questions to the store."""
+    """Runs functions of the store in threads."""
 
     def __init__(self, open_store: Callable[[], Store], threads: int = _THREADS) -> None:
         self._open_store = open_store
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unspool-desk")
-        self._own = threading.local()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unspool-store")
+        self._local = threading.local()
         self._opened: list[Store] = []
         self._lock = threading.Lock()
 
-    async def ask(self, question: Callable[Concatenate[Store, P], T], *args: P.args, **more: P.kwargs) -> T:
-        """Run `question(store, …)` where it does not hold up anybody else."""
+    async def run(self, query: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `query(store, …)` in a thread, inside one snapshot of the store."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(self._answer, question, args, more))
+        return await loop.run_in_executor(self._threads, partial(self._run, query, args, kwargs))
 
-    def _answer(self, question: Callable[..., T], args: tuple[object, ...], more: dict[str, object]) -> T:
-        store: Store | None = getattr(self._own, "store", None)
+    def _run(self, query: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> T:
+        store: Store | None = getattr(self._local, "store", None)
         if store is None:
-            store = self._own.store = self._open_store()
+            store = self._local.store = self._open_store()
             with self._lock:
                 self._opened.append(store)
         try:
             with store.snapshot():
-                return question(store, *args, **more)
+                return query(store, *args, **kwargs)
         finally:
-            # A connection that was lost is made anew with the next question.
+            # A lost connection is opened again by the next query.
             if store.is_lost:
-                self._own.store = None
+                self._local.store = None
 
     def close(self) -> None:
-        """Let go of everything; questions that are being answered are waited for."""
+        """Wait for running queries and close all connections."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         for store in self._opened:
             store.close()

@@ -1,4 +1,4 @@
-"""Small drawings about one session: its branches as a tree, and its messages as a gauge of what was in context."""
+"""Drawings of one session: its branches as a tree, and its messages as a gauge of what was in context."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from markupsafe import Markup
 
 from ..core import model as m
 from ..render.event_text import fork_label
-from .views import Stretch
+from .views import ContextSpan
 
 _WIDTH = 440
 _LANE = 26
 _TOP = 16
 _MOST_LANES = 60
 _LEAST = 14.0
-"""So long is a branch drawn at least, that one can point at it."""
+"""The least width of a branch, so that it can be clicked."""
 _GAP = 26.0
 _THIN = 1.5
 
 
-class _Arm(NamedTuple):
-    """A branch, and where it is drawn."""
+class _DrawnBranch(NamedTuple):
+    """A branch and where it is drawn."""
 
     branch: m.Branch
     lane: int
@@ -30,39 +30,39 @@ class _Arm(NamedTuple):
 
 
 def tree(branches: list[m.Branch], messages: int, address: str) -> Markup:
-    """The active line with all that was left beside it; each branch leads to itself."""
-    arms = _arms(branches, messages)
-    lanes = {arm.branch.id: arm.lane for arm in arms}
-    height = _TOP * 2 + _LANE * max((arm.lane for arm in arms), default=0)
+    """The active branch with all others beside it; each links to its page."""
+    drawn = _lay_out(branches, messages)
+    lanes = {one.branch.id: one.lane for one in drawn}
+    height = _TOP * 2 + _LANE * max((one.lane for one in drawn), default=0)
     end = float(_WIDTH - 60)
     parts = [
-        Markup('<a href="{}"><title>active line</title><path class="line-alive" d="M8 {}H{:.1f}"/>').format(
+        Markup('<a href="{}"><title>active branch</title><path class="line-alive" d="M8 {}H{:.1f}"/>').format(
             address, _TOP, end
         ),
         Markup('<circle class="tip alive" cx="{:.1f}" cy="{}" r="4"/></a>').format(end, _TOP),
     ]
     owners = {branch.id: branch for branch in branches}
-    for arm in arms:
-        parent = _owner(arm.branch, owners)
-        parts.append(_drawn(arm, _TOP + _LANE * lanes.get(parent, 0), messages, address))
+    for one in drawn:
+        parent = _owner(one.branch, owners)
+        parts.append(_draw(one, _TOP + _LANE * lanes.get(parent, 0), messages, address))
     label = Markup('<svg viewBox="0 0 {} {}" role="group" aria-label="Branches">{}</svg>')
     return label.format(_WIDTH, height, Markup("").join(parts))
 
 
-def _drawn(arm: _Arm, from_y: float, messages: int, address: str) -> Markup:
-    branch = arm.branch
-    y = _TOP + _LANE * arm.lane
+def _draw(one: _DrawnBranch, from_y: float, messages: int, address: str) -> Markup:
+    branch = one.branch
+    y = _TOP + _LANE * one.lane
     fork = _x(branch.parent_index if branch.parent_index is not None else 0, messages)
-    curve = f"C{fork + 8:.1f} {from_y:.1f} {arm.start - 8:.1f} {y} {arm.start:.1f} {y}"
-    path = f"M{fork:.1f} {from_y:.1f}{curve}H{arm.end:.1f}"
+    curve = f"C{fork + 8:.1f} {from_y:.1f} {one.start - 8:.1f} {y} {one.start:.1f} {y}"
+    path = f"M{fork:.1f} {from_y:.1f}{curve}H{one.end:.1f}"
     return Markup(
         '<a href="{}?branch={}"><title>{}</title><path class="hit" d="{}"/><path class="line-dead" d="{}"/>'
         '<circle class="tip" cx="{:.1f}" cy="{}" r="4"/><text x="{:.1f}" y="{}">{}</text></a>'
-    ).format(address, branch.id, fork_label(branch), path, path, arm.end, y, arm.end + 9, y + 4, branch.id)
+    ).format(address, branch.id, fork_label(branch), path, path, one.end, y, one.end + 9, y + 4, branch.id)
 
 
-def _arms(branches: list[m.Branch], messages: int) -> list[_Arm]:
-    """Each on the first lane where there is room."""
+def _lay_out(branches: list[m.Branch], messages: int) -> list[_DrawnBranch]:
+    """Each branch on the first lane that is free."""
     free: list[float] = []
     found = []
     for branch in sorted(branches, key=lambda branch: (branch.root_index, branch.id)):
@@ -75,7 +75,7 @@ def _arms(branches: list[m.Branch], messages: int) -> list[_Arm]:
             free.append(0.0)
         if lane < len(free):
             free[lane] = end + _GAP
-        found.append(_Arm(branch, lane + 1, start, end))
+        found.append(_DrawnBranch(branch, lane + 1, start, end))
     return found
 
 
@@ -84,7 +84,7 @@ def _x(index: int, messages: int) -> float:
 
 
 def _owner(branch: m.Branch, owners: dict[int, m.Branch]) -> int:
-    """The line that a branch left: the one whose messages its parent is among, as far as their ends tell."""
+    """The branch that another forked from: the shortest one whose range contains its parent."""
     place = branch.parent_index
     if place is None:
         return 0
@@ -94,25 +94,25 @@ def _owner(branch: m.Branch, owners: dict[int, m.Branch]) -> int:
     return min(fits, key=lambda other: other.tip_index - other.root_index).id if fits else 0
 
 
-def gauge(stretches: list[Stretch]) -> Markup:
-    """All messages of a session in a row, each stretch in the colour of its fate."""
-    total = max(1, sum(stretch.last - stretch.first + 1 for stretch in stretches))
+def gauge(spans: list[ContextSpan]) -> Markup:
+    """All messages of a session in a row, coloured by their state."""
+    total = max(1, sum(span.last - span.first + 1 for span in spans))
     parts, left = [], 0.0
-    for stretch in stretches:
-        width = 1000 * (stretch.last - stretch.first + 1) / total
-        title = f"#{stretch.first}–{stretch.last}: {stretch.why}"
+    for span in spans:
+        width = 1000 * (span.last - span.first + 1) / total
+        title = f"#{span.first}–{span.last}: {span.why}"
         parts.append(
             Markup('<rect class="{}" x="{:.2f}" y="0" width="{:.2f}" height="10"><title>{}</title></rect>').format(
-                stretch.state, left, max(_THIN, width), title
+                span.state, left, max(_THIN, width), title
             )
         )
         left += width
     svg = '<svg class="gauge" viewBox="0 0 1000 10" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>'
-    return Markup(svg).format(_in_words(stretches), Markup("").join(parts))
+    return Markup(svg).format(_in_words(spans), Markup("").join(parts))
 
 
-def _in_words(stretches: list[Stretch]) -> str:
+def _in_words(spans: list[ContextSpan]) -> str:
     counts: dict[str, int] = {}
-    for stretch in stretches:
-        counts[stretch.why] = counts.get(stretch.why, 0) + stretch.last - stretch.first + 1
+    for span in spans:
+        counts[span.why] = counts.get(span.why, 0) + span.last - span.first + 1
     return ", ".join(f"{count:,} {why}" for why, count in counts.items())

@@ -1,6 +1,6 @@
-"""What the pages are made of: the templates, the filters they use, and single entries of a transcript as HTML.
+"""Templates: their environment and filters, and transcript entries as HTML.
 
-Nothing of a session is trusted: templates escape, prose is cleaned, and control characters are taken out.
+Nothing in a session is trusted: templates escape, Markdown is sanitized, and control characters are removed.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ from .views import LiveEntry
 
 HERE = Path(__file__).parent
 LONGEST_PROSE = 200_000
-"""Setting a longer text as Markdown takes too long; it is shown as it is."""
+"""Rendering longer Markdown takes too long; it is shown as plain text."""
 MOST_CELLS = 20_000
-"""A row of a table that is shorter than the first one is filled up: a few lines can become a page of megabytes."""
+"""Short rows of a table are padded with cells, so a few lines could become megabytes of HTML."""
 SLASH = "~"
 AGENTS = {"claude": ("C", "Claude Code"), "codex": ("X", "Codex CLI"), "gemini": ("G", "Gemini CLI")}
 _HEADING = re.compile(r"<(/?)h([1-6])>")
-_TOOLS = (
+TOOL_ICONS = (
     ("web", "globe"), ("fetch", "globe"), ("url", "globe"), ("grep", "search"), ("glob", "search"),
     ("search", "search"), ("find", "search"), ("todo", "plan"), ("plan", "plan"), ("task", "plan"),
     ("read", "file"), ("view", "file"), ("list", "file"), ("ls", "file"), ("image", "image"), ("mcp", "plug"),
     ("skill", "book"), ("memory", "book"),
 )  # fmt: skip
+"""Icons by words in the names of tools."""
 
 
 @cache
 def environment() -> Environment:
-    """The templates, with everything they may use."""
+    """The templates, with all filters and globals."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         auto_reload=False,
@@ -58,11 +59,11 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(
-        harmless=harmless, one_line=one_line, local=local, prose=set_prose, code=code, pretty=pretty, cut=cut,
+        harmless=harmless, one_line=one_line, local=local, prose=render_prose, code=code, pretty=pretty, cut=cut,
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, number=number, duration=duration, when=when, base_name=base_name,
         short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
-        opens=opens_itself, compact=compact, link=link,
+        is_expanded=is_expanded, compact=compact, link=link,
     )  # fmt: skip
     made.globals.update(
         marks=MARKS,
@@ -79,14 +80,14 @@ def environment() -> Environment:
 
 
 def render(template: str, **values: object) -> str:
-    """A page, or a part of one."""
+    """Render a page, or a fragment of one."""
     return environment().get_template(template).render(**values)
 
 
 def render_entry(entry: Entry, key: str, prefix: str = "") -> str:
     """One entry as one `<article>`; `key` names the session in addresses.
 
-    With a `prefix` it is a copy shown beside the transcript, and nothing in it can be linked to.
+    With a `prefix` it is a copy shown beside the transcript, which has no anchors.
     """
     macros: Any = environment().get_template("entry.html").module
     inner = str(macros.inner(entry, address(key), not prefix)).strip()
@@ -95,24 +96,24 @@ def render_entry(entry: Entry, key: str, prefix: str = "") -> str:
 
 
 def render_entries(entries: Iterable[Entry], key: str, prefix: str = "") -> Markup:
-    """Entries, one after the other."""
+    """Several entries."""
     return Markup("\n".join(render_entry(entry, key, prefix) for entry in entries))
 
 
 def live_entries(entries: Iterable[Entry], key: str) -> list[LiveEntry]:
-    """Entries for those who watch a session."""
+    """Entries for pages that show the session."""
     return [LiveEntry(entry.key, entry.index or 0, render_entry(entry, key)) for entry in entries]
 
 
-# --- words and numbers -----------------------------------------------------------------------------------------------
+# --- text and numbers ------------------------------------------------------------------------------------------------
 
 
-def set_prose(text: str) -> Markup:
-    """Markdown as HTML whose headings rank below those of the page."""
+def render_prose(text: str) -> Markup:
+    """Markdown as HTML, with headings below those of the page."""
     if len(text) > LONGEST_PROSE or _cells(text) > MOST_CELLS:
         return Markup('<pre class="plain">{}</pre>').format(harmless(text))
     html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(prose(text)))
-    # What scrolls sideways can be reached with the keyboard.
+    # What scrolls sideways must be reachable with the keyboard.
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(
         html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace("</table>", "</table></div>")
@@ -120,18 +121,18 @@ def set_prose(text: str) -> Markup:
 
 
 def _cells(text: str) -> int:
-    """How many cells the tables of a text can have at most."""
+    """Upper bound of the number of table cells in a text."""
     columns = [line.count("|") for line in text.split("\n") if "|" in line]
     return len(columns) * max(columns, default=0)
 
 
 def number(value: int) -> str:
-    """With separators, for reading."""
+    """A number with thousands separators."""
     return f"{value:,}"
 
 
 def compact(value: int) -> str:
-    """A large number in few characters."""
+    """A large number, shortened."""
     for limit, sign in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
         if value >= limit:
             scaled = value / (1_000 if sign == "k" else limit)
@@ -140,7 +141,7 @@ def compact(value: int) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """How long something took."""
+    """A duration in words."""
     if seconds is None or seconds < 0:
         return ""
     if seconds < 10:
@@ -154,7 +155,7 @@ def duration(seconds: float | None) -> str:
 
 
 def when(time: datetime | None) -> Markup:
-    """A time that the reader's script may tell relative to now."""
+    """A time, which the script replaces by one relative to now."""
     if time is None:
         return Markup("")
     exact = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -167,12 +168,12 @@ def base_name(path: str | None) -> str:
 
 
 def short_id(name: str) -> str:
-    """Enough of an id to recognise it."""
+    """The part of an id that is shown."""
     return harmless(name.rsplit("/", 1)[-1][:8])
 
 
 def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:
-    """What happened in a session: kind of event, how often, and both in words."""
+    """The events of a session: kind, count, and both in words."""
     return [
         (kind, counts[kind.name], f"{counts[kind.name]} {kind.look.badge}")
         for kind in BADGE_KINDS
@@ -180,21 +181,21 @@ def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:
     ]
 
 
-# --- addresses and pictures ------------------------------------------------------------------------------------------
+# --- addresses and icons ---------------------------------------------------------------------------------------------
 
 
 def address(key: str) -> str:
-    """Where a session is. The name of a sub-agent may hold a slash, which no address can."""
+    """The address of a session. Names of sub-agents may contain a slash, which a path segment cannot."""
     return f"/sessions/{quote(key.replace('/', SLASH), safe='')}"
 
 
 def link(row: SessionRow) -> str:
-    """Where the session of a row is."""
+    """The address of the session of a row."""
     return address(url_name(row))
 
 
 def icon(name: str) -> Markup:
-    """A small picture from the sprite."""
+    """An icon from the sprite."""
     return Markup('<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>').format(
         asset("sprite.svg"), name
     )
@@ -202,7 +203,7 @@ def icon(name: str) -> Markup:
 
 @cache
 def asset(name: str) -> str:
-    """The address of a static file, which changes when the files do."""
+    """The address of a static file, which changes whenever any of them does."""
     return f"/static/{name}?v={_version()}"
 
 
@@ -216,7 +217,7 @@ def _version() -> str:
 
 
 def tool_icon(call: CallView) -> str:
-    """The picture for what a call does."""
+    """The icon for what a call does."""
     action = call.action
     if call.subagent is not None:
         return "agent"
@@ -229,10 +230,10 @@ def tool_icon(call: CallView) -> str:
     if action.plan:
         return "plan"
     name = call.name.lower()
-    return next((picture for word, picture in _TOOLS if word in name), "tool")
+    return next((picture for word, picture in TOOL_ICONS if word in name), "tool")
 
 
-def opens_itself(call: CallView) -> bool:
-    """Whether what was refused is short enough to be shown at once."""
+def is_expanded(call: CallView) -> bool:
+    """Whether a rejected call is short enough to be shown expanded."""
     action = call.action
     return call.rejection is not None and len(action.diff or action.command or action.plan or "") < 1_500

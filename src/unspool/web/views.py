@@ -1,4 +1,4 @@
-"""What goes to a browser or a program: the shapes of answers and of live events."""
+"""What pages and the API return: lists, timelines, contexts and live events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..core import model as m
 from ..render.transcript import Entry
 from ..store.rows import SessionRow
 
-State = Literal["in", "summarised", "cleared", "rewound", "unsent", "after"]
+SpanState = Literal["in", "summarised", "cleared", "rewound", "unsent", "after"]
 
 
-class Filter(msgspec.Struct, kw_only=True):
-    """Which sessions a list shows."""
+class ListParams(msgspec.Struct, kw_only=True):
+    """Which sessions a list shows, and in which order."""
 
     q: str = ""
     agent: str | None = None
@@ -27,7 +27,7 @@ class Filter(msgspec.Struct, kw_only=True):
     offset: int = 0
 
 
-class Listed(msgspec.Struct, kw_only=True):
+class ListedSession(msgspec.Struct, kw_only=True):
     """A session in a list, with the sub-agents it started."""
 
     row: SessionRow
@@ -36,14 +36,14 @@ class Listed(msgspec.Struct, kw_only=True):
 
 
 class SessionList(msgspec.Struct, kw_only=True):
-    """Some sessions of all that fit."""
+    """One page of the sessions that match a filter."""
 
-    sessions: list[Listed]
+    sessions: list[ListedSession]
     total: int
 
 
 class ProjectRow(msgspec.Struct, kw_only=True):
-    """A folder in which agents worked."""
+    """A folder that agents worked in."""
 
     path: str
     name: str
@@ -52,19 +52,19 @@ class ProjectRow(msgspec.Struct, kw_only=True):
     ended_at: datetime | None
 
 
-class Mark(msgspec.Struct):
-    """Something on the time line of a session."""
+class TimelineMark(msgspec.Struct):
+    """A turn or an event on the timeline of a session."""
 
     index: int
     at: float
-    """How far along the trail, from 0 to 1."""
+    """How far along the branch, from 0 to 1."""
     kind: str
     """`turn`, or the name of an event's mark."""
     label: str
 
 
 class EntryPage(msgspec.Struct):
-    """Some messages of a trail, as they are shown."""
+    """The transcript entries of one page of a branch."""
 
     number: int
     first: int | None
@@ -72,23 +72,23 @@ class EntryPage(msgspec.Struct):
     entries: list[Entry]
 
 
-class Stretch(msgspec.Struct):
-    """Messages in a row that share a fate."""
+class ContextSpan(msgspec.Struct):
+    """Consecutive messages that are in context, or missing from it, for the same reason."""
 
     first: int
     last: int
-    state: State
+    state: SpanState
     why: str
 
 
 class ContextView(msgspec.Struct, kw_only=True):
-    """What the model had before it at a message, and what became of the rest."""
+    """What was in the model's context before a message, and why other messages were not."""
 
     message_index: int
     count: int
-    stretches: list[Stretch]
+    stretches: list[ContextSpan]
     tokens: int | None
-    """Of the request, where it was recorded."""
+    """Input tokens of the request, where they were recorded."""
     recorded: bool
     omitted_calls: list[str]
     made_up_results: list[str]
@@ -99,17 +99,17 @@ class ContextView(msgspec.Struct, kw_only=True):
 
 
 class LiveEntry(msgspec.Struct):
-    """An entry of a transcript that is new or has changed, ready to be put into the page."""
+    """A transcript entry that is new or has changed, rendered as HTML."""
 
     key: str
     index: int
     html: str
     position: int = 0
-    """Where its message stands in the active line."""
+    """The position of its message on the active branch."""
 
 
 class FoundEvent(msgspec.Struct):
-    """Something that happened in a session and was found just now."""
+    """An event of a session that was found since the last change."""
 
     kind: str
     message_index: int | None
@@ -122,24 +122,24 @@ LiveEventKind = Literal[
 
 
 class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A change, as it is told to those who watch; which fields it has depends on its kind."""
+    """A change of the store; which fields are set depends on its kind."""
 
     seq: int
     at: datetime
     kind: LiveEventKind
     session: SessionRow | None = None
     name: str | None = None
-    """Of a session that is not there any more."""
+    """The name of a session that has been removed."""
     agent: str | None = None
     first: int | None = None
     count: int | None = None
     last: int | None = None
     messages: list[m.Message] | None = None
-    """The new ones, where they are few."""
+    """The new messages, unless there are too many."""
     entries: list[LiveEntry] | None = None
-    """Of a session that the client watches: what is new in its transcript, and calls that got their result."""
+    """For a session that the client watches: new transcript entries, and calls that received their result."""
     position: int | None = None
-    """Where the first of them stands in the active line."""
+    """The position of the first new message on the active branch."""
     pages: int | None = None
     trail_length: int | None = None
     tip: int | None = None
@@ -150,7 +150,7 @@ class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     title: str | None = None
     counts: dict[str, int] | None = None
     reason: str | None = None
-    """Of `resync`: why what is shown has to be loaded again."""
+    """For `resync`: why the client has to reload."""
     done: int | None = None
     total: int | None = None
     bytes_done: int | None = None

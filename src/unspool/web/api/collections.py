@@ -1,4 +1,4 @@
-"""Answers about all sessions: lists, ledgers, numbers."""
+"""Endpoints about all sessions: lists, events, search, statistics."""
 
 from __future__ import annotations
 
@@ -18,51 +18,53 @@ from ...store.filters import EventFilter, SessionFilter
 from ...store.rows import EventRow, SessionRow
 from ...store.stats import Stats, compute_stats
 from ..session_list import list_projects, list_sessions, name_of_project
-from ..views import Filter
+from ..views import ListParams
 from .params import Endpoint
 from .schemas import (
-    AgentSessionAsked,
+    EventEntry,
+    EventPage,
+    EventsParams,
     Health,
-    Ledger,
-    LedgerAsked,
-    LedgerEntry,
-    Nothing,
-    ProjectAsked,
+    NoParams,
+    ProjectParams,
     Projects,
     SessionPage,
-    SessionsAsked,
-    StatsAsked,
+    SessionsParams,
+    StatsParams,
+    SubagentParams,
 )
 from .search import search
 
 
-def projects(store: Store, _: Nothing) -> Projects:
-    """The projects there are sessions of."""
+def projects(store: Store, _: NoParams) -> Projects:
+    """The projects that have sessions."""
     return Projects(seq=store.changes.last_seq(), projects=list_projects(store))
 
 
-def sessions_of_project(store: Store, asked: ProjectAsked) -> SessionPage:
-    """The sessions of one project, the last one first."""
-    path = _path_of(store, asked.project)
+def sessions_of_project(store: Store, params: ProjectParams) -> SessionPage:
+    """The sessions of one project, most recent first."""
+    path = _path_of(store, params.project)
     if path is None:
-        raise NotFoundError(f"there is no project {asked.project!r}; /api/projects lists them")
-    return _page(store, Filter(project=path, limit=asked.limit, offset=asked.offset))
+        raise NotFoundError(f"There is no project {params.project!r}. See /api/projects for all projects.")
+    return _page(store, ListParams(project=path, limit=params.limit, offset=params.offset))
 
 
-def agent_session(store: Store, asked: AgentSessionAsked) -> Session:
+def agent_session(store: Store, params: SubagentParams) -> Session:
     """The whole session of a sub-agent."""
-    id = asked.agent_id.removeprefix("agent-")
+    id = params.agent_id.removeprefix("agent-")
     rows = [
         row
-        for name in dict.fromkeys((asked.agent_id, id))
+        for name in dict.fromkeys((params.agent_id, id))
         for row in store.sessions.select(SessionFilter(kind="subagent", name_like=name))
-        if row.project and asked.project in (row.project, name_of_project(row.project))
+        if row.project and params.project in (row.project, name_of_project(row.project))
     ]
     if not rows:
-        raise NotFoundError(f"no sub-agent {id!r} in project {asked.project!r}; /api/projects lists the projects")
-    fits = matching(asked.agent_id, rows, _name_of) or matching(id, rows, _name_of)
+        raise NotFoundError(
+            f"There is no sub-agent {id!r} in project {params.project!r}. See /api/projects for all projects."
+        )
+    fits = matching(params.agent_id, rows, _name_of) or matching(id, rows, _name_of)
     if len(names := list(dict.fromkeys(map(_name_of, fits)))) > 1:
-        raise ambiguous(asked.agent_id, names)
+        raise ambiguous(params.agent_id, names)
     return store.messages.load_session(fits[0].id)
 
 
@@ -70,68 +72,83 @@ def _name_of(row: SessionRow) -> str:
     return row.name
 
 
-def sessions(store: Store, asked: SessionsAsked) -> SessionPage:
-    """The sessions there are, with their sub-agents."""
-    project = (_path_of(store, asked.project) or asked.project) if asked.project else None
+def sessions(store: Store, params: SessionsParams) -> SessionPage:
+    """All sessions, with their sub-agents."""
+    project = (_path_of(store, params.project) or params.project) if params.project else None
     return _page(
         store,
-        Filter(
-            q=asked.q, agent=_or_none(asked.agent), project=project, has=_or_none(asked.has),
-            status=_or_none(asked.status), sort=asked.sort, limit=asked.limit, offset=asked.offset,
+        ListParams(
+            q=params.q,
+            agent=_or_none(params.agent),
+            project=project,
+            has=_or_none(params.has),
+            status=_or_none(params.status),
+            sort=params.sort,
+            limit=params.limit,
+            offset=params.offset,
         ),
-    )  # fmt: skip
+    )
 
 
-def _page(store: Store, filter: Filter) -> SessionPage:
+def _page(store: Store, filter: ListParams) -> SessionPage:
     seq = store.changes.last_seq()
     found = list_sessions(store, filter)
     return SessionPage(seq=seq, total=found.total, limit=filter.limit, offset=filter.offset, sessions=found.sessions)
 
 
 def _path_of(store: Store, project: str) -> str | None:
-    """The path of a project that is given by its path or its name."""
+    """The path of a project, given its path or its name."""
     known = list_projects(store)
     if any(row.path == project for row in known):
         return project
     named = [row.path for row in known if row.name == project]
     if len(named) > 1:
-        raise AmbiguousError(f"{len(named)} projects are called {project!r}: {', '.join(named[:5])}; give the path")
+        raise AmbiguousError(f"{len(named)} projects are called {project!r}: {', '.join(named[:5])}. Use the path.")
     return named[0] if named else None
 
 
-def all_events(store: Store, asked: LedgerAsked) -> Ledger:
-    """What was refused, interrupted, compacted, cleared, what failed or never finished, in all sessions."""
+def all_events(store: Store, params: EventsParams) -> EventPage:
+    """Events of one kind in all sessions: rejections, interruptions, compactions, clears, errors, unfinished calls."""
     seq = store.changes.last_seq()
     wanted = EventFilter(
-        kinds=(find_listed_kind(asked.kind).name,),
-        sessions=SessionFilter(agent=_or_none(asked.agent), project_contains=asked.project or None),
-        tool=asked.tool or None, since=parse_time(asked.after), until=parse_time(asked.before),
-    )  # fmt: skip
-    rows, total = store.events.page(wanted, asked.limit, asked.offset)
-    return Ledger(
-        seq=seq, total=total, limit=asked.limit, offset=asked.offset, entries=[_ledger_entry(row) for row in rows]
+        kinds=(find_listed_kind(params.kind).name,),
+        sessions=SessionFilter(agent=_or_none(params.agent), project_contains=params.project or None),
+        tool=params.tool or None,
+        since=parse_time(params.after),
+        until=parse_time(params.before),
+    )
+    rows, total = store.events.page(wanted, params.limit, params.offset)
+    return EventPage(
+        seq=seq, total=total, limit=params.limit, offset=params.offset, entries=[_event_entry(row) for row in rows]
     )
 
 
-def _ledger_entry(row: EventRow) -> LedgerEntry:
+def _event_entry(row: EventRow) -> EventEntry:
     event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
-    return LedgerEntry(
-        session=row.session, kind=row.kind, message_index=row.message_index, timestamp=row.timestamp,
-        tool=row.tool, text=describe_event(event), event=event,
-    )  # fmt: skip
+    return EventEntry(
+        session=row.session,
+        kind=row.kind,
+        message_index=row.message_index,
+        timestamp=row.timestamp,
+        tool=row.tool,
+        text=describe_event(event),
+        event=event,
+    )
 
 
-def stats(store: Store, asked: StatsAsked) -> Stats:
-    """The numbers of `unspool stats --json`."""
+def stats(store: Store, params: StatsParams) -> Stats:
+    """The statistics of `unspool stats --json`."""
     wanted = SessionFilter(
-        agent=_or_none(asked.agent), project_contains=asked.project or None, active_since=parse_time(asked.after),
-        started_before=parse_time(asked.before),
-    )  # fmt: skip
+        agent=_or_none(params.agent),
+        project_contains=params.project or None,
+        active_since=parse_time(params.after),
+        started_before=parse_time(params.before),
+    )
     return compute_stats(store.database, wanted, zone_seconds())
 
 
-def health(store: Store, _: Nothing) -> Health:
-    """Whether the server and its store answer."""
+def health(store: Store, _: NoParams) -> Health:
+    """Whether the server and its store are available."""
     sessions = store.sessions.count()
     return Health(status="ok", version=__version__, schema=SCHEMA, seq=store.changes.last_seq(), sessions=sessions)
 

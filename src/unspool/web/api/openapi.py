@@ -1,4 +1,4 @@
-"""The published description of the API, made from the same annotations that answer."""
+"""The published description of the API, made from the annotations of its endpoints."""
 
 from __future__ import annotations
 
@@ -9,41 +9,40 @@ import msgspec
 
 from ... import __version__
 from ...core.events import EVENT_KINDS
+from ..errors import ErrorBody
 from ..settings import PORT
 from ..views import LiveEvent
-from .errors import FaultAnswer
 from .params import PREFIX, Endpoint, parameter_schemas
-from .run_schemas import ACTS, Act, RunEvent
+from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent
 from .schemas import SCHEMAS
 
-_ABOUT = """What coding agents did on this computer, as the store of unspool holds it, and what they do: agents are
-started, told, answered and ended under /api/runs. All else answers GET alone and changes nothing."""
-
+_ABOUT = """The sessions of coding agents on this computer, as unspool stores them. Agents are started, messaged,
+answered and stopped under /api/runs; everything else is read-only."""
 
 _TEXT = {"type": "string"}
 _CHANGES = (
-    "What changes, as server-sent events: `id` is the number of the change, `event` its kind, `data` a LiveEvent. "
-    "It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
+    "Changes of the store as server-sent events: `id` is the number of the change, `event` its kind, `data` a "
+    "LiveEvent. The stream starts after `since` or the header Last-Event-ID, otherwise now, and does not end."
 )
 _RUN_EVENTS = (
-    "What happens to agents, as server-sent events: `id` is the number in the run log, `event` the kind, "
-    "`data` a RunEvent. It goes on from `since` or the header Last-Event-ID, else from now on. It does not end."
+    "What happens to running agents as server-sent events: `id` is the number in the run log, `event` the kind, "
+    "`data` a RunEvent. The stream starts after `since` or the header Last-Event-ID, otherwise now, and does not end."
 )
-_PLACES = {"id": "The agent that runs, or a beginning of its name.", "question": "What it asked."}
+_IN_PATH = {"id": "The id of a run, or a unique prefix of it.", "question": "The id of an approval request."}
 
 
 def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The description: OpenAPI 3.1, whose schemas are JSON Schema."""
-    types = [endpoint.answered for endpoint in endpoints if endpoint.answered is not bytes]
-    acts = [kind for act in ACTS for kind in (act.answer, act.body) if kind is not None]
+    types = [endpoint.response for endpoint in endpoints if endpoint.response is not bytes]
+    run_types = [kind for each in RUN_ENDPOINTS for kind in (each.response, each.body) if kind is not None]
     _, components = msgspec.json.schema_components(
-        [*types, *acts, FaultAnswer, LiveEvent, RunEvent, *(kind.struct for kind in EVENT_KINDS)],
+        [*types, *run_types, ErrorBody, LiveEvent, RunEvent, *(kind.struct for kind in EVENT_KINDS)],
         ref_template=SCHEMAS + "{name}",
     )
     paths: dict[str, dict[str, Any]] = {PREFIX + each.path: {"get": _operation(each)} for each in endpoints}
-    for act in ACTS:
-        paths.setdefault(PREFIX + act.path, {})[act.method] = _act(act)
-    paths[f"{PREFIX}/events"] = {"get": _live()}
+    for each_run in RUN_ENDPOINTS:
+        paths.setdefault(PREFIX + each_run.path, {})[each_run.method] = _run_operation(each_run)
+    paths[f"{PREFIX}/events"] = {"get": _live_events()}
     paths[f"{PREFIX}/runs/events"] = {"get": _run_events()}
     return {
         "openapi": "3.1.0",
@@ -52,8 +51,8 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": components,
-            "responses": {"Error": {"description": "What is wrong, in a sentence.", "content": _json("FaultAnswer")}},
-            "headers": {"ETag": {"description": "Another one when the answer is.", "schema": _TEXT}},
+            "responses": {"Error": {"description": "What went wrong.", "content": _json("ErrorBody")}},
+            "headers": {"ETag": {"description": "Changes whenever the response does.", "schema": _TEXT}},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "cookie": {"type": "apiKey", "in": "cookie", "name": f"unspool-{PORT}"},
@@ -63,22 +62,22 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
 
 
 def openapi_text(endpoints: Sequence[Endpoint]) -> bytes:
-    """The description as it is published."""
+    """The published description."""
     return msgspec.json.format(msgspec.json.encode(openapi(endpoints), order="deterministic"), indent=2) + b"\n"
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    content = {"text/plain": {"schema": _TEXT}} if endpoint.answered is bytes else _json(endpoint.answered.__name__)
-    summary = (endpoint.answer.__doc__ or "").strip()
-    answers = {
+    content = {"text/plain": {"schema": _TEXT}} if endpoint.response is bytes else _json(endpoint.response.__name__)
+    summary = (endpoint.handler.__doc__ or "").strip()
+    responses = {
         "200": {"description": summary, "content": content, "headers": {"ETag": {"$ref": "#/components/headers/ETag"}}},
-        "304": {"description": "What the other side has is what there is."},
+        "304": {"description": "Not modified."},
     }
     return {
-        "operationId": endpoint.answer.__name__,
+        "operationId": endpoint.handler.__name__,
         "summary": summary,
         "parameters": [_parameter(endpoint, *item) for item in parameter_schemas(endpoint).items()],
-        "responses": answers | _errors(),
+        "responses": responses | _errors(),
     }
 
 
@@ -90,18 +89,18 @@ def _parameter(endpoint: Endpoint, name: str, schema: dict[str, Any]) -> dict[st
     return {"name": name, "in": place, "required": is_in_path, **description, "schema": rest}
 
 
-def _act(act: Act) -> dict[str, Any]:
-    (answer,), _ = msgspec.json.schema_components([act.answer], ref_template=SCHEMAS + "{name}")
+def _run_operation(endpoint: RunEndpoint) -> dict[str, Any]:
+    (answer,), _ = msgspec.json.schema_components([endpoint.response], ref_template=SCHEMAS + "{name}")
     content = {"application/json": {"schema": answer}}
-    places = [name for name in _PLACES if f"{{{name}}}" in act.path]
+    places = [name for name in _IN_PATH if f"{{{name}}}" in endpoint.path]
     described: dict[str, Any] = {
-        "operationId": f"{act.name}_run" if act.body else act.name,
-        "summary": act.summary,
-        "parameters": [{**_said(name, "path", _PLACES[name], _TEXT), "required": True} for name in places],
-        "responses": {str(act.status): {"description": act.summary, "content": content}} | _errors(),
+        "operationId": f"{endpoint.name}_run" if endpoint.body else endpoint.name,
+        "summary": endpoint.summary,
+        "parameters": [{**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in places],
+        "responses": {str(endpoint.status): {"description": endpoint.summary, "content": content}} | _errors(),
     }
-    if act.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(act.body.__name__)}
+    if endpoint.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(endpoint.body.__name__)}
         described["responses"]["409"] = {"$ref": "#/components/responses/Error"}
     return described
 
@@ -109,25 +108,27 @@ def _act(act: Act) -> dict[str, Any]:
 def _run_events() -> dict[str, Any]:
     return {
         "operationId": "run_events",
-        "summary": "Everything that happens to agents from now on, or since a number.",
+        "summary": "Everything that happens to running agents from now on, or since a number.",
         "description": _RUN_EVENTS,
         "parameters": [
-            _said("since", "query", "The number of the last event that is known.", {"type": "integer", "minimum": 0}),
-            _said("Last-Event-ID", "header", "The same as `since`; browsers send it when they connect again.", _TEXT),
+            _param("since", "query", "The number of the last known event.", {"type": "integer", "minimum": 0}),
+            _param("Last-Event-ID", "header", "The same as `since`; browsers send it when they reconnect.", _TEXT),
         ],
         "responses": {"200": {"description": "Events.", "content": _stream("RunEvent")}} | _errors(),
     }
 
 
-def _live() -> dict[str, Any]:
+def _live_events() -> dict[str, Any]:
     parameters = [
-        _said("since", "query", "The number of the last change that is known.", {"type": "integer", "minimum": 0}),
-        _said("session", "query", "Sessions whose new entries come as HTML too.", {"type": "array", "items": _TEXT}),
-        _said("Last-Event-ID", "header", "The same as `since`; browsers send it when they connect again.", _TEXT),
+        _param("since", "query", "The number of the last known change.", {"type": "integer", "minimum": 0}),
+        _param(
+            "session", "query", "Sessions whose new entries are also sent as HTML.", {"type": "array", "items": _TEXT}
+        ),
+        _param("Last-Event-ID", "header", "The same as `since`; browsers send it when they reconnect.", _TEXT),
     ]
     return {
         "operationId": "live_events",
-        "summary": "Everything that happens from now on, or since a number.",
+        "summary": "All changes from now on, or since a number.",
         "description": _CHANGES,
         "parameters": parameters,
         "responses": {"200": {"description": "Events.", "content": _stream("LiveEvent")}} | _errors(),
@@ -138,7 +139,7 @@ def _stream(name: str) -> dict[str, Any]:
     return {"text/event-stream": {"schema": {"$ref": SCHEMAS + name}}}
 
 
-def _said(name: str, place: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _param(name: str, place: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": place, "required": False, "description": description, "schema": schema}
 
 

@@ -1,4 +1,4 @@
-"""The addresses of the API. Whatever is asked is answered in a thread of the desk, encoding included."""
+"""All routes of the API. Queries run in the threads of the pool, together with encoding their answers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,42 @@ import hashlib
 from typing import Any, NamedTuple
 
 import msgspec
-from litestar import Request, Response, Router, get
+from litestar import Request, Response, get
 from litestar.di import NamedDependency
-from litestar.exceptions import HTTPException
+from litestar.handlers import HTTPRouteHandler
 
 from ... import __version__
-from ...core.errors import UnspoolError
 from ...store import Store
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from . import collections, session
-from .errors import on_error
+from . import collections, runs, session, streams
 from .openapi import openapi_text
-from .params import About, Asked, Endpoint, find_endpoint, understood
-from .schemas import SessionAsked
+from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
+from .schemas import SessionParams
 
-# Those with more parts first: the others would take the rest of an address for a name.
+# Longer paths first: a shorter one would take the rest of an address for a name.
 ENDPOINTS = sorted([*collections.ENDPOINTS, *session.ENDPOINTS], key=lambda endpoint: -endpoint.path.count("/"))
-# Names of sessions and projects may hold slashes; whoever unescapes an address first must not cut them apart.
+# Names of sessions and projects may contain escaped slashes, so the framework must not split their paths.
 _PATHS = [
     "/api/projects", "/api/projects/{rest:path}", "/api/sessions", "/api/sessions/{rest:path}",
     "/api/events/{kind:str}", "/api/search", "/api/stats", "/api/health",
 ]  # fmt: skip
 
 
-class Reply(NamedTuple):
-    """An answer, ready to be sent; without a body where the other side has it already."""
+class ApiReply(NamedTuple):
+    """An encoded answer; without a body if the client has it already."""
 
     etag: str
     body: bytes | None
 
 
 @get(_PATHS, include_in_schema=False)
-async def ask(request: Request[Any, Any, Any], desk: NamedDependency[StorePool]) -> Response[bytes]:
-    """Answer a question."""
+async def query(request: Request[Any, Any, Any], pool: NamedDependency[StorePool]) -> Response[bytes]:
+    """Answer a query of the store."""
     endpoint, in_path = find_endpoint(ENDPOINTS, request.scope["raw_path"])
-    asked = understood(endpoint, in_path, request.scope["query_string"])
-    reply = await desk.ask(reply_to, endpoint, asked, request.headers.get("if-none-match", ""))
+    params = parse_params(endpoint, in_path, request.scope["query_string"])
+    reply = await pool.run(reply_to, endpoint, params, request.headers.get("if-none-match", ""))
     headers = {"etag": reply.etag}
     if reply.body is None:
         return Response(b"", status_code=304, headers=headers)
@@ -51,27 +49,27 @@ async def ask(request: Request[Any, Any, Any], desk: NamedDependency[StorePool])
 
 
 @get("/api/openapi.json", include_in_schema=False)
-async def describe() -> Response[bytes]:
+async def openapi_document() -> Response[bytes]:
     """The description of the API."""
     return Response(openapi_text(ENDPOINTS), media_type="application/json")
 
 
-routes: list[Router] = [
-    Router("/", route_handlers=[ask, describe], exception_handlers={UnspoolError: on_error, HTTPException: on_error})
-]
+routes: list[HTTPRouteHandler] = [query, openapi_document, *streams.routes, *runs.routes]
 
 
-def reply_to(store: Store, endpoint: Endpoint, asked: Asked, known: str) -> Reply:
-    """The answer to a question, or that it is the same as one that is known."""
+def reply_to(store: Store, endpoint: Endpoint, params: Params, known: str) -> ApiReply:
+    """The answer to a query; without its body if `known` lists its ETag."""
     if not endpoint.is_of_session:
-        body = _encoded(endpoint.answer(store, asked))
+        body = _encoded(endpoint.handler(store, params))
         etag = _etag(hashlib.blake2b(body, digest_size=9).hexdigest())
-        return Reply(etag, None if _is_known(etag, known) else body)
-    assert isinstance(asked, SessionAsked)
+        return ApiReply(etag, None if _is_known(etag, known) else body)
+    assert isinstance(params, SessionParams)
     seq = store.changes.last_seq()
-    reader = SessionQuery(store, find(store, asked.key))
-    etag = _etag(reader.version())
-    return Reply(etag, None if _is_known(etag, known) else _encoded(endpoint.answer(About(reader, seq), asked)))
+    query = SessionQuery(store, find(store, params.key))
+    etag = _etag(query.version())
+    if _is_known(etag, known):
+        return ApiReply(etag, None)
+    return ApiReply(etag, _encoded(endpoint.handler(SessionContext(query, seq), params)))
 
 
 def _encoded(answer: object) -> bytes:
@@ -79,7 +77,7 @@ def _encoded(answer: object) -> bytes:
 
 
 def _etag(version: str) -> str:
-    # Another version of unspool may answer the same differently.
+    # Another version of unspool may encode the same session differently.
     return f'W/"{__version__}-{version}"'
 
 

@@ -1,4 +1,4 @@
-"""What can be done to agents through the API: what is sent, what comes back, and how that is described."""
+"""Requests and responses of the API for running agents, and their published description."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...runs.run import RunView
 
 
 class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is to be started."""
+    """What to start."""
 
     agent: str | None = None
-    """Of a new session; a past one knows its own."""
+    """For a new session; a past one has its own."""
     folder: str | None = None
     session: str | None = None
-    """Key of a past session to go on with."""
+    """Key of a past session to resume."""
     at: int | None = None
-    """Fork after this message instead."""
+    """Fork after this message instead of resuming."""
     fork: bool = False
     mode: str | None = None
     model: str | None = None
@@ -34,13 +34,13 @@ class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A message to the agent."""
 
     id: str
-    """Chosen by whoever sends it: sent twice, it counts once."""
+    """Chosen by the sender: a message sent twice with one id counts once."""
     text: str
     who: str = "someone"
 
 
 class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An answer to what the agent asked."""
+    """The answer to an approval request."""
 
     digest: str
     verdict: Literal["allow", "allow_session", "deny", "deny_stop"]
@@ -51,20 +51,20 @@ class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class WhoBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Who does it."""
+    """Who sends the request."""
 
     who: str = "someone"
 
 
 class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Another mode or model."""
+    """A new mode or model."""
 
     mode: str | None = None
     model: str | None = None
 
 
 class AgentKind(msgspec.Struct, kw_only=True):
-    """An agent that can be run, or why not."""
+    """An agent that this server can run, or what is missing for it."""
 
     name: str
     title: str
@@ -74,14 +74,14 @@ class AgentKind(msgspec.Struct, kw_only=True):
 
 
 class Started(msgspec.Struct, kw_only=True):
-    """An agent that runs now, and what is to be known of how it began."""
+    """A run that has started, with a note about how, if there is one."""
 
     run: RunView
     remark: str | None = None
 
 
 class RunList(msgspec.Struct, kw_only=True):
-    """All agents, and the number from which to go on listening."""
+    """All runs, and the event number to listen from."""
 
     runs: list[RunView]
     seq: int
@@ -94,37 +94,43 @@ RunEventKind = Literal[
 
 
 class RunEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened to an agent; what else it has depends on its kind."""
+    """Something that happened to a run; further fields depend on the kind."""
 
     seq: int | None
-    """Its number in the run log; live text has none."""
+    """The number in the run log; text that is being streamed has none."""
     run: str | None
     kind: RunEventKind
 
 
-class Act(NamedTuple):
-    """An address that is not about the past: what it takes and gives."""
+class RunEndpoint(NamedTuple):
+    """A path of the API for running agents: what it accepts and returns."""
 
     method: Literal["get", "post"]
     path: str
     name: str
     summary: str
-    answer: Any
+    response: Any
     body: type[msgspec.Struct] | None = None
     status: int = 200
 
 
-ACTS = (
-    Act("get", "/agents", "agents", "The agents that can be run here, and what is missing for the others.",
-        list[AgentKind]),
-    Act("get", "/runs", "runs", "All agents that run or ran, those that need a person first.", RunList),
-    Act("get", "/runs/{id}", "run", "One of them.", RunView),
-    Act("post", "/runs", "start", "Start an agent: in a folder, or on a past session, or forked from a message of it.",
-        Started, StartBody, 201),
-    Act("post", "/runs/{id}/messages", "send", "Say something to it.", RunMessage, SendBody, 201),
-    Act("post", "/runs/{id}/answers/{question}", "answer", "Answer what it asked: the first answer counts.",
-        RunView, AnswerBody),
-    Act("post", "/runs/{id}/interrupt", "interrupt", "Stop the turn that runs.", RunView, WhoBody),
-    Act("post", "/runs/{id}/stop", "stop", "End it.", RunView, WhoBody),
-    Act("post", "/runs/{id}/change", "change", "Change its mode or its model.", RunView, ChangeBody),
+RUN_ENDPOINTS = (
+    RunEndpoint(
+        "get", "/agents", "agents", "The agents that this server can run, and what is missing for the others.",
+        list[AgentKind],
+    ),
+    RunEndpoint("get", "/runs", "runs", "All runs, those with pending approvals first.", RunList),
+    RunEndpoint("get", "/runs/{id}", "run", "One run.", RunView),
+    RunEndpoint(
+        "post", "/runs", "start", "Start an agent: in a folder, on a past session, or forked from a message of one.",
+        Started, StartBody, 201,
+    ),
+    RunEndpoint("post", "/runs/{id}/messages", "send", "Send a message to the agent.", RunMessage, SendBody, 201),
+    RunEndpoint(
+        "post", "/runs/{id}/answers/{question}", "answer", "Answer an approval request; the first answer counts.",
+        RunView, AnswerBody,
+    ),
+    RunEndpoint("post", "/runs/{id}/interrupt", "interrupt", "Interrupt the current turn.", RunView, WhoBody),
+    RunEndpoint("post", "/runs/{id}/stop", "stop", "Stop the agent.", RunView, WhoBody),
+    RunEndpoint("post", "/runs/{id}/change", "change", "Change the mode or the model.", RunView, ChangeBody),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the API is asked and what it answers, as far as it is not part of the record or of the store."""
+"""Parameters and responses of the API, as far as they are not part of the record or of the store."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from ...core.views import OrphanMode
 from ...render.transcript import CallView
 from ...store.rows import SessionRow
 from ...store.search import Found
-from ..views import Listed, ProjectRow
-from .params import Asked, Synonyms
+from ..views import ListedSession, ProjectRow
+from .params import Params, Synonyms
 
 SCHEMAS = "#/components/schemas/"
 MOST_MESSAGES = 1000
@@ -31,22 +31,24 @@ MOST_MESSAGES = 1000
 # --- parameters ------------------------------------------------------------------------------------------------------
 
 Agent = Annotated[Literal["claude", "codex", "gemini"], Meta(description="Sessions of this agent.")]
-PartOfProject = Annotated[str, Meta(max_length=1000, description="Sessions in a project with this in its path.")]
+ProjectSubstring = Annotated[str, Meta(max_length=1000, description="Sessions whose project path contains this.")]
 Key = Annotated[
     str,
     Meta(
         min_length=1, max_length=300,
-        description="A session: the agent's id, a beginning of it that fits no other, or its number in the store.",
+        description="A session: the agent's id, a unique prefix of it, or its number in the store.",
     ),
 ]  # fmt: skip
-NameOfProject = Annotated[
+ProjectName = Annotated[
     str, Meta(min_length=1, max_length=4000, description="A project: its path, with slashes escaped, or its name.")
 ]
 Index = Annotated[int, Meta(ge=0, le=2**31 - 1, description="A message, counted from 0 in the order of the log.")]
-After = Annotated[str, Meta(max_length=40, description="2026-11-01, 2026-11-01T14:30, 7d, 12h, today: since then.")]
-Before = Annotated[str, Meta(max_length=40, description="The same, for until then.")]
-Limit = Annotated[int, Meta(ge=1, le=500, description="At most so many.")]
-Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Leave out so many from the beginning.")]
+After = Annotated[
+    str, Meta(max_length=40, description="Start of the period: 2026-11-01, 2026-11-01T14:30, 7d, 12h or today.")
+]
+Before = Annotated[str, Meta(max_length=40, description="End of the period, in the same forms.")]
+Limit = Annotated[int, Meta(ge=1, le=500, description="Maximum number of items.")]
+Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of items to skip.")]
 Sort = Literal["recent", "started", "messages", "title"]
 if TYPE_CHECKING:
     EventName: TypeAlias = str
@@ -64,84 +66,89 @@ def _event_list_name(word: str) -> str:
     return find_listed_kind(word).plural
 
 
-class Nothing(Asked):
+class NoParams(Params):
     """No parameters."""
 
 
-class SessionsAsked(Asked):
+class SessionsParams(Params):
     """Which sessions to list."""
 
     synonyms: ClassVar[Synonyms] = {"has": _event_name}
 
-    q: Annotated[str, Meta(max_length=1000, description="Words in the title, the project, the id or the agent.")] = ""
+    q: Annotated[str, Meta(max_length=1000, description="Text in the title, the project, the id or the agent.")] = ""
     agent: Agent | UnsetType = UNSET
     project: Annotated[str, Meta(max_length=4000, description="Sessions of this project: its path or its name.")] = ""
     has: (
         Annotated[EventName, Meta(description="Sessions with such an event; synonyms such as `rejected` work too.")]
         | UnsetType
     ) = UNSET
-    status: Annotated[m.Status, Meta(description="Sessions that ended so.")] | UnsetType = UNSET
+    status: Annotated[m.Status, Meta(description="Sessions with this status.")] | UnsetType = UNSET
     sort: Annotated[
-        Sort, Meta(description="`recent` has those at work first; the others keep their order while pages are turned.")
+        Sort, Meta(description="`recent` lists live sessions first; the other orders are stable between pages.")
     ] = "recent"
     limit: Limit = 50
     offset: Offset = 0
 
 
-class ProjectAsked(Asked):
+class ProjectParams(Params):
     """Which sessions of a project to list."""
 
-    project: NameOfProject
+    project: ProjectName
     limit: Limit = 50
     offset: Offset = 0
 
 
-class AgentSessionAsked(Asked):
+class SubagentParams(Params):
     """Which sub-agent."""
 
-    project: NameOfProject
-    agent_id: Annotated[str, Meta(min_length=1, max_length=300, description="The id the agent gave its sub-agent.")]
+    project: ProjectName
+    agent_id: Annotated[
+        str, Meta(min_length=1, max_length=300, description="The id that the agent gave its sub-agent.")
+    ]
 
 
-class SessionAsked(Asked):
+class SessionParams(Params):
     """Which session."""
 
     key: Key
 
 
-class MessagesAsked(SessionAsked):
+class MessagesParams(SessionParams):
     """Which messages."""
 
     first: Index = 0
     last: (
         Annotated[
-            int, Meta(ge=0, le=2**31 - 1, description=f"Up to this one, not included; {MOST_MESSAGES:,} at most.")
+            int,
+            Meta(ge=0, le=2**31 - 1, description=f"End of the range, exclusive; at most {MOST_MESSAGES:,} messages."),
         ]
         | UnsetType
     ) = UNSET
 
 
-class HistoryAsked(SessionAsked):
+class HistoryParams(SessionParams):
     """Which part of a conversation."""
 
-    branch: Annotated[int, Meta(ge=0, le=2**31 - 1, description="A line of the conversation; 0 is the active one.")] = 0
+    branch: Annotated[
+        int, Meta(ge=0, le=2**31 - 1, description="A branch of the conversation; 0 is the active one.")
+    ] = 0
     before: (
-        Annotated[int, Meta(ge=0, le=2**31 - 1, description="Only what was said before this message: for older pages.")]
+        Annotated[int, Meta(ge=0, le=2**31 - 1, description="Only messages before this one, for older pages.")]
         | UnsetType
     ) = UNSET
-    limit: Annotated[int, Meta(ge=1, le=200, description="Messages on a page.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=200, description="Messages per page.")] = 100
     orphans: Annotated[
-        OrphanMode, Meta(description="Calls that never finished: as they are, left out, or with a made-up result.")
+        OrphanMode, Meta(description="Unfinished calls: marked, hidden, or with a synthetic result.")
     ] = "mark"
 
 
-class MessageAsked(SessionAsked):
+class MessageParams(SessionParams):
     """Which message."""
 
     index: Index
 
 
-class SessionEventsAsked(SessionAsked):
+class SessionEventsParams(SessionParams):
     """Which events of a session."""
 
     synonyms: ClassVar[Synonyms] = {"kind": _event_name}
@@ -151,37 +158,35 @@ class SessionEventsAsked(SessionAsked):
     ) = UNSET
 
 
-class LedgerAsked(Asked):
+class EventsParams(Params):
     """Which events of all sessions."""
 
     synonyms: ClassVar[Synonyms] = {"kind": _event_list_name}
 
-    kind: Annotated[EventListName, Meta(description="What happened; synonyms such as `rejected` work too.")]
+    kind: Annotated[EventListName, Meta(description="The kind of event; synonyms such as `rejected` work too.")]
     agent: Agent | UnsetType = UNSET
-    project: PartOfProject = ""
-    tool: Annotated[str, Meta(max_length=300, description="Of calls of this tool.")] = ""
+    project: ProjectSubstring = ""
+    tool: Annotated[str, Meta(max_length=300, description="Only calls of this tool.")] = ""
     after: After = ""
     before: Before = ""
     limit: Limit = 50
     offset: Offset = 0
 
 
-class SearchAsked(Asked):
-    """What to look for."""
+class SearchParams(Params):
+    """What to search for."""
 
-    q: Annotated[str, Meta(max_length=2000, description="Words and filters, as `unspool search` takes them.")] = ""
-    regex: Annotated[
-        str, Meta(max_length=500, description="A regular expression, for exact code; `q` may hold filters then.")
-    ] = ""
-    limit: Annotated[int, Meta(ge=1, le=100, description="At most so many sessions.")] = 20
-    hits: Annotated[int, Meta(ge=1, le=20, description="Hits to show of each.")] = 3
+    q: Annotated[str, Meta(max_length=2000, description="Words and filters, as in `unspool search`.")] = ""
+    regex: Annotated[str, Meta(max_length=500, description="A regular expression; filters in `q` still apply.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of sessions.")] = 20
+    hits: Annotated[int, Meta(ge=1, le=20, description="Maximum number of hits per session.")] = 3
 
 
-class StatsAsked(Asked):
+class StatsParams(Params):
     """Which sessions to count."""
 
     agent: Agent | UnsetType = UNSET
-    project: PartOfProject = ""
+    project: ProjectSubstring = ""
     after: After = ""
     before: Before = ""
 
@@ -191,25 +196,25 @@ class StatsAsked(Asked):
 AnyEvent = Annotated[
     Any, Meta(extra_json_schema={"anyOf": [{"$ref": SCHEMAS + kind.struct.__name__} for kind in EVENT_KINDS]})
 ]
-"""One of the events of the record."""
+"""Any event of the record."""
 
 
 class Projects(msgspec.Struct, kw_only=True):
-    """The folders in which agents worked, the last one first."""
+    """The folders that agents worked in, the most recent first."""
 
     seq: int
-    """The last change that this answer knows of: live events go on from there."""
+    """The last change that this response includes; live events continue from there."""
     projects: list[ProjectRow]
 
 
 class SessionPage(msgspec.Struct, kw_only=True):
-    """Some of the sessions that fit."""
+    """One page of the sessions that match."""
 
     seq: int
     total: int
     limit: int
     offset: int
-    sessions: list[Listed]
+    sessions: list[ListedSession]
 
 
 class _HeadStart(msgspec.Struct, kw_only=True):
@@ -225,28 +230,28 @@ else:
     _HeadFields = msgspec.defstruct("_HeadFields", event_fields(), bases=(_HeadStart,), kw_only=True)
 
 
-class Head(_HeadFields, kw_only=True):
+class SessionHead(_HeadFields, kw_only=True):
     """The record of a session without its messages."""
 
 
-class Messages(msgspec.Struct, kw_only=True):
+class MessageRange(msgspec.Struct, kw_only=True):
     """Messages in the order of the log."""
 
     first: int
     last: int
-    """One after the last message here."""
+    """Index after the last message."""
     total: int
     messages: list[m.Message]
 
 
-class Picture(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A picture, and where to get it."""
+class ImageLink(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An image and where to get it."""
 
     media_type: str | None = None
     path: str | None = None
     """On this server."""
     url: str | None = None
-    """Where it was, if the log does not hold it."""
+    """Its original address, if the log does not contain it."""
 
 
 if TYPE_CHECKING:
@@ -258,62 +263,62 @@ else:
 
 
 class HistoryItem(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that was said or done."""
+    """A prompt, an answer, a tool call or another entry of a conversation."""
 
     kind: ItemKind
     index: int
     key: str
-    """Tells it from all others of the session, and stays the same."""
+    """Unique within the session, and stable."""
     text: str = ""
     label: str = ""
     context: m.ContextState = "live"
     timestamp: datetime | None = None
     model: str | None = None
     call: CallView | None = None
-    """A call of a tool together with its result."""
-    image: Picture | None = None
+    """A tool call with its result."""
+    image: ImageLink | None = None
 
 
 class History(msgspec.Struct, kw_only=True):
-    """A page of one line of a conversation, the oldest first; the first page that is asked for is the last one."""
+    """A page of one branch of a conversation, oldest first; the first page requested is the end of it."""
 
     seq: int
-    """Live events with greater numbers tell what is not in here."""
+    """Live events with greater numbers are not included."""
     session: SessionRow
     branch: int
     length: int
-    """Messages of the line."""
+    """Number of messages on the branch."""
     items: list[HistoryItem]
     before: int | None
-    """Ask with this for the page before; there is none at the beginning."""
+    """Pass this as `before` to get the previous page; null at the beginning."""
 
 
-class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A line of a conversation: the messages it does not share with the one it left."""
+class BranchLine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A branch of a conversation: the messages that only it has."""
 
     id: int
-    """0 is the active one."""
+    """0 is the active branch."""
     length: int
     runs: list[tuple[int, int]]
-    """Its messages as pairs of first and last."""
+    """Its messages as pairs of first and last index."""
     tip_index: int | None
     reason: m.BranchReason | None = None
     parent: int | None = None
-    """The line it left."""
+    """The branch it forked from."""
     parent_index: int | None = None
-    """The message after which it left."""
+    """The message it forked after."""
 
 
-class Tree(msgspec.Struct, kw_only=True):
-    """All lines of a conversation."""
+class BranchTree(msgspec.Struct, kw_only=True):
+    """All branches of a conversation."""
 
     messages: int
     tip: int | None
-    lines: list[Line]
+    lines: list[BranchLine]
 
 
 class EventItem(msgspec.Struct, kw_only=True):
-    """Something that happened in a session."""
+    """An event of a session."""
 
     kind: EventName
     message_index: int | None
@@ -323,13 +328,13 @@ class EventItem(msgspec.Struct, kw_only=True):
 
 
 class SessionEvents(msgspec.Struct, kw_only=True):
-    """All that happened in a session, in the order of its messages."""
+    """All events of a session, in the order of its messages."""
 
     events: list[EventItem]
 
 
-class LedgerEntry(msgspec.Struct, kw_only=True):
-    """Something that happened, with the session it happened in."""
+class EventEntry(msgspec.Struct, kw_only=True):
+    """An event with the session it happened in."""
 
     session: SessionRow
     kind: EventName
@@ -340,26 +345,26 @@ class LedgerEntry(msgspec.Struct, kw_only=True):
     event: AnyEvent
 
 
-class Ledger(msgspec.Struct, kw_only=True):
-    """Some of the events that fit, the newest first."""
+class EventPage(msgspec.Struct, kw_only=True):
+    """One page of the events that match, newest first."""
 
     seq: int
     total: int
     limit: int
     offset: int
-    entries: list[LedgerEntry]
+    entries: list[EventEntry]
 
 
 class SearchAnswer(msgspec.Struct, kw_only=True):
-    """The best sessions, each with its best hits."""
+    """The best matching sessions, each with its best hits."""
 
     found: list[Found]
     complete: bool = True
-    """False: there are more, or the search took too long."""
+    """False if there are more results, or the search took too long."""
 
 
 class Health(msgspec.Struct, kw_only=True):
-    """That the server answers, and what it holds."""
+    """The state of the server and its store."""
 
     status: Literal["ok"]
     version: str

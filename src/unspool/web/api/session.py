@@ -1,4 +1,4 @@
-"""Answers about one session."""
+"""Endpoints about one session."""
 
 from __future__ import annotations
 
@@ -13,96 +13,111 @@ from ...core.events import iter_events
 from ...core.views import OrphanMode
 from ...render.event_text import describe_event
 from ...render.transcript import CallView, Entry
-from ..branch_path import BranchPath, Lines
+from ..branch_path import BranchPath
+from ..context_index import context_view
+from ..errors import InvalidRequestError
 from ..session_list import url_name
 from ..session_query import SessionQuery
+from ..transcript_pages import TranscriptPages
 from ..views import ContextView
-from .errors import RefusedError
-from .params import About, Endpoint
+from .params import Endpoint, SessionContext
 from .schemas import (
     MOST_MESSAGES,
+    BranchLine,
+    BranchTree,
     EventItem,
-    Head,
     History,
-    HistoryAsked,
     HistoryItem,
+    HistoryParams,
+    ImageLink,
     ItemKind,
-    Line,
-    MessageAsked,
-    Messages,
-    MessagesAsked,
-    Picture,
-    SessionAsked,
+    MessageParams,
+    MessageRange,
+    MessagesParams,
     SessionEvents,
-    SessionEventsAsked,
-    Tree,
+    SessionEventsParams,
+    SessionHead,
+    SessionParams,
 )
 
 _SHOWN = frozenset(get_args(ItemKind))
 
 
-def head(about: About, _: SessionAsked) -> Head:
+def head(context: SessionContext, _: SessionParams) -> SessionHead:
     """The record of a session without its messages."""
-    record = about.reader.head
-    shared = {name: getattr(record, name) for name in Head.__struct_fields__ if hasattr(record, name)}
-    return Head(seq=about.seq, stored=about.reader.row, **shared)
+    record = context.query.head
+    shared = {name: getattr(record, name) for name in SessionHead.__struct_fields__ if hasattr(record, name)}
+    return SessionHead(seq=context.seq, stored=context.query.row, **shared)
 
 
-def messages(about: About, asked: MessagesAsked) -> Messages:
-    """Messages in the order of the log, those of dead branches too."""
-    total = about.reader.row.messages
-    last = min(asked.first + MOST_MESSAGES, max(total, asked.first)) if asked.last is UNSET else asked.last
-    if not asked.first <= last <= asked.first + MOST_MESSAGES:
-        raise RefusedError(
-            f"There is no answer for the messages from {asked.first} to {last}.",
-            f"last is not less than first, and at most {MOST_MESSAGES:,} more.",
+def messages(context: SessionContext, params: MessagesParams) -> MessageRange:
+    """Messages in the order of the log, including those of abandoned branches."""
+    total = context.query.row.messages
+    last = min(params.first + MOST_MESSAGES, max(total, params.first)) if params.last is UNSET else params.last
+    if not params.first <= last <= params.first + MOST_MESSAGES:
+        raise InvalidRequestError(
+            f"Invalid range of messages: {params.first} to {last}.",
+            f"last must be at least first, and at most {MOST_MESSAGES:,} more.",
         )
-    found = about.reader.messages(asked.first, last)
-    return Messages(first=asked.first, last=asked.first + len(found), total=total, messages=found)
+    found = context.query.messages(params.first, last)
+    return MessageRange(first=params.first, last=params.first + len(found), total=total, messages=found)
 
 
-def history(about: About, asked: HistoryAsked) -> History:
-    """The conversation from its end backwards: without dead branches and machinery, calls with their results."""
-    reader = about.reader
-    trail = reader.trail(asked.branch)
-    stop = len(trail)
-    if asked.before is not UNSET:
-        stop = trail.position_of(asked.before)
-        if stop < len(trail) and trail.index_at(stop) < asked.before:
+def history(context: SessionContext, params: HistoryParams) -> History:
+    """The conversation from its end backwards: one branch, without internals, calls with their results."""
+    query = context.query
+    path = query.path(params.branch)
+    stop = len(path)
+    if params.before is not UNSET:
+        stop = path.position_of(params.before)
+        if stop < len(path) and path.index_at(stop) < params.before:
             stop += 1
-    start = max(0, stop - asked.limit)
-    entries = (entry for first, last in trail.part(start, stop) for entry in reader.entries(first, last + 1))
+    start = max(0, stop - params.limit)
+    transcript = TranscriptPages(query)
+    entries = (entry for first, last in path.slice(start, stop) for entry in transcript.entries(first, last + 1))
     return History(
-        seq=about.seq, session=reader.row, branch=asked.branch, length=len(trail),
-        items=list(_items(reader, trail, entries, asked.orphans)), before=trail.index_at(start) if start else None,
-    )  # fmt: skip
+        seq=context.seq,
+        session=query.row,
+        branch=params.branch,
+        length=len(path),
+        items=list(_items(query, path, entries, params.orphans)),
+        before=path.index_at(start) if start else None,
+    )
 
 
 def _items(
-    reader: SessionQuery, trail: BranchPath, entries: Iterator[Entry], orphans: OrphanMode
+    query: SessionQuery, path: BranchPath, entries: Iterator[Entry], orphans: OrphanMode
 ) -> Iterator[HistoryItem]:
     for entry in entries:
-        if entry.kind not in _SHOWN or entry.index is None or (orphans == "hide" and _never_finished(entry.call)):
+        if entry.kind not in _SHOWN or entry.index is None or (orphans == "hide" and _is_unfinished(entry.call)):
             continue
-        if orphans == "synthesize" and entry.call is not None and _never_finished(entry.call):
-            made_up = m.ToolResult(entry.call.id, m.MADE_UP_RESULT, "unknown", synthetic=True)
-            entry = msgspec.structs.replace(entry, call=msgspec.structs.replace(entry.call, result=made_up))
+        call = entry.call
+        if orphans == "synthesize" and call is not None and _is_unfinished(call):
+            result = m.ToolResult(call.id, m.MADE_UP_RESULT, "unknown", synthetic=True)
+            call = msgspec.structs.replace(call, result=result)
         yield HistoryItem(
-            kind=entry.kind, index=entry.index, key=entry.key, text=entry.text, label=entry.label,  # type: ignore[arg-type]
-            context=entry.context, timestamp=entry.timestamp, model=entry.model, call=_of_line(entry.call, trail),
-            image=_picture(reader, entry),
-        )  # fmt: skip
+            kind=entry.kind,
+            index=entry.index,
+            key=entry.key,
+            text=entry.text,
+            label=entry.label,
+            context=entry.context,
+            timestamp=entry.timestamp,
+            model=entry.model,
+            call=_on_path(call, path),
+            image=_image_link(query, entry),
+        )
 
 
-def _never_finished(call: CallView | None) -> bool:
+def _is_unfinished(call: CallView | None) -> bool:
     return call is not None and call.orphan is not None and call.orphan.reason != "running"
 
 
-def _of_line(call: CallView | None, trail: BranchPath) -> CallView | None:
-    """A call without a result that another line got, and without pictures: those have items of their own."""
+def _on_path(call: CallView | None, path: BranchPath) -> CallView | None:
+    """A call without the result that another branch got, and without images, which have items of their own."""
     if call is None or call.result is None:
         return call
-    if call.result_index is not None and call.result_index not in trail:
+    if call.result_index is not None and call.result_index not in path:
         return msgspec.structs.replace(call, result=None, result_index=None, result_place=0, seconds=None)
     parts = [
         msgspec.structs.replace(part, data=None) if isinstance(part, m.Image) else part for part in call.result.parts
@@ -110,59 +125,66 @@ def _of_line(call: CallView | None, trail: BranchPath) -> CallView | None:
     return msgspec.structs.replace(call, result=msgspec.structs.replace(call.result, parts=parts))
 
 
-def _picture(reader: SessionQuery, entry: Entry) -> Picture | None:
+def _image_link(query: SessionQuery, entry: Entry) -> ImageLink | None:
     image = entry.image
     if image is None:
         return None
-    path = None
+    url = None
     if image.data is not None and entry.picture is not None:
         index, place = entry.picture
-        path = f"/sessions/{url_name(reader.row)}/images/{index}/{place}"
-    return Picture(media_type=image.media_type, path=path, url=image.url)
+        url = f"/sessions/{url_name(query.row)}/images/{index}/{place}"
+    return ImageLink(media_type=image.media_type, path=url, url=image.url)
 
 
-def tree(about: About, _: SessionAsked) -> Tree:
-    """The lines of a conversation, and where each of them left another."""
-    reader = about.reader
-    info, branches, count = reader.head.info, reader.head.branches, reader.row.messages
-    lines = Lines(count, reader.patches.spans, branches)
-    active = lines.own(0)
-    found = [Line(id=0, length=len(active), runs=active.ranges, tip_index=info.tip)]
-    for branch in branches:
-        parent = lines.branch_of(branch.parent_index) if branch.parent_index is not None else None
-        own = lines.own(branch.id)
+def tree(context: SessionContext, _: SessionParams) -> BranchTree:
+    """The branches of a conversation, and where each of them forked."""
+    query = context.query
+    info, paths = query.head.info, query.paths
+    active = paths.own(0)
+    found = [BranchLine(id=0, length=len(active), runs=active.ranges, tip_index=info.tip)]
+    for branch in query.head.branches:
+        parent = paths.branch_of(branch.parent_index) if branch.parent_index is not None else None
+        own = paths.own(branch.id)
         found.append(
-            Line(
-                id=branch.id, length=len(own), runs=own.ranges, tip_index=branch.tip_index, reason=branch.reason,
-                parent=parent, parent_index=branch.parent_index,
+            BranchLine(
+                id=branch.id,
+                length=len(own),
+                runs=own.ranges,
+                tip_index=branch.tip_index,
+                reason=branch.reason,
+                parent=parent,
+                parent_index=branch.parent_index,
             )
-        )  # fmt: skip
-    return Tree(messages=count, tip=info.tip, lines=found)
+        )
+    return BranchTree(messages=query.row.messages, tip=info.tip, lines=found)
 
 
-def context(about: About, asked: MessageAsked) -> ContextView:
-    """What the model had before it when a message was said, and why the rest was not there."""
-    return about.reader.context(asked.index)
+def context(context: SessionContext, params: MessageParams) -> ContextView:
+    """What was in the model's context before a message, and why other messages were not."""
+    return context_view(context.query, params.index)
 
 
-def session_events(about: About, asked: SessionEventsAsked) -> SessionEvents:
-    """Everything that happened in a session."""
+def session_events(context: SessionContext, params: SessionEventsParams) -> SessionEvents:
+    """All events of a session."""
     found = [
         EventItem(
-            kind=kind.name, message_index=kind.index_of(event), timestamp=getattr(event, "timestamp", None),
-            text=describe_event(event), event=event,
+            kind=kind.name,
+            message_index=kind.index_of(event),
+            timestamp=getattr(event, "timestamp", None),
+            text=describe_event(event),
+            event=event,
         )
-        for kind, event in iter_events(about.reader.head)
-        if asked.kind in (UNSET, kind.name)
-    ]  # fmt: skip
-    nowhere = about.reader.row.messages
+        for kind, event in iter_events(context.query.head)
+        if params.kind in (UNSET, kind.name)
+    ]
+    nowhere = context.query.row.messages
     found.sort(key=lambda item: nowhere if item.message_index is None else item.message_index)
     return SessionEvents(events=found)
 
 
-def raw(about: About, asked: MessageAsked) -> bytes:
-    """The record of a message as it stands in the log."""
-    return about.reader.raw(asked.index)
+def raw(context: SessionContext, params: MessageParams) -> bytes:
+    """The bytes of the log record that a message was read from."""
+    return context.query.raw(params.index)
 
 
 ENDPOINTS = [

@@ -3,7 +3,7 @@
 import { find, findAll, inside, onClick } from "./dom.js";
 
 /** Where j and k go on pages that have no transcript. */
-const LINKS = "#sessions li.session > a, #results li > a, .ledger a.what";
+const LINKS = "#sessions li.session > a, #results li > a, .events a.what";
 const EVENTS = ".mark:not(.turn)";
 const TYPING = "input, textarea, select, [contenteditable]";
 

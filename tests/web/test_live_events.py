@@ -16,11 +16,12 @@ from unspool.runs.log import RunLog
 from unspool.runs.supervisor import Supervisor
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
-from unspool.web import sse as hub_module
-from unspool.web.run_sse import RunEvents
+from unspool.web import live_events as live_events_module
+from unspool.web.live_events import LiveEvents
+from unspool.web.run_events import RunEvents
 from unspool.web.session_query import SessionQuery
-from unspool.web.sse import LiveEvents
 from unspool.web.store_pool import StorePool
+from unspool.web.transcript_pages import TranscriptPages
 from unspool.web.views import LiveEntry
 
 from ..store.homes import log_of
@@ -37,23 +38,26 @@ def writer(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def _draw(reader: SessionQuery, first: int, last: int) -> list[LiveEntry]:
-    return [LiveEntry(entry.key, entry.index or 0, f"<i>{entry.kind}</i>") for entry in reader.news(first, last)]
+def _render(query: SessionQuery, first: int, last: int) -> list[LiveEntry]:
+    return [
+        LiveEntry(entry.key, entry.index or 0, f"<i>{entry.kind}</i>")
+        for entry in TranscriptPages(query).new_entries(first, last)
+    ]
 
 
 @asynccontextmanager
 async def _running(path: Path) -> AsyncIterator[LiveEvents]:
-    desk = StorePool(lambda: Store(SqliteDatabase(path, machine=MACHINE, read_only=True)), threads=2)
-    hub = LiveEvents(desk, _draw)
-    task = asyncio.create_task(hub.run())
+    pool = StorePool(lambda: Store(SqliteDatabase(path, machine=MACHINE, read_only=True)), threads=2)
+    events = LiveEvents(pool, _render)
+    task = asyncio.create_task(events.run())
     await asyncio.sleep(0)
     try:
-        yield hub
+        yield events
     finally:
-        hub.close()
+        events.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        desk.close()
+        pool.close()
 
 
 def _run(work: Callable[[], Awaitable[None]]) -> None:
@@ -84,12 +88,12 @@ def _note(store: Store, count: int, start: int = 0) -> None:
 
 def test_events_come_in_order_to_everybody(writer: Store) -> None:
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            first, second = hub.watch(None, []), hub.watch(None, [])
+        async with _running(Path(writer.location)) as events:
+            first, second = events.watch(None, []), events.watch(None, [])
             for frames in (first, second):
                 assert (await anext(frames)).startswith(b"retry")
             _note(writer, 3)
-            hub.wake()
+            events.wake()
             for frames in (first, second):
                 assert [(await _next(frames))["name"] for _ in range(3)] == ["session 0", "session 1", "session 2"]
 
@@ -100,11 +104,11 @@ def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
     _note(writer, 5)
 
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            frames = hub.watch(2, [])
+        async with _running(Path(writer.location)) as events:
+            frames = events.watch(2, [])
             assert [(await _next(frames))["seq"] for _ in range(3)] == [3, 4, 5]
             _note(writer, 1, start=5)
-            hub.wake()
+            events.wake()
             assert (await _next(frames))["seq"] == 6
 
     _run(work)
@@ -113,16 +117,16 @@ def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
 def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
     writer: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "_BATCH", 2)
+    monkeypatch.setattr(live_events_module, "_BATCH", 2)
     _note(writer, 6)
 
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            frames = hub.watch(0, [])
+        async with _running(Path(writer.location)) as events:
+            frames = events.watch(0, [])
             seen = [(await _next(frames))["seq"] for _ in range(2)]
             _note(writer, 4, start=6)
-            hub.wake()
-            await wait_until_async(lambda: hub._seen == 10, "the news being passed on")
+            events.wake()
+            await wait_until_async(lambda: events._sent == 10, "the news being passed on")
             seen += [(await _next(frames))["seq"] for _ in range(8)]
             assert seen == list(range(1, 11))
 
@@ -131,11 +135,11 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
 
 def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
     async def once(since: int | None, start: int) -> int:
-        async with _running(Path(writer.location)) as hub:
-            frames = hub.watch(since, [])
+        async with _running(Path(writer.location)) as events:
+            frames = events.watch(since, [])
             assert (await anext(frames)).startswith(b"retry")
             _note(writer, 2, start=start)
-            hub.wake()
+            events.wake()
             return int([(await _next(frames))["seq"] for _ in range(2)][-1])
 
     last = asyncio.run(once(None, 0))
@@ -146,12 +150,12 @@ def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
 def test_who_asks_for_what_is_not_kept_has_to_load_anew(
     writer: Store, since: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "_REPLAY", 3)
+    monkeypatch.setattr(live_events_module, "_REPLAY_LIMIT", 3)
     _note(writer, 9)
 
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            event = await _next(hub.watch(since, []))
+        async with _running(Path(writer.location)) as events:
+            event = await _next(events.watch(since, []))
             assert (event["kind"], event["seq"]) == ("resync", 9)
 
     _run(work)
@@ -159,14 +163,14 @@ def test_who_asks_for_what_is_not_kept_has_to_load_anew(
 
 def test_a_client_that_does_not_read_falls_behind(writer: Store) -> None:
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            frames = hub.watch(None, [])
+        async with _running(Path(writer.location)) as events:
+            frames = events.watch(None, [])
             assert (await anext(frames)).startswith(b"retry")
             _note(writer, 2000)
-            hub.wake()
-            await wait_until_async(lambda: hub._seen == 2000, "everything being passed on")
-            (client,) = hub._clients
-            assert client.queue.qsize() <= hub_module._QUEUE
+            events.wake()
+            await wait_until_async(lambda: events._sent == 2000, "everything being passed on")
+            (client,) = events._clients
+            assert len(client) <= live_events_module._QUEUE_SIZE
             seen: list[Event] = []
             while not seen or seen[-1]["seq"] < 2000:
                 seen.append(await _next(frames))
@@ -186,13 +190,13 @@ def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_pat
     (row,) = writer.sessions.select()
 
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            watching, other = hub.watch(None, [row.name]), hub.watch(None, [])
+        async with _running(Path(writer.location)) as events:
+            watching, other = events.watch(None, [row.name]), events.watch(None, [])
             for frames in (watching, other):
                 await anext(frames)
             log_of("claude", 3).write(home)
             Syncer(writer, home).run()
-            hub.wake()
+            events.wake()
             event = await _next(watching)
             assert event["kind"] == "messages.appended"
             assert (event["first"], event["count"]) == (8, 4)
@@ -207,12 +211,12 @@ def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_pat
 
 def test_those_who_leave_are_forgotten(writer: Store) -> None:
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            frames = hub.watch(None, [])
+        async with _running(Path(writer.location)) as events:
+            frames = events.watch(None, [])
             await anext(frames)
-            assert hub.clients == 1
+            assert events.clients == 1
             await frames.aclose()  # type: ignore[attr-defined]
-            assert hub.clients == 0
+            assert events.clients == 0
 
     _run(work)
 
@@ -221,21 +225,21 @@ def test_a_stream_that_is_opened_while_the_server_ends_is_ended(writer: Store, m
     """It would keep the server from ending, until everything that is still being answered is cut off."""
 
     async def work() -> None:
-        async with _running(Path(writer.location)) as hub:
-            ask, asked, answer = hub._desk.ask, asyncio.Event(), asyncio.Event()
+        async with _running(Path(writer.location)) as events:
+            run, started, answer = events._pool.run, asyncio.Event(), asyncio.Event()
 
             async def slow(*arguments: Any) -> Any:
-                asked.set()
+                started.set()
                 await answer.wait()
-                return await ask(*arguments)
+                return await run(*arguments)
 
-            monkeypatch.setattr(hub._desk, "ask", slow)
-            opening = asyncio.create_task(anext(hub.watch(None, ["some session"]), b"ended"))
-            await asked.wait()
-            hub.close()
+            monkeypatch.setattr(events._pool, "run", slow)
+            opening = asyncio.create_task(anext(events.watch(None, ["some session"]), b"ended"))
+            await started.wait()
+            events.close()
             answer.set()
             assert await opening == b"ended"
-            assert await anext(hub.watch(None, []), b"ended") == b"ended"
+            assert await anext(events.watch(None, []), b"ended") == b"ended"
 
     _run(work)
 

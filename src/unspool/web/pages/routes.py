@@ -1,0 +1,17 @@
+"""The routes of all pages."""
+
+from __future__ import annotations
+
+from litestar.handlers import HTTPRouteHandler
+
+from . import events, runs, search, session, session_fragments, sessions, stats
+
+routes: list[HTTPRouteHandler] = [
+    *sessions.routes,
+    *session.routes,
+    *session_fragments.routes,
+    *events.routes,
+    *search.routes,
+    *stats.routes,
+    *runs.routes,
+]

@@ -1,0 +1,375 @@
+"""Running agents: the board of all runs, the composer in which messages are written, and approval requests.
+
+Each request shows the current state of the supervisor. A page that hears of an event requests its parts again and
+updates what differs, so all tabs show the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
+from litestar.response import Redirect
+
+from ...core import model as m
+from ...core.errors import NotFoundError
+from ...render.sanitize import pretty
+from ...runs.approvals import OpenRequest
+from ...runs.fork import plan_fork
+from ...runs.log import RunLog
+from ...runs.messages import RunMessage
+from ...runs.protocol import Capabilities
+from ...runs.run import RunView
+from ...runs.supervisor import Supervisor
+from ...store import Store
+from ...store.filters import SessionFilter
+from ...store.rows import SessionRow
+from ..api.run_schemas import AgentKind
+from ..api.runs import fork_branch, runnable_agents, title_of
+from ..session_list import list_projects
+from ..session_query import SessionQuery
+from ..store_pool import StorePool
+from ..templating import link, render
+from .layout import Pool, State, html, html_response, layout_of, progress_of
+from .session_fragments import query_of
+
+Runs: TypeAlias = NamedDependency[Supervisor]
+_LOG_ENTRIES = 2000
+"""Entries of the run log that are searched for runs of earlier servers."""
+_MOST_PAST = 20
+_MOST_PROJECTS = 50
+_LAST_WORDS = 400
+_TAIL = 40
+"""Messages at the end of a session that may hold the text that is streamed."""
+
+
+class PastRun(msgspec.Struct, kw_only=True):
+    """A run of a server that has ended."""
+
+    id: str
+    agent: str
+    folder: str
+    session: str | None
+    ended_at: datetime
+    reason: str
+
+
+class RunCard(msgspec.Struct, kw_only=True):
+    """A run on the board."""
+
+    run: RunView
+    row: SessionRow | None
+    address: str | None
+    waiting: list[RunMessage]
+    words: str
+
+
+class Board(msgspec.Struct, kw_only=True):
+    """All runs, active and ended."""
+
+    running: list[RunCard]
+    ended: list[RunCard]
+    past: list[tuple[PastRun, SessionRow | None]]
+    needs: int
+    """Number of approvals pending."""
+    seq: int
+
+
+class ForkPoint(msgspec.Struct, kw_only=True):
+    """Where a new session would fork from this one, or why it cannot."""
+
+    at: int
+    note: str
+    is_possible: bool
+    back: str = ""
+    """The address of the active branch; empty if this page shows it."""
+
+
+class Composer(msgspec.Struct, kw_only=True):
+    """Where messages to one agent are written."""
+
+    agent: str
+    title: str
+    capabilities: Capabilities
+    run: RunView | None
+    past: PastRun | None = None
+    session: str | None = None
+    home: str | None = None
+    """The page of the session, which shows the conversation."""
+    fork: ForkPoint | None = None
+    blocked: str | None = None
+    """Why nothing can be sent."""
+    waiting: list[RunMessage] = []
+    words: str = ""
+    models: list[str] = []
+    seq: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """A message goes to an agent that is already running."""
+        return self.run is not None and self.run.state != "ended" and self.fork is None
+
+
+# --- routes ----------------------------------------------------------------------------------------------------------
+
+
+@get("/agents", include_in_schema=False)
+async def agents(pool: Pool, app_state: State) -> Response[str]:
+    """All runs, and the form that starts one."""
+    progress = progress_of(app_state)
+    if app_state.settings.data is None:
+        return html_response(await pool.run(_agents_page, None, [], progress))
+    supervisor: Supervisor = app_state.supervisor
+    kinds = await asyncio.to_thread(runnable_agents, supervisor)
+    board = await _board(pool, supervisor)
+    return html_response(await pool.run(_agents_page, board, kinds, progress))
+
+
+@get("/agents/board", include_in_schema=False)
+async def board(pool: Pool, supervisor: Runs) -> Response[str]:
+    """The board without the page around it."""
+    return html("board.html", board=await _board(pool, supervisor))
+
+
+@get("/agents/needs", include_in_schema=False)
+async def needs(supervisor: Runs) -> dict[str, int]:
+    """Number of approvals pending, and the event number to listen from."""
+    return {"needs": sum(len(run.questions) for run in supervisor.runs()), "seq": supervisor.log.last_seq()}
+
+
+@get("/runs/{id:str}", include_in_schema=False)
+async def run(pool: Pool, supervisor: Runs, id: FromPath[str]) -> Response[Any]:
+    """The session of a run; until it is in the store, a page that waits for it."""
+    composer = await _composer_of_run(pool, supervisor, id)
+    if composer.home is not None:
+        return Redirect(composer.home, status_code=303)
+    return html_response(await pool.run(_run_page, composer))
+
+
+@get("/runs/{id:str}/composer", include_in_schema=False)
+async def run_composer(pool: Pool, supervisor: Runs, id: FromPath[str]) -> Response[str]:
+    """The composer of a run whose session is not in the store yet."""
+    return html("composer.html", composer=await _composer_of_run(pool, supervisor, id))
+
+
+@get("/runs/{id:str}/questions/{request_id:str}", include_in_schema=False)
+async def question(supervisor: Runs, id: FromPath[str], request_id: FromPath[str]) -> Response[str]:
+    """An approval request."""
+    view, found = _find_question(supervisor, id, request_id)
+    return html("question.html", run=view, question=found)
+
+
+@get("/runs/{id:str}/questions/{request_id:str}/whole", include_in_schema=False)
+async def whole(supervisor: Runs, id: FromPath[str], request_id: FromPath[str]) -> Response[str]:
+    """The full text of a change that an approval request shows truncated."""
+    _, found = _find_question(supervisor, id, request_id)
+    action = found.request.action
+    kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
+    return html("output.html", kind=kind, text=text, path=action.path)
+
+
+@get("/sessions/{key:str}/composer", include_in_schema=False)
+async def composer(
+    pool: Pool,
+    supervisor: Runs,
+    key: FromPath[str],
+    branch: FromQuery[int] = 0,
+    at: FromQuery[int | None] = None,
+) -> Response[str]:
+    """The composer of a session."""
+    views, past = supervisor.runs(), _past_runs(supervisor.log)
+    found = await pool.run(_composer_of_session, key, branch, at, views, past, supervisor)
+    return html("composer.html", composer=found)
+
+
+routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, whole, composer]
+
+
+# --- the board -------------------------------------------------------------------------------------------------------
+
+
+def _agents_page(store: Store, board: Board | None, kinds: list[AgentKind], progress: tuple[int, int] | None) -> str:
+    projects = [project.path for project in list_projects(store)[:_MOST_PROJECTS]]
+    layout = layout_of(store, "agents", progress)
+    return render("agents.html", layout=layout, board=board, kinds=kinds, projects=projects)
+
+
+async def _board(pool: StorePool, supervisor: Supervisor) -> Board:
+    # The number first: whatever happens after it arrives as an event.
+    seq = supervisor.log.last_seq()
+    views = supervisor.runs()
+    known = {view.id for view in views}
+    past = [one for one in _past_runs(supervisor.log) if one.id not in known][:_MOST_PAST]
+    return await pool.run(_board_of, views, past, seq)
+
+
+def _board_of(store: Store, views: list[RunView], past: list[PastRun], seq: int) -> Board:
+    cards = [_card(store, view) for view in views]
+    return Board(
+        running=[card for card in cards if card.run.state != "ended"],
+        ended=[card for card in cards if card.run.state == "ended"],
+        past=[(one, _session_row(store, one.agent, one.session)) for one in past],
+        needs=sum(len(view.questions) for view in views),
+        seq=seq,
+    )
+
+
+def _card(store: Store, view: RunView) -> RunCard:
+    row = _session_row(store, view.agent, view.session)
+    return RunCard(
+        run=view,
+        row=row,
+        address=_address_of_end(row) if row is not None else None,
+        waiting=_waiting(view),
+        words=view.text.lstrip()[-_LAST_WORDS:],
+    )
+
+
+def _waiting(view: RunView) -> list[RunMessage]:
+    return [message for message in view.messages if message.state == "sent"]
+
+
+def _session_row(store: Store, agent: str, session: str | None) -> SessionRow | None:
+    if session is None:
+        return None
+    found = store.sessions.select(SessionFilter(agent=agent, name=session, is_empty=False), limit=1)
+    return found[0] if found else None
+
+
+def _address_of_end(row: SessionRow) -> str:
+    return f"{link(row)}?at={row.messages - 1}"
+
+
+def _past_runs(log: RunLog) -> list[PastRun]:
+    """Ended runs in the run log, the latest first."""
+    started: dict[str, dict[str, Any]] = {}
+    ended: dict[str, PastRun] = {}
+    for entry in log.entries(max(0, log.last_seq() - _LOG_ENTRIES), _LOG_ENTRIES):
+        if entry.kind not in ("run.started", "session", "run.ended"):
+            continue
+        facts = msgspec.json.decode(entry.data)
+        if entry.kind == "run.ended" and entry.run in started:
+            known = started[entry.run]
+            ended[entry.run] = PastRun(
+                id=entry.run,
+                agent=known["agent"],
+                folder=known["folder"],
+                session=known["session"],
+                ended_at=entry.at,
+                reason=facts["reason"],
+            )
+        elif entry.kind != "run.ended":
+            started.setdefault(entry.run, {}).update(facts)
+    return sorted(ended.values(), key=lambda one: one.ended_at, reverse=True)
+
+
+def _find_question(supervisor: Supervisor, id: str, request: str) -> tuple[RunView, OpenRequest]:
+    view = supervisor.run(id).view()
+    for question in view.questions:
+        if question.request.id == request:
+            return view, question
+    raise NotFoundError("This request is no longer open.")
+
+
+# --- the composer ----------------------------------------------------------------------------------------------------
+
+
+async def _composer_of_run(pool: StorePool, supervisor: Supervisor, id: str) -> Composer:
+    seq = supervisor.log.last_seq()
+    view = supervisor.run(id).view()
+    row = await pool.run(_session_row, view.agent, view.session)
+    return Composer(
+        agent=view.agent,
+        title=title_of(view.agent),
+        capabilities=view.capabilities,
+        run=view,
+        home=_address_of_end(row) if row is not None else None,
+        waiting=_waiting(view),
+        words=view.text,
+        seq=seq,
+    )
+
+
+def _run_page(store: Store, composer: Composer) -> str:
+    return render("run.html", layout=layout_of(store, "run"), composer=composer)
+
+
+def _composer_of_session(
+    store: Store,
+    key: str,
+    branch: int,
+    at: int | None,
+    views: list[RunView],
+    past: list[PastRun],
+    supervisor: Supervisor,
+) -> Composer:
+    query = query_of(store, key)
+    row = query.row
+    kind = supervisor.drivers.get(row.agent)
+    # Active runs come first, then ended ones, the latest first.
+    run = next((view for view in views if view.agent == row.agent and view.session == row.name), None)
+    ended = next((one for one in past if one.agent == row.agent and one.session == row.name), None)
+    capabilities = run.capabilities if run else kind.capabilities if kind else Capabilities(resume=False)
+    composer = Composer(
+        agent=row.agent,
+        title=title_of(row.agent),
+        capabilities=capabilities,
+        run=run,
+        past=ended if run is None else None,
+        session=row.name,
+        home=link(row),
+        models=query.head.info.models,
+        seq=supervisor.log.last_seq(),
+    )
+    if at is not None or branch:
+        composer.fork = _fork_point(query, branch, at, capabilities, composer.title)
+        composer.fork.back = link(row) if branch else ""
+    if run is not None:
+        composer.waiting = _waiting(run)
+        composer.words = not_yet_logged(run.text, _last_texts(query))
+    composer.blocked = None if composer.is_running else _why_blocked(row, composer)
+    return composer
+
+
+def _why_blocked(row: SessionRow, composer: Composer) -> str | None:
+    if row.kind != "main":
+        return "This is the session of a sub-agent. Send messages to the session that started it."
+    if not composer.capabilities.resume:
+        return f"{composer.title} sessions cannot be resumed from here."
+    if row.gone_at is not None:
+        return "The agent's own file of this session is gone. Run `unspool restore` to write it back."
+    if composer.fork is not None and not composer.fork.is_possible:
+        return composer.fork.note
+    return None
+
+
+def _fork_point(query: SessionQuery, branch: int, at: int | None, capabilities: Capabilities, title: str) -> ForkPoint:
+    plan = plan_fork(title, capabilities.fork, fork_branch(query, branch), at)
+    return ForkPoint(at=plan.at, note=plan.explanation, is_possible=plan.is_possible)
+
+
+def _last_texts(query: SessionQuery) -> list[str]:
+    """The last texts of the model that the log has."""
+    path = query.path()
+    texts = []
+    for position in range(max(0, len(path) - _TAIL), len(path)):
+        message = query.message(path.index_at(position))
+        if message.role == "assistant":
+            texts += [block.text for block in message.blocks if isinstance(block, m.Text)]
+    return texts
+
+
+def not_yet_logged(words: str, logged: list[str]) -> str:
+    """The part of the streamed text that comes after what the log has."""
+    done = 0
+    for text in logged:
+        found = words.find(text.strip(), done) if text.strip() else -1
+        if found >= 0:
+            done = found + len(text.strip())
+    return words[done:].lstrip()

@@ -1,0 +1,249 @@
+"""One session: its page, two of its branches side by side, its images, and the session as a file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery
+from markupsafe import Markup
+
+from ...agents import AGENTS
+from ...core.errors import NotFoundError, UsageError
+from ...core.session import Session
+from ...core.views import OrphanMode, View
+from ...render.html import picture_bytes, render_html
+from ...render.markdown import render_markdown
+from ...render.transcript import pictures_of
+from ...store import Store
+from ...store.rows import SessionRow
+from ..branch_path import BranchPath
+from ..session_list import is_live, url_name
+from ..session_query import PAGE_SIZE, SessionQuery
+from ..templating import address, render
+from ..transcript_pages import TranscriptPages
+from ..views import ListParams
+from .layout import Pool, State, html_response, layout_of, progress_of
+from .session_fragments import MOST_BESIDE, query_of, rendered, timeline_view, transcript_section
+from .sessions import list_view
+
+_PAGES_AT_ONCE = 2
+"""Pages of the transcript that are rendered with the session's page."""
+_IMAGE_HEADERS = {
+    "content-security-policy": "default-src 'none'; sandbox",
+    "x-content-type-options": "nosniff",
+    "cache-control": "private, max-age=3600",
+}
+
+
+class SessionView(msgspec.Struct, kw_only=True):
+    """What the page of a session shows around the transcript."""
+
+    row: SessionRow
+    head: Session
+    key: str
+    base: str
+    branch: int
+    reason: str | None
+    count: int
+    pages: int
+    page_size: int
+    number: int
+    last_shown: int
+    live: bool
+    tip: int | None
+    """The last message of the branch."""
+    resume: str | None
+    seconds: float | None
+    tokens_in: int
+    tokens_out: int
+    orphans: OrphanMode
+    """How unfinished calls are shown."""
+    unfinished: int
+
+
+class Position(msgspec.Struct, kw_only=True):
+    """What part of a session an address asks for."""
+
+    branch: int | None
+    at: int | None
+    page: int | None
+
+
+class Download(NamedTuple):
+    """A file to save."""
+
+    data: bytes
+    media_type: str
+    name: str
+
+
+# --- routes ----------------------------------------------------------------------------------------------------------
+
+
+@get("/sessions/{key:str}", include_in_schema=False)
+async def session(
+    pool: Pool,
+    app_state: State,
+    key: FromPath[str],
+    branch: FromQuery[int | None] = None,
+    at: FromQuery[int | None] = None,
+    page: FromQuery[int | None] = None,
+    orphans: FromQuery[OrphanMode] = "mark",
+) -> Response[str]:
+    """A session, opened at a message, at a page, or at the beginning."""
+    position = Position(branch=branch, at=at, page=page)
+    return html_response(await pool.run(_page, key, position, orphans, progress_of(app_state)))
+
+
+@get("/sessions/{key:str}/compare", include_in_schema=False)
+async def compare(
+    pool: Pool, app_state: State, key: FromPath[str], a: FromQuery[int] = 0, b: FromQuery[int] = 0
+) -> Response[str]:
+    """Two branches side by side, from where they part."""
+    return html_response(await pool.run(_compare_page, key, a, b, progress_of(app_state)))
+
+
+@get("/sessions/{key:str}/images/{index:int}/{place:int}", include_in_schema=False)
+async def image(pool: Pool, key: FromPath[str], index: FromPath[int], place: FromPath[int]) -> Response[bytes]:
+    """An image of the conversation, sent so that a browser takes it for nothing else."""
+    data, media_type = await pool.run(_image, key, index, place)
+    return Response(data, media_type=media_type, headers=_IMAGE_HEADERS)
+
+
+@get("/sessions/{key:str}/export/{format:str}", include_in_schema=False)
+async def export(
+    pool: Pool, key: FromPath[str], format: FromPath[str], orphans: FromQuery[OrphanMode] = "mark"
+) -> Response[bytes]:
+    """The session as a file."""
+    file = await pool.run(_export, key, format, orphans)
+    safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)
+    headers = {"content-disposition": f'attachment; filename="{safe}"'}
+    return Response(file.data, media_type=file.media_type, headers=headers)
+
+
+routes: list[HTTPRouteHandler] = [session, compare, image, export]
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def _page(store: Store, key: str, position: Position, orphans: OrphanMode, progress: tuple[int, int] | None) -> str:
+    query = query_of(store, key)
+    branch, at = position.branch or 0, position.at
+    if at is not None and 0 <= at < query.row.messages and at not in query.path(branch):
+        # A link to a message leads to the branch it is on: branches can be numbered anew since the link was made.
+        branch = query.branch_of(at)
+    pages = query.pages(branch)
+    number = query.page_of(at, branch) if at is not None else position.page or 0
+    first = max(0, min(number, pages - 1) - (1 if at is not None else 0))
+    shown = range(first, min(first + _PAGES_AT_ONCE + (1 if at is not None else 0), pages))
+    return render(
+        "session.html",
+        layout=layout_of(store, "session", progress),
+        view=_view(query, branch, shown, orphans),
+        list=list_view(store, ListParams(), progress, query.row),
+        sections=[Markup(transcript_section(query, number, branch)) for number in shown],
+        rail=timeline_view(query, branch),
+    )
+
+
+def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -> SessionView:
+    head, row, path = query.head, query.row, query.path(branch)
+    started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
+    return SessionView(
+        row=row,
+        head=head,
+        key=url_name(row),
+        base=address(url_name(row)),
+        branch=branch,
+        reason=next((other.reason for other in head.branches if other.id == branch), None),
+        count=len(path),
+        pages=query.pages(branch),
+        page_size=PAGE_SIZE,
+        number=shown[0],
+        last_shown=shown[-1],
+        live=is_live(row),
+        tip=path.index_at(len(path) - 1) if len(path) else None,
+        resume=query.resume_command(),
+        seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
+        tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
+        tokens_out=usage.output or 0,
+        orphans=orphans,
+        unfinished=sum(one.reason != "running" for one in head.orphans),
+    )
+
+
+# --- two branches ----------------------------------------------------------------------------------------------------
+
+
+def _compare_page(store: Store, key: str, a: int, b: int, progress: tuple[int, int] | None) -> str:
+    query = query_of(store, key)
+    one, other = query.path(a), query.path(b)
+    shared = _shared_length(one, other)
+    view = {
+        "row": query.row,
+        "base": address(url_name(query.row)),
+        "a": a,
+        "b": b,
+        "fork": one.index_at(shared - 1) if shared else None,
+        "sides": [_side(query, a, one, shared), _side(query, b, other, shared)],
+    }
+    return render("compare.html", layout=layout_of(store, "session", progress), view=view)
+
+
+def _shared_length(one: BranchPath, other: BranchPath) -> int:
+    """Number of messages that two branches have in common."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one.index_at(middle - 1) == other.index_at(middle - 1):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _side(query: SessionQuery, branch: int, path: BranchPath, shared: int) -> dict[str, object]:
+    ranges = path.slice(shared, shared + MOST_BESIDE)
+    transcript = TranscriptPages(query)
+    entries = [entry for first, last in ranges for entry in transcript.entries(first, last + 1)]
+    count = len(path) - shared
+    return {
+        "branch": branch,
+        "name": f"Branch {branch}" if branch else "Active branch",
+        "count": count,
+        "shown": min(count, MOST_BESIDE),
+        "first": ranges[0][0] if ranges else None,
+        "entries": rendered(query, entries, f"b{branch}."),
+    }
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _image(store: Store, key: str, index: int, place: int) -> tuple[bytes, str]:
+    query = query_of(store, key)
+    pictures = pictures_of(query.message(index))
+    data = picture_bytes(pictures[place]) if 0 <= place < len(pictures) else None
+    if data is None:
+        raise NotFoundError(f"message {index} of session {query.row.name} has no image {place} that can be shown")
+    return data, pictures[place].media_type or ""
+
+
+def _export(store: Store, key: str, format: str, orphans: OrphanMode) -> Download:
+    if format not in ("ndjson", "md", "html"):
+        raise UsageError(f"Unknown export format {format!r}; choose from md, html, ndjson")
+    row = query_of(store, key).row
+    session = View(store.messages.load_session(row.id), (), "all", orphans).whole()
+    describe = AGENTS[row.agent].describe
+    name = f"{row.agent}-{row.name.replace('/', '-')}"
+    if format == "ndjson":
+        return Download(msgspec.json.encode(session) + b"\n", "application/x-ndjson", f"{name}.ndjson")
+    if format == "md":
+        text = "\n".join(render_markdown(session, describe))
+        return Download(text.encode("utf-8", "replace"), "text/markdown; charset=utf-8", f"{name}.md")
+    text = "".join(render_html(session, describe))
+    return Download(text.encode("utf-8", "replace"), "text/html; charset=utf-8", f"{name}.html")

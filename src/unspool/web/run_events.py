@@ -1,0 +1,69 @@
+"""What happens to running agents as server-sent events: entries of the run log, and text while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from ..runs.log import LogEntry
+from ..runs.supervisor import Supervisor
+from .sse import HELLO, Clients, Frame, encode_frame
+
+_QUEUE_SIZE = 512
+_REPLAY_LIMIT = 2000
+"""A client that missed more entries than this reloads everything."""
+_encode = msgspec.json.Encoder().encode
+
+
+class RunEvents:
+    """Streams what the supervisor reports. It belongs to one event loop."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._clients: Clients[None] = Clients(_resync, _QUEUE_SIZE)
+
+    async def watch(self, since: int | None) -> AsyncIterator[bytes]:
+        """Stream all events after a number, then new ones as they come."""
+        if self._clients.is_closed:
+            return
+        with self._clients.connect(None) as client:
+            unsubscribe = self._supervisor.watch(lambda event: client.put(_frame(event)))
+            try:
+                last = self._supervisor.log.last_seq()
+                yield HELLO
+                for frame in self._missed(since, last):
+                    yield frame.data
+                async for data in client.frames(after=last):
+                    yield data
+            finally:
+                unsubscribe()
+
+    def _missed(self, since: int | None, last: int) -> list[Frame]:
+        if since is None or since == last:
+            return []
+        if since > last or last - since > _REPLAY_LIMIT:
+            return [_resync(last)]
+        entries = self._supervisor.log.entries(since, _REPLAY_LIMIT)
+        return [_frame(_event_of(entry)) for entry in entries if entry.seq <= last]
+
+    def close(self) -> None:
+        """End all streams, including those that are being opened."""
+        self._clients.close()
+
+
+def _event_of(entry: LogEntry) -> dict[str, Any]:
+    facts = msgspec.json.decode(entry.data)
+    kind = "state" if entry.kind == "run.ended" else entry.kind
+    if entry.kind == "run.ended":
+        facts = {"state": "ended", **facts}
+    return {"seq": entry.seq, "run": entry.run, "kind": kind, **facts}
+
+
+def _resync(seq: int) -> Frame:
+    return _frame({"seq": seq, "kind": "resync", "run": None})
+
+
+def _frame(event: dict[str, Any]) -> Frame:
+    return encode_frame(event["kind"], _encode(event), event["seq"])

@@ -56,6 +56,25 @@ def required_by(wheel: Path) -> set[str]:
     return found
 
 
+def extras_of(wheel: Path) -> dict[str, set[str]]:
+    """What each extra brings, directly or through another extra."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+    lines = [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
+    found: dict[str, set[str]] = {}
+    for extra in metadata.get_all("Provides-Extra", []):
+        found[extra] = set()
+        waiting = [extra]
+        while waiting:
+            wanted = waiting.pop()
+            for line in lines:
+                if line.marker and line.marker.evaluate({"extra": wanted}) and not line.marker.evaluate({"extra": ""}):
+                    waiting += line.extras if line.name == "unspool" else ()
+                    found[extra] |= {line.name} - {"unspool"}
+    return found
+
+
 def copy_installed(name: str, packages: Path) -> None:
     """Install what is installed here elsewhere; an index may be out of reach, and the versions are the tested ones."""
     for file in importlib.metadata.files(name) or []:
@@ -78,6 +97,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
     ):
         assert needed in names
     assert not [name for name in names if name.endswith(".pyc")]
+
+
+def test_the_extras(built: Path) -> None:
+    """`all` has everything that any other has, and the plain package has nothing of the web, agents or PostgreSQL."""
+    (wheel,) = built.glob("*.whl")
+    extras = extras_of(wheel)
+    assert set(extras) == {"web", "agents", "claude", "codex", "gemini", "postgres", "all"}
+    assert extras["agents"] == extras["claude"] | extras["codex"] | extras["gemini"]
+    assert extras["all"] == set().union(*extras.values())
+    assert required_by(wheel) & extras["all"] == set()
 
 
 def test_the_sdist_can_be_built_from(built: Path) -> None:
@@ -107,6 +136,12 @@ def test_it_works_where_nothing_else_is_installed(built: Path, tmp_path: Path) -
     where, count = run(python, "-c", code, cwd=tmp_path).split()
     assert Path(where).is_relative_to(place)
     assert int(count) > 100
+    web = subprocess.run(
+        [place / "bin" / "unspool", "serve", "--no-browser", "--home", unspool.samples()],
+        capture_output=True, text=True, cwd=tmp_path, check=False, timeout=PATIENCE,
+    )  # fmt: skip
+    assert (web.returncode, web.stdout) == (1, "")
+    assert "pip install 'unspool[web]'" in web.stderr
     page = run(
         place / "bin" / "unspool", "export", "--home", unspool.samples(), "--format", "html", "37c23", cwd=tmp_path
     )

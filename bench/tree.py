@@ -25,9 +25,9 @@ def measure(folder: Path) -> Iterator[Measure]:
     library = Library(path)
     (ref,) = library.refs()
     whole = seconds(lambda: library.load(ref))
-    (draft,) = finish(AGENTS["claude"].open(ref.root).read(ref, lambda id, kind: SessionBuilder("claude", id, kind)))
+    (builder,) = finish(AGENTS["claude"].open(ref.root).read(ref, lambda id, kind: SessionBuilder("claude", id, kind)))
     start = time.perf_counter()
-    session = SessionAssembler(draft).session()
+    session = SessionAssembler(builder).session()
     took = time.perf_counter() - start
     detail = f"{len(session.branches) + 1} leaves found; {whole:.2f} s with reading"
     yield Measure("assemble 60,000 messages with 20,000 leaves", took, " s", 1.0, detail)

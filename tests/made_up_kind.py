@@ -32,8 +32,9 @@ def pause_once(settle: Any) -> Any:
 
     def settle_with_pause(builder: Any) -> None:
         settle(builder)
-        if not builder.pauses:
-            builder.pauses.append(events.Pause(message_index=0, reason="lunch"))  # type: ignore[attr-defined]
+        pauses = builder.events.pauses
+        if not pauses:
+            pauses.append(events.Pause(message_index=0, reason="lunch"))  # type: ignore[attr-defined]
 
     return settle_with_pause
 

@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from .agents import AGENTS, BuilderFactory, Peek, SessionRef, SessionSource, finish
 from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
-from .core.builder import ReplayBuilder, SessionBuilder
+from .core.builder import SessionBuilder
 from .core.decisions import Evidence, apply_decisions, no_evidence
 from .core.errors import NotFoundError, UnspoolError
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
+from .core.sinks import DropMessages
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
 from .io.files import changed_at
@@ -150,7 +151,7 @@ class Library:
         """Sub-agents that stand in the file of a session: they are found by reading it."""
         if ref.is_inside or not self._home(ref).has_inline_subagents(ref):
             return []
-        drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, keep=False)))
+        drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
         return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
 
     def peek(self, ref: SessionRef) -> Peek:
@@ -183,7 +184,7 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """The same in small pieces, with little memory however long the session is: the log is read twice."""
-        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, keep=False))
+        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
             head = apply_decisions(outline.header([]), self._evidence(ref.agent, draft.id))
@@ -203,9 +204,9 @@ class Library:
 
     def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
         """Go through the log once more, and complete each message with what the first pass found."""
-        home, draft, expected = self._home(ref), outline.draft, len(outline.draft)
+        home, draft, expected = self._home(ref), outline.builder, len(outline.builder)
         ready: list[m.Message] = []
-        steps = home.read(ref, lambda id, _: ReplayBuilder(draft, ready.append) if id == draft.id else None)
+        steps = home.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
         count = 0
         more = True
         while more and count < expected:

@@ -102,9 +102,9 @@ def test_the_record_has_a_field_for_each_kind() -> None:
 def test_the_builder_has_a_list_for_each_kind() -> None:
     """As it is declared for type checkers."""
     expected = {kind.collected: f"list[m.{kind.struct.__name__}]" for kind in EVENT_KINDS}
-    assert expected.items() <= declared(builder, "SessionBuilder").items()
+    assert declared(builder, "EventLists") == expected
     empty = builder.SessionBuilder("agent", "id")
-    assert all(empty.events(kind) == [] for kind in EVENT_KINDS)
+    assert all(empty.events.of_kind(kind) == [] for kind in EVENT_KINDS)
 
 
 @by_name

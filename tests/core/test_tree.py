@@ -26,7 +26,7 @@ def forests(draw: st.DrawFn) -> Tree:
 @given(forests())
 def test_every_message_is_on_exactly_one_line(found: Tree) -> None:
     """The active path and the lines that were left cover everything; lengths and tips fit."""
-    branch, lines = found.lay_out()
+    branch, lines = found.find_branches()
     on_path = set(found.path(found.tip))
     assert on_path.isdisjoint(branch)
     for number, line in enumerate(lines, 1):
@@ -39,7 +39,7 @@ def test_every_message_is_on_exactly_one_line(found: Tree) -> None:
 @given(forests())
 def test_a_line_hangs_together(found: Tree) -> None:
     """The parent of a message on a line is on the same line, or the line begins there."""
-    branch, lines = found.lay_out()
+    branch, lines = found.find_branches()
     for index, number in branch.items():
         parent = found.parents[index]
         assert index == lines[number - 1].root or branch.get(parent) == number
@@ -60,11 +60,11 @@ def test_leaves_have_no_children(found: Tree) -> None:
 def test_pieces_of_a_reply_are_no_branch() -> None:
     """Two pieces that hang on the same message, one of which goes on."""
     found = tree([NONE, 0, 0, 2], [PROMPT, MODEL, MODEL | CONTINUED, PROMPT], 3)
-    branch, lines = found.lay_out()
+    branch, lines = found.find_branches()
     assert lines == [(1, 1, 1)]
     assert branch == {1: 1}
     found = tree([NONE, 0, 0, 1], [PROMPT, MODEL, MODEL | CONTINUED, PROMPT], 3)
-    assert found.lay_out() == ({}, [])
+    assert found.find_branches() == ({}, [])
     assert found.sides(0) == [2]
 
 
@@ -78,6 +78,6 @@ def test_rings_are_found_once() -> None:
 def test_parents_that_come_later_in_the_file() -> None:
     """A damaged log may name them; every message is still laid out."""
     found = tree([2, NONE, 1, 1], [PROMPT, PROMPT, MODEL, PROMPT], 3)
-    branch, lines = found.lay_out()
+    branch, lines = found.find_branches()
     assert set(branch) == {0, 2}
     assert sum(line.length for line in lines) == 2

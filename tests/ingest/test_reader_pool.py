@@ -65,7 +65,7 @@ BaseProcess._bootstrap = interrupted(BaseProcess._bootstrap)
 reader_pool._end_with = interrupted(reader_pool._end_with)
 reader_pool._read = interrupted(reader_pool._read)
 store = Store(SqliteDatabase(Path(sys.argv[1]) / "store.db", machine=("test", "test")))
-print(sync.Sync(store, sys.argv[2], may_share=True).run().failures)
+print(sync.Syncer(store, sys.argv[2], may_share=True).run().failures)
 store.close()
 """
 

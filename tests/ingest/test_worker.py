@@ -350,7 +350,8 @@ def test_it_ends_in_the_middle_of_the_first_reading(start: Callable[..., Feed], 
     for number in range(8):
         claude_log(3, f"session {number}").write(tmp_path / "home")
     feed = start(
-        _SHARING, "reader_pool._read = lambda *task: threading.Event().wait() if task[2].place > 3 else marked(*task)"
+        _SHARING,
+        "reader_pool._read = lambda *task: threading.Event().wait() if task[2].position > 3 else marked(*task)",
     )
     feed.until("progress", lambda progress: progress["done"] == 3)
     assert feed.workers()

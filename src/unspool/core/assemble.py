@@ -1,4 +1,4 @@
-"""Assembles the record of a session: the active path, the branches, the context, and unfinished calls."""
+"""Turns a builder into a session: the active path, the branches, what is in context, and unfinished calls."""
 
 from __future__ import annotations
 
@@ -15,54 +15,57 @@ from .errors import NotFoundError
 from .events import EVENT_KINDS, EventKind
 from .session import Session
 from .timestamps import parse_moment
-from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, Line, Tree
+from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
 
 TipRule = Literal["agent", "newest", "longest"] | str
-"""Which message ends the active path: by the agent's own rule, the newest, the longest chain, or a message's id."""
+"""Which message ends the active path: `agent` (the agent's own rule), `newest`, `longest`, or the id of a message."""
 
 _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
 
 
 class SessionAssembler:
-    """Everything about a session except the text of its messages."""
+    """Works out everything about a session that only the whole log can tell."""
 
-    def __init__(self, draft: SessionBuilder, tip: TipRule = "agent") -> None:
-        draft.settle()
-        self.draft = draft
-        self.tip, self.tip_rule = _choose_tip(draft, tip)
-        self.tree = Tree(draft.parents, draft.flags, NONE if self.tip is None else self.tip)
-        self.branch, lines = self.tree.lay_out()
+    def __init__(self, builder: SessionBuilder, tip: TipRule = "agent") -> None:
+        builder.settle()
+        events = builder.events
+        self.builder = builder
+        self.tip, self.tip_rule = _choose_tip(builder, tip)
+        self.tree = Tree(builder.columns.parents, builder.columns.flags, NONE if self.tip is None else self.tip)
+        self.branch, shapes = self.tree.find_branches()
+        """The branch of each message that is not on the active path."""
         self._members = self._list_members()
-        self.branches = draft.branches = [self._branch(number, line) for number, line in enumerate(lines, 1)]
+        self.branches = events.branches = [self._branch(number, shape) for number, shape in enumerate(shapes, 1)]
         self._find_rewinds()
         self._find_abandoned()
-        self._all_boundaries = [*draft.inherited_boundaries, *draft.boundaries]
-        self._contexts = ContextMap(self.tree, self._all_boundaries, draft.clears, draft.resumes)
+        self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
+        self._contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes)
         self._find_replaced()
-        self._dead: dict[int, m.ContextState] = {
+        self._branch_states: dict[int, m.ContextState] = {
             branch.id: "rewound" if branch.reason == "rewind" else "abandoned" for branch in self.branches
         }
         self.gone = self._find_gone()
-        self._close_orphans()
+        """The context state of each message, as an index into the states; empty if all are live."""
+        self._find_unfinished_calls()
 
     # --- messages ---
 
     def complete(self, message: m.Message) -> None:
         """Set the branch and the context state of a message."""
-        message.branch, message.context = self.place_of(message.index)
+        message.branch, message.context = self.branch_and_context(message.index)
 
-    def place_of(self, index: int) -> tuple[int, m.ContextState]:
-        """The branch of a message, and its context state."""
+    def branch_and_context(self, index: int) -> tuple[int, m.ContextState]:
+        """Return the branch of a message, and whether the model still has it in context."""
         if index in self.branch:
             branch = self.branch[index]
-            return branch, self._dead[branch]
+            return branch, self._branch_states[branch]
         return 0, _STATES[self.gone[index]] if self.gone else "live"
 
-    # --- the record ---
+    # --- the session ---
 
     def session(self) -> Session:
-        """The record, from a builder that kept its messages."""
-        messages = self.draft.messages
+        """Return the session of a builder that kept its messages."""
+        messages = self.builder.messages
         for index in self.branch:
             self.complete(messages[index])
         for message, state in zip(messages, self.gone, strict=False):
@@ -71,7 +74,7 @@ class SessionAssembler:
         return self.header(messages)
 
     def header(self, messages: list[m.Message]) -> Session:
-        """The record with these messages."""
+        """Return the session with some messages, or none."""
         return Session(
             info=self._info(),
             messages=messages,
@@ -79,70 +82,72 @@ class SessionAssembler:
         )
 
     def _events(self, kind: EventKind) -> Any:
-        """What the record holds of a kind of event, in the order of the messages."""
-        events = self.draft.events(kind)
+        """Return the events of a kind as the session has them, in the order of the messages."""
+        found = self.builder.events
+        events = found.of_kind(kind)
         if kind.recorded.index is not None and not kind.recorded.is_off_path:
             events = sorted(events, key=lambda event: _rank(kind.index_of(event)))
-        return kind.value(events, self.draft.inherited_boundaries)
+        return kind.value(events, found.inherited_boundaries)
 
     def _info(self) -> m.SessionInfo:
-        draft = self.draft
+        builder, details = self.builder, self.builder.details
         started_at, ended_at = self._span()
         return m.SessionInfo(
-            id=draft.id,
-            agent=draft.agent,
-            kind=draft.kind,
-            versions=list(draft.versions),
-            project=draft.project,
-            title=draft.title,
+            id=builder.id,
+            agent=builder.agent,
+            kind=builder.kind,
+            versions=list(details.versions),
+            project=details.project,
+            title=details.title,
             started_at=started_at,
             ended_at=ended_at,
-            models=list(draft.models),
-            origin=draft.origin,
+            models=list(details.models),
+            origin=details.origin,
             status=self._status(),
             tip=self.tip,
             tip_rule=self.tip_rule,
-            usage=draft.usage,
-            files=draft.files,
-            git=draft.git,
-            parent=draft.parent,
-            archived=draft.archived,
-            unanswered=draft.unanswered,
+            usage=builder.replies.usage,
+            files=details.files,
+            git=details.git,
+            parent=details.parent,
+            archived=details.archived,
+            unanswered=details.unanswered,
         )
 
     def _span(self) -> tuple[datetime | None, datetime | None]:
-        """The earliest and the latest time in the log, in whatever order its lines are."""
-        if self.draft.messages:
-            times = [message.timestamp for message in self.draft.messages if message.timestamp is not None]
+        """Return the earliest and the latest time in the log; its lines need not be in order."""
+        if self.builder.messages:
+            times = [message.timestamp for message in self.builder.messages if message.timestamp is not None]
             return (min(times), max(times)) if times else (None, None)
-        first = min((time for time in self.draft.times if time), default=0.0)
-        return _instant(first), _instant(max(self.draft.times, default=0.0))
+        first = min((time for time in self.builder.times if time), default=0.0)
+        return _instant(first), _instant(max(self.builder.times, default=0.0))
 
     def _status(self) -> m.Status:
-        draft = self.draft
-        if draft.live_status is not None:
-            return draft.live_status
-        last = self.tree.tip
-        while last >= 0 and not draft.flags[last] & (PROMPT | MODEL):
-            last = draft.parents[last]
+        live_status = self.builder.details.live_status
+        if live_status is not None:
+            return live_status
+        tree, last = self.tree, self.tree.tip
+        while last >= 0 and not tree.flags[last] & (PROMPT | MODEL):
+            last = tree.parents[last]
         if last < 0:
             return "empty"
-        if any((i.message_index or 0) >= last and i.type == "user" for i in draft.interruptions):
+        interruptions = self.builder.events.interruptions
+        if any((i.message_index or 0) >= last and i.type == "user" for i in interruptions):
             return "interrupted"
-        if draft.flags[last] & (PROMPT | UNANSWERED):
+        if tree.flags[last] & (PROMPT | UNANSWERED):
             return "killed"
         return "complete"
 
     # --- branches ---
 
-    def _branch(self, number: int, line: Line) -> m.Branch:
-        parent = self.tree.parents[line.root]
+    def _branch(self, number: int, shape: BranchShape) -> m.Branch:
+        parent = self.tree.parents[shape.root]
         return m.Branch(
             id=number,
-            root_index=line.root,
-            tip_index=line.tip,
-            length=line.length,
-            reason=self.draft.branch_reasons.get(line.root) or self._reason(self._members[number]),
+            root_index=shape.root,
+            tip_index=shape.tip,
+            length=shape.length,
+            reason=self.builder.events.branch_reasons.get(shape.root) or self._reason(self._members[number]),
             parent_index=parent if parent >= 0 else None,
         )
 
@@ -153,7 +158,7 @@ class SessionAssembler:
         return members
 
     def _reason(self, members: list[int]) -> m.BranchReason:
-        """Why a branch was left: judged by how it begins and whether the model answered on it."""
+        """Infer why a branch was abandoned from how it begins and whether the model answered in it."""
         flags = self.tree.flags
         first = next((index for index in members if flags[index] & (PROMPT | MODEL)), members[0])
         if flags[first] & PROMPT:
@@ -161,45 +166,45 @@ class SessionAssembler:
         return "resumed" if flags[first] & UNANSWERED else "retry"
 
     def _find_rewinds(self) -> None:
-        """Add rollbacks for branches that were rewound, at the prompt that the conversation continued with."""
+        """Add a rollback for each rewound branch: the next prompt is where the conversation continued."""
         if not self.branches:
             return
         flags = self.tree.flags
-        known = {index for rollback in self.draft.rollbacks for index in rollback.dropped_message_indices}
+        known = {index for rollback in self.builder.events.rollbacks for index in rollback.dropped_message_indices}
         prompts = [index for index, flag in enumerate(flags) if flag & PROMPT]
         for branch in self.branches:
             dropped = self._members[branch.id]
             later = bisect_right(prompts, dropped[-1])
             if branch.reason != "rewind" or branch.root_index in known or later == len(prompts):
                 continue
-            went_on = prompts[later]
-            if not flags[went_on] & INHERITED:
-                self.draft.rollbacks.append(
+            next_prompt = prompts[later]
+            if not flags[next_prompt] & INHERITED:
+                self.builder.events.rollbacks.append(
                     m.Rollback(
-                        message_index=went_on,
+                        message_index=next_prompt,
                         dropped_message_indices=dropped,
-                        timestamp=_instant(self.draft.times[went_on]),
+                        timestamp=_instant(self.builder.times[next_prompt]),
                         evidence="branch",
                     )
                 )
 
     def _find_abandoned(self) -> None:
-        """Add interruptions for prompts without an answer that were replaced by another prompt."""
-        told = {interruption.interrupted_message_index for interruption in self.draft.interruptions}
+        """Add an interruption for each unanswered prompt that another prompt replaced: a person stopped it early."""
+        known = {interruption.interrupted_message_index for interruption in self.builder.events.interruptions}
         flags = self.tree.flags
         for branch in self.branches:
             members = self._members[branch.id]
             prompt = next((index for index in members if flags[index] & PROMPT), None)
-            inferred = branch.reason == "interrupted" and branch.root_index not in self.draft.branch_reasons
-            if not inferred or prompt is None or flags[prompt] & (COMMAND | INHERITED) or told & set(members):
+            inferred = branch.reason == "interrupted" and branch.root_index not in self.builder.events.branch_reasons
+            if not inferred or prompt is None or flags[prompt] & (COMMAND | INHERITED) or known & set(members):
                 continue
-            self.draft.interruptions.append(
+            self.builder.events.interruptions.append(
                 m.Interruption(
                     message_index=prompt,
                     interrupted_message_index=prompt,
                     type="user",
                     during="response",
-                    timestamp=_instant(self.draft.times[prompt]),
+                    timestamp=_instant(self.builder.times[prompt]),
                     evidence="abandoned prompt",
                     confidence=0.7,
                 )
@@ -214,19 +219,17 @@ class SessionAssembler:
             boundary.replaced_message_indices = [index for index in before if index not in kept]
 
     def _find_gone(self) -> bytes:
-        """The context state of each message of the active path; empty if all of them are still in context.
-
-        One byte per message, because long sessions have many.
-        """
+        """Return why each message of the active path left the context, one byte a message; empty if none did."""
+        events, count = self.builder.events, len(self.tree)
         if self.tip is None:
             return b""
-        last_clear = max((c.after_message_index or -1 for c in self.draft.clears), default=-1)
+        last_clear = max((c.after_message_index or -1 for c in events.context_clears), default=-1)
         last_boundary = max((b.message_index for b in self._all_boundaries), default=-1)
-        if last_clear < 0 and last_boundary < 0 and not self.draft.resumes and not self.draft.problems:
+        if last_clear < 0 and last_boundary < 0 and not events.resumes and not events.problems:
             return b""
-        cleared = min(last_clear + 1, len(self.tree))
-        compacted = min(max(last_boundary, cleared), len(self.tree))
-        gone = bytearray(b"\1" * cleared + b"\2" * (compacted - cleared) + b"\3" * (len(self.tree) - compacted))
+        cleared = min(last_clear + 1, count)
+        compacted = min(max(last_boundary, cleared), count)
+        gone = bytearray(b"\1" * cleared + b"\2" * (compacted - cleared) + b"\3" * (count - compacted))
         for index in self._contexts.upto(self.tip).indices:
             gone[index] = 0
         for index in self.branch:
@@ -235,15 +238,16 @@ class SessionAssembler:
 
     # --- calls ---
 
-    def _close_orphans(self) -> None:
-        draft = self.draft
-        known = {orphan.tool_use_id for orphan in draft.orphans}
-        last = len(draft) - 1
-        for call_id, call in draft.open_calls.items():
-            if call_id in known or draft.flags[call.message] & INHERITED:
+    def _find_unfinished_calls(self) -> None:
+        builder, orphans = self.builder, self.builder.events.orphans
+        known = {orphan.tool_use_id for orphan in orphans}
+        is_live = builder.details.live_status in ("running", "waiting")
+        last = len(builder) - 1
+        for call_id, call in builder.calls.open.items():
+            if call_id in known or self.tree.flags[call.message] & INHERITED:
                 continue
-            running = draft.live_status in ("running", "waiting") and call.message >= last - 1
-            draft.orphans.append(
+            running = is_live and call.message >= last - 1
+            orphans.append(
                 m.Orphan(
                     message_index=call.message,
                     tool_use_id=call_id,
@@ -253,21 +257,24 @@ class SessionAssembler:
             )
 
 
-def _choose_tip(draft: SessionBuilder, rule: TipRule) -> tuple[int | None, str]:
-    if not len(draft):
+def _choose_tip(builder: SessionBuilder, rule: TipRule) -> tuple[int | None, str]:
+    if not len(builder):
         return None, "no messages"
-    tree = Tree(draft.parents, draft.flags, NONE)
+    tree = Tree(builder.columns.parents, builder.columns.flags, NONE)
     if rule == "agent":
-        return (draft.tip if draft.tip is not None else len(draft) - 1), draft.tip_rule
+        details = builder.details
+        return (details.tip if details.tip is not None else len(builder) - 1), details.tip_rule
     if rule == "newest":
-        return _best(tree, draft.times), "caller: newest message"
+        return _best(tree, builder.times), "caller: newest message"
     if rule == "longest":
         return _best(tree, tree.depths()), "caller: longest chain"
-    index = draft.find(rule)
-    if index is None and rule.isdigit() and int(rule) < len(draft):
+    index = builder.find(rule)
+    if index is None and rule.isdigit() and int(rule) < len(builder):
         index = int(rule)
     if index is None:
-        raise NotFoundError(f"session {draft.id} has no message {rule!r}; --tip takes agent, newest, longest or an id")
+        raise NotFoundError(
+            f"session {builder.id} has no message {rule!r}; --tip takes agent, newest, longest or an id"
+        )
     return index, f"caller: message {rule}"
 
 
@@ -276,7 +283,7 @@ def _best(tree: Tree, values: array[float] | array[int]) -> int:
 
 
 def _rank(index: int | None) -> int:
-    """Events that belong to no message come last."""
+    """Sort events that belong to no message last."""
     return sys.maxsize if index is None else index
 
 

@@ -1,8 +1,8 @@
-"""What the model had before it: the messages that were in its context at any point of a session.
+"""What the model knew: the messages that were in its context at any point of a session.
 
-From a message the walk goes up the chain of parents. It ends where older messages were replaced by a summary (and
-takes along the ones that were kept), where the person cleared the context, and where the log has a gap. What hangs
-beside the chain, like the results of parallel calls, belongs to it.
+The walk from a message goes up the chain of parents. It ends where older messages were replaced by a summary (and adds
+the ones that were kept), where the context was cleared, and where the log has a gap. Side messages, such as the results
+of parallel calls, are part of the context.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .tree import STITCHED, Tree
 
 
 class Span(NamedTuple):
-    """Messages in a context, in the order in which the model saw them."""
+    """The messages in a context, in the order in which the model saw them."""
 
     indices: list[int]
     recorded: bool
-    """False: the agent replaced the context by something of which the log holds nothing."""
+    """False if the agent replaced the context by something that is not in the log."""
 
 
 class ContextMap:
-    """Answers for every message of one session what was in context there."""
+    """The context at every message of one session."""
 
     def __init__(
         self,
@@ -39,12 +39,12 @@ class ContextMap:
         self._lost = {r.message_index: r.lost_message_indices for r in resumes}
 
     def before(self, index: int) -> Span:
-        """What the model had when it began to say the message at `index`."""
+        """Return what was in context when the model began to write the message at `index`."""
         lost = set(self._lost.get(index, ()))
         return self._walk(self._tree.parents[index], index, lost)
 
     def upto(self, index: int) -> Span:
-        """What the model would have in its next request, with the message at `index` as the last one."""
+        """Return what would be in context for the next request, with the message at `index` as the last one."""
         return self._walk(index, len(self._tree), set())
 
     def _walk(self, start: int, limit: int, lost: set[int]) -> Span:
@@ -70,8 +70,8 @@ class ContextMap:
 
     def _cleared(self, index: int, below: int) -> bool:
         """Whether the context was cleared between a message and the next one."""
-        place = bisect_left(self._clears, index)
-        return place < len(self._clears) and self._clears[place] < below
+        position = bisect_left(self._clears, index)
+        return position < len(self._clears) and self._clears[position] < below
 
 
 def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:

@@ -46,7 +46,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = ""
     """The type of a stream line, and the field in it that holds the event; default: the kind's name."""
     collected: str = ""
-    """The list of a `SessionBuilder` in which readers collect the events; default: the field."""
+    """The list of `EventLists` in which parsers collect the events; default: the field."""
     index: str | None = "message_index"
     """The field of the event that says at which message it happened."""
     is_off_path: bool = False
@@ -149,7 +149,7 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def collected(self) -> str:
-        """The list of a `SessionBuilder` in which its events are collected."""
+        """The list of `EventLists` in which its events are collected."""
         return self.recorded.collected or self.field
 
     @property
@@ -228,7 +228,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         noun="a cleared context",
         plural="clears",
         aliases=("cleared", "context_cleared"),
-        recorded=Recorded(field="context_clears", tag="context_clear", collected="clears", index="after_message_index"),
+        recorded=Recorded(field="context_clears", tag="context_clear", index="after_message_index"),
         search=InContext("cleared"),
         look=Look(sign="═", terminal_sign="∅", tone="accent"),
         mark=Mark(lane="full", is_at_start=True),
@@ -291,7 +291,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         noun="a failure",
         plural="errors",
         aliases=("failure", "failures"),
-        recorded=Recorded(collected="failures"),
         search=Marked("error", ("message_index", "tool_use_id")),
         look=Look(sign="!", tone="bad", badge="failed"),
         mark=Mark(lane=6),

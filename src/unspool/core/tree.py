@@ -1,11 +1,11 @@
-"""The conversation as a tree of numbers: paths, branches, what belongs together.
+"""The conversation as a tree of numbers: paths, branches, and side messages.
 
-It knows messages only by their index and a few flags, never their text, so that a session of a million messages
-is a few arrays. Nothing recurses, every pass is linear, and what lies on the active path costs next to nothing.
+Messages are known by their index and a few flags, never by their text, so that a session of a million messages is a
+few arrays. Nothing recurses, every pass is linear, and messages on the active path cost next to nothing.
 
-A message with two children is not yet a fork: parallel tool calls, the pieces of one model response, progress and
-hook lines hang beside the chain too. Only a child under which the conversation went on (a prompt, or another model
-response) makes a branch; everything else is a side note of the line it hangs on.
+Two children do not make a fork: parallel tool calls, further parts of a model response, progress and hook lines are
+also attached beside the chain. Only a child under which the conversation continues (with a prompt or another model
+response) starts a branch; everything else is a side message of the message it is attached to.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import NamedTuple
 PROMPT = 1
 """Typed by a person."""
 MODEL = 2
-"""Said by the model."""
+"""Written by the model."""
 CONTINUED = 4
-"""A further piece of a response that began in an earlier message."""
+"""A further part of a response that began in an earlier message."""
 UNANSWERED = 8
 """Holds a tool call without a result."""
 STITCHED = 16
@@ -28,19 +28,19 @@ STITCHED = 16
 INHERITED = 32
 """Belongs to the session this one was forked from."""
 USAGE_MOVED = 64
-"""A later piece of the same response carries the usage."""
+"""A later part of the same response has the usage."""
 QUEUED = 128
-"""A prompt typed while a turn ran, which the turn took up: no turn of its own."""
+"""A prompt that was typed during a turn and became part of it, so it starts no turn of its own."""
 STANDIN = 256
-"""Said by the harness in the model's place, such as an error."""
+"""Written by the harness in place of the model, such as an error."""
 COMMAND = 512
 """A command for the agent, not for the model."""
 
 NONE = -1
 
 
-class Line(NamedTuple):
-    """A line of the conversation that is not the active path."""
+class BranchShape(NamedTuple):
+    """A branch beside the active path."""
 
     root: int
     tip: int
@@ -59,7 +59,7 @@ class Tree:
         return len(self.parents)
 
     def path(self, tip: int) -> list[int]:
-        """The chain of parents from a message up to its beginning, the message first."""
+        """Return the chain of parents from a message to the root, starting with the message."""
         parents = self.parents
         if tip == len(parents) - 1 and parents == array("i", range(-1, tip)):
             return list(range(tip, -1, -1))
@@ -102,7 +102,7 @@ class Tree:
 
     @cached_property
     def _heavy(self) -> dict[int, int]:
-        """Messages beside the active path under which conversation went on, each with the newest such message."""
+        """Messages beside the active path under which the conversation continues, each with the newest of those."""
         newest: dict[int, int] = {}
         if not self._beside:
             return newest
@@ -111,8 +111,8 @@ class Tree:
         beside = set(self._beside)
         for index in reversed(self._beside):
             flag = flags[index]
-            # A further piece of a response counts only when its call was left behind: the agent was killed at it,
-            # and a later turn went on from the piece before.
+            # A further part of a response counts only if its call was abandoned: the agent was killed while it ran,
+            # and a later turn continued from the part before.
             begins = not flag & CONTINUED or (flag & UNANSWERED and index < last_turn)
             if begins and flag & (PROMPT | MODEL) and not flag & QUEUED:
                 newest[index] = max(index, newest.get(index, index))
@@ -130,11 +130,11 @@ class Tree:
 
     @property
     def has_sides(self) -> bool:
-        """Whether any message hangs on another without going on from it."""
+        """Whether there are any side messages."""
         return bool(self._light)
 
     def sides(self, index: int) -> list[int]:
-        """Messages that hang on this one without going on from it, and what hangs on them in turn."""
+        """Return the side messages of a message, and their own side messages."""
         if not self._light:
             return []
         found = list(self._light.get(index, ()))
@@ -151,7 +151,7 @@ class Tree:
         return found
 
     def leaves(self) -> list[int]:
-        """Messages that no other message hangs on."""
+        """Return the messages without children."""
         has_child = bytearray(len(self.parents))
         for parent in self.parents:
             if parent >= 0:
@@ -159,7 +159,7 @@ class Tree:
         return [index for index, child in enumerate(has_child) if not child]
 
     def depths(self) -> array[int]:
-        """Length of the chain above each message."""
+        """Return the length of the chain above each message."""
         depths = array("i", [0]) * len(self.parents)
         for start in range(len(depths)):
             chain = []
@@ -173,26 +173,26 @@ class Tree:
                 depths[index] = depth
         return depths
 
-    def lay_out(self) -> tuple[dict[int, int], list[Line]]:
-        """Say which messages are on which line that was left; lines count from 1, all others are on the active path."""
+    def find_branches(self) -> tuple[dict[int, int], list[BranchShape]]:
+        """Return the branch of each message that is on one, and the branches; they are numbered from 1."""
         parents, heavy = self.parents, self._heavy
         follower = self._followers()
         branch: dict[int, int] = {}
-        lines: list[Line] = []
+        shapes: list[BranchShape] = []
         for index in self._beside:
             parent = parents[index]
             number = branch.get(parent, 0)
             if index in heavy and (not number or follower[parent] != index):
-                lines.append(Line(index, index, 0))
-                number = len(lines)
+                shapes.append(BranchShape(index, index, 0))
+                number = len(shapes)
             if number:
                 branch[index] = number
-                root, tip, length = lines[number - 1]
-                lines[number - 1] = Line(root, index if index in heavy else tip, length + 1)
-        return branch, lines
+                root, tip, length = shapes[number - 1]
+                shapes[number - 1] = BranchShape(root, index if index in heavy else tip, length + 1)
+        return branch, shapes
 
     def _followers(self) -> dict[int, int]:
-        """For each message beside the path the child with which its line goes on: that of the newest message."""
+        """For each message beside the path, the child that continues its branch: the one with the newest message."""
         heavy = self._heavy
         follower: dict[int, int] = {}
         for index in self._beside:
@@ -203,7 +203,7 @@ class Tree:
 
 
 def find_cycles(parents: array[int], suspects: Iterable[int]) -> list[int]:
-    """One message of each ring of parents: the first in the file. Only rings through a suspect are looked for."""
+    """Return the first message of each ring of parents that goes through one of the suspects."""
     state = bytearray(len(parents))
     entries = []
     for start in suspects:

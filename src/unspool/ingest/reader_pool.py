@@ -1,7 +1,7 @@
-"""Reading many sessions at once: other processes read, this one writes.
+"""Reads many sessions in parallel: other processes read, this one writes.
 
-Python runs one thread at a time, and reading is Python. What a worker has read it leaves in a file, so that it need not
-wait until it is written. Only sessions that the store does not have are read so: for the others it has to be asked.
+Threads would not help, as reading is Python code. A worker leaves what it has read in a file, so that it does not have
+to wait until that is written. Only new sessions are read this way: the others need the store while they are read.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .scan import Changed
 from .writer import Ending, Messages, SessionWriter
 
 WORTH_IT = 32 << 20
-"""Bytes from which on starting processes pays."""
+"""Bytes from which starting processes pays off."""
 TOO_LARGE = 64 << 20
-"""A session of so many bytes does not wait in one piece."""
+"""A session of this many bytes is not held in memory as a whole."""
 _AT_ONCE = 1 << 20
-"""Bytes that a worker reads before it hands them on: little enough to stay near the processor."""
+"""Bytes that a worker reads before it passes them on: few enough to stay in the cache."""
 _AHEAD = 48
-"""How many such groups may wait while a commit is made."""
+"""How many such groups may wait during a commit."""
 _OBJECTS = 200_000
-"""New objects after which a worker looks for rings among them."""
+"""New objects after which the garbage collector of a worker runs."""
 _PR_SET_PDEATHSIG = 1
 
 
 class ReadSession(NamedTuple):
-    """A session with all that is to be written of it."""
+    """A session with everything to be written."""
 
     name: str
     pieces: list[Messages]
@@ -52,40 +52,41 @@ class ReadSession(NamedTuple):
 
 
 class ReadRef(NamedTuple):
-    """What was read from one place, or why it could not be."""
+    """What was read, or why it could not be read."""
 
     home: int
-    place: int
+    position: int
+    """Its position in the work of the home."""
     around: str
-    """What else shaped it, as it was before it was read."""
+    """The fingerprint of its surroundings, before it was read."""
     sessions: list[ReadSession]
     files: dict[Path, Packed]
     failure: str | None
 
 
 class Task(NamedTuple):
-    """A session to be read: one of a home's."""
+    """A session to be read."""
 
     home: int
-    place: int
+    position: int
     ref: SessionRef
     changes: list[Changed]
 
     @property
     def size(self) -> int:
-        """Bytes to be read."""
+        """How many bytes have to be read."""
         return sum(change.seen.size for change in self.changes)
 
 
 def can_share() -> bool:
-    """Whether other processes may help: a fork of a program with threads is not safe, unless they hold no locks."""
+    """Whether other processes may help: forking is not safe if other threads hold locks."""
     threads = [thread for thread in threading.enumerate() if not getattr(thread, "holds_nothing", False)]
     return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
 
 
 @contextmanager
 def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterator[Iterator[ReadRef]]:
-    """Have sessions read in other processes, which begin at once; they come in the order in which they were given."""
+    """Read sessions in other processes, which start at once; the results come in the order of the tasks."""
     global _homes
     if not tasks:
         yield iter(())
@@ -106,7 +107,7 @@ def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterat
 
 
 def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:
-    """What was read, group by group; the file that a group was left in is free for another afterwards."""
+    """Iterate over the results; the file of a group is reused after it."""
     while waiting:
         yield from _results(waiting.popleft())
         waiting.extend(islice(begun, 1))
@@ -114,16 +115,16 @@ def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iter
 
 @contextmanager
 def _nameless_files(count: int) -> Iterator[list[int]]:
-    """Files that workers know by their numbers: without a name nothing is left of them, whoever is killed."""
+    """Open files without a name, which workers know by their descriptors: nothing is left if a process is killed."""
     with ExitStack() as stack:
         yield [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(count)]
 
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Do not look for rings of objects all the time: there are very many objects, and hardly a ring.
+    """Turn the garbage collector off: there are very many objects, and hardly any cycles.
 
-    Workers do it now and then; what was there before they began is left out.
+    Workers run it now and then, without the objects that existed before they started.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -138,7 +139,7 @@ def _few_collections() -> Iterator[None]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have Ctrl+C wait while workers start: it reaches them as well, and each would complain of it."""
+    """Delay Ctrl+C while workers start: it reaches them too, and each would print a traceback."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -148,7 +149,7 @@ def _uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def _none_left() -> Iterator[None]:
-    """When something goes wrong, nobody waits for what workers still read."""
+    """Kill the workers if something goes wrong, rather than waiting for them."""
     others = set(multiprocessing.active_children())
     try:
         yield
@@ -159,7 +160,7 @@ def _none_left() -> Iterator[None]:
 
 
 def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
-    """Small sessions go together."""
+    """Group small sessions."""
     group: list[Task] = []
     size = 0
     for task in tasks:
@@ -186,10 +187,7 @@ def _results(future: Future[int]) -> Iterator[ReadRef]:
 
 
 def _end_with(parent: int) -> None:
-    """Have the system end this process with its parent, however that ends: nobody else would.
-
-    Signals that are meant for the parent reach the parent.
-    """
+    """Have the system end this process with its parent, however that ends; signals are left to the parent."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -203,7 +201,7 @@ def _end_with(parent: int) -> None:
 
 
 _homes: list[tuple[SessionSource, str]] = []
-"""With all that was looked up before the fork."""
+"""The sources, with everything that was looked up before the fork."""
 
 
 def _read_group(tasks: list[Task], number: int) -> int:
@@ -217,9 +215,9 @@ def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
     try:
         around = home.around(task.ref)
         files = {change.seen.path: packed(change.seen) for change in task.changes}
-        return ReadRef(task.home, task.place, around, list(_sessions(home, agent, task.ref)), files, None)
+        return ReadRef(task.home, task.position, around, list(_sessions(home, agent, task.ref)), files, None)
     except OSError as error:
-        return ReadRef(task.home, task.place, "", [], {}, str(error))
+        return ReadRef(task.home, task.position, "", [], {}, str(error))
 
 
 def _sessions(home: SessionSource, agent: str, ref: SessionRef) -> Iterator[ReadSession]:
@@ -229,9 +227,9 @@ def _sessions(home: SessionSource, agent: str, ref: SessionRef) -> Iterator[Read
         pieces: list[Messages] = []
         writer = SessionWriter(AGENTS[agent].touched, pieces.append)
         writers[id] = writer, pieces
-        return writer.draft(agent, id, kind)
+        return writer.builder(agent, id, kind)
 
-    for draft in finish(home.read(ref, make)):
-        writer, pieces = writers[draft.id]
+    for builder in finish(home.read(ref, make)):
+        writer, pieces = writers[builder.id]
         ending = writer.finish()
-        yield ReadSession(draft.id, pieces, ending)
+        yield ReadSession(builder.id, pieces, ending)

@@ -1,4 +1,4 @@
-"""Writes what is read of a session into a store: new messages are added, changed ones replaced, the rest left alone."""
+"""Prepares what is read of a session for the store: new messages are added, changed ones replaced."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..core import model as m
-from ..core.builder import Recent, SessionBuilder
+from ..core.assemble import SessionAssembler
+from ..core.builder import SessionBuilder
 from ..core.decisions import apply_decisions
 from ..core.events import EventKind, Marked, count_events, iter_events
+from ..core.recent import Recent
 from ..core.session import Session
+from ..core.tree import INHERITED
 from ..store import Store
 from ..store.compression import pack
 from ..store.decision_log import recorded_decisions
@@ -26,10 +29,10 @@ from ..store.rows import NOTHING, StoredSession
 from ..store.sessions import SUMMARY_COLUMNS, session_values
 from ..store.usage_rows import UsageRows, whole_seconds
 from .change_diff import Compared, Held
-from .streaming_builder import StreamingBuilder, conclude
+from .stream_sink import StreamSink, spans_of
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
-"""The files that a call of some tool is about."""
+"""Returns the files that a tool call is about."""
 
 _encode = msgspec.json.Encoder().encode
 _MESSAGE = msgspec.json.Decoder(m.Message)
@@ -37,7 +40,7 @@ _MESSAGES = msgspec.json.Decoder(list[m.Message])
 
 
 class Messages(NamedTuple):
-    """Some messages of a session, made ready for the store."""
+    """Some messages of a session, prepared for the store."""
 
     first: int
     length: int
@@ -47,20 +50,20 @@ class Messages(NamedTuple):
     usage: UsageRows
     touches: list[tuple[int, str]]
     changed: list[m.Message]
-    """What stands in the index of them, where it is different now."""
+    """Messages whose entries in the search index are outdated, as they were indexed."""
 
     @property
     def weight(self) -> int:
-        """About how many bytes it holds."""
+        """About how many bytes it has."""
         return len(self.data) + sum(len(row[-1]) for row in self.texts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Many small things: between processes they go as one piece of bytes, which is far quicker to take apart."""
+        """Pickle the lists as one byte string: unpickling many small objects is much slower."""
         lists = _TO_BYTES.encode((self.texts, self.usage, self.touches))
         return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
 
     def write(self, store: Store, id: int) -> None:
-        """Put them in."""
+        """Write them."""
         store.messages.add_block(id, self.first, self.length, self.data)
         store.texts.remove(id, self.changed)
         store.texts.add(id, self.texts)
@@ -77,44 +80,44 @@ def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: lis
 
 
 class Ending(NamedTuple):
-    """What is known of a session when it has been read to its end."""
+    """What is known of a session after its last line."""
 
     values: dict[str, object]
-    """Of the session's own row."""
+    """The columns of the session."""
     usage: tuple[m.Usage, str | None, float | None]
-    """Of all of it, with the last model and when it ended."""
+    """The total usage, the last model, and the end of the session."""
     patches: MessagePatches
     before: MessagePatches
-    """What was known when it was last read."""
+    """The patches when it was last read."""
     sealed: int
     left: list[m.Message]
-    """Messages that are not there any more."""
+    """Messages that are gone."""
     events: list[NewEvent]
     places: list[tuple[int, str]]
     compared: Compared
-    """With what was there before."""
+    """The comparison with what was stored before."""
 
     @property
     def weight(self) -> int:
-        """About how many bytes it holds."""
+        """About how many bytes it has."""
         return sum(len(event[4]) for event in self.events)
 
     @property
     def messages(self) -> int:
-        """How many there are."""
+        """How many messages there are."""
         count = self.values["messages"]
         assert isinstance(count, int)
         return count
 
     @property
     def held(self) -> Held:
-        """What the store holds when it is written."""
+        """What the store has after writing it."""
         counts = json.loads(str(self.values["counts"]))
         events = [(kind, message, data) for kind, message, _, _, data in self.events]
         return Held(self.messages, {name: self.values[name] for name in SUMMARY_COLUMNS}, counts, events, self.patches)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
-        """Put it in."""
+        """Write it."""
         store.texts.remove(id, self.left)
         self._correct(store, id)
         store.events.replace(id, self.events)
@@ -125,7 +128,7 @@ class Ending(NamedTuple):
         store.files.set_for_session(id, files)
 
     def _correct(self, store: Store, id: int) -> None:
-        """What was learnt of messages that had left already."""
+        """Correct messages that were stored before."""
         patches, before = self.patches, self.before
         for index in _differing(patches.authors, before.authors):
             if index in patches.authors:
@@ -150,7 +153,7 @@ class Ending(NamedTuple):
 
 
 class SessionWriter:
-    """Makes ready what is read of one session; it goes to the store, or waits, as `give` decides."""
+    """Prepares what is read of one session, and passes it on to `give` in pieces."""
 
     def __init__(self, touched: Touched, give: Callable[[Messages], None]) -> None:
         self._touched = touched
@@ -158,20 +161,21 @@ class SessionWriter:
         self._known = 0
         self._tail: dict[int, m.Message] = {}
         self._tail_tools: dict[int, list[str | None]] = {}
-        """The tools that the texts of those messages have in the index."""
+        """The tools of those messages in the search index."""
         self._before = MessagePatches()
         self._old: array[int] = array("q")
-        """Digests of the messages that are written anew."""
+        """Hashes of the stored messages that are rewritten."""
         self._same = 0
-        """How many of the first messages are the same as they were."""
+        """How many of the first messages are unchanged."""
         self._differing: list[tuple[m.Message, m.Message]] = []
-        """Messages that seem to have changed, before and after."""
-        self._recorder: StreamingBuilder | None = None
+        """Messages that may have changed, before and after."""
+        self._builder: SessionBuilder | None = None
+        self._sink = StreamSink(self._take)
         self._tools: Recent[str, str] = Recent(1 << 12)
-        """Tools of the last calls, by the call."""
+        """Tools of the last calls, by call id."""
 
-    def go_on_from(self, store: Store, stored: StoredSession) -> None:
-        """Know what is there: what is settled stays, the last messages may have changed."""
+    def continue_from(self, store: Store, stored: StoredSession) -> None:
+        """Continue a stored session: sealed messages stay, the last ones may have changed."""
         self._known = stored.sealed
         self._same = stored.messages
         self._before = store.messages.patches(stored.id)
@@ -179,83 +183,91 @@ class SessionWriter:
         self._tail_tools = store.texts.tools(stored.id, stored.sealed)
 
     def compare_with(self, store: Store, id: int) -> None:
-        """All is written anew, but how far it is what was there is found out."""
+        """Rewrite a stored session, and find out how many messages are unchanged."""
         self._old.extend(store.messages.hashes(id))
 
-    def draft(self, agent: str, name: str, kind: m.Kind) -> StreamingBuilder:
-        """What the reader fills."""
-        self._recorder = StreamingBuilder(agent, name, kind, self._take, self._known)
-        return self._recorder
+    def builder(self, agent: str, name: str, kind: m.Kind) -> SessionBuilder:
+        """Return the builder for the reader."""
+        self._sink = StreamSink(self._take, self._known)
+        self._builder = SessionBuilder(agent, name, kind, self._sink)
+        return self._builder
+
+    @property
+    def count(self) -> int:
+        """How many messages were read."""
+        return len(self._builder) if self._builder is not None else 0
+
+    @property
+    def sealed(self) -> int:
+        """How many messages can no longer change in place."""
+        return self._sink.sealed
 
     @property
     def is_wrong(self) -> bool:
-        """What was settled is not so: another file has shown that more, or fewer, of it was copied."""
-        recorder = self._recorder
-        return recorder is not None and recorder.inherited(self._known) != self._before.inherited
+        """Whether stored messages are wrong: another file has shown that more, or fewer, of them were copied."""
+        return self._builder is not None and _inherited(self._builder, self._known) != self._before.inherited
 
     def finish(self) -> Ending:
-        """What is only known at the end."""
-        recorder = self._recorder
-        assert recorder is not None
-        head = apply_decisions(conclude(recorder), recorded_decisions(recorder.agent, recorder.id))
-        sealed = recorder.sealed
-        for block in recorder.rest():
+        """Return what is only known after the last line."""
+        builder, sink = self._builder, self._sink
+        assert builder is not None
+        assembler = SessionAssembler(builder)
+        patches, sealed = sink.patches, sink.sealed
+        patches.inherited = _inherited(builder, sealed)
+        patches.spans = list(spans_of(assembler, len(builder)))
+        head = apply_decisions(assembler.header([]), recorded_decisions(builder.agent, builder.id))
+        for block in sink.rest():
             self._take(block)
-        recorder.let_go()
-        counts = {"messages": len(recorder), **count_events(head)}
-        values = session_values(head, recorder.patches, counts, sealed)
+        sink.close()
+        counts = {"messages": len(builder), **count_events(head)}
         return Ending(
-            values, _usage_of(head), recorder.patches, self._before, sealed, list(self._tail.values()),
-            [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, recorder)),
+            session_values(head, patches, counts, sealed), _usage_of(head), patches, self._before, sealed,
+            list(self._tail.values()),
+            [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, builder)),
             Compared(min((self._same, *self._tail)), self.changed(), head.info.tip),
         )  # fmt: skip
 
     def changed(self) -> list[int]:
-        """Messages of the last ones that are not as they were when they were last written; each is told once."""
+        """Return which of the last messages changed since they were written; each only once."""
         found, self._differing = self._differing, []
         return [before.index for before, message in found if _is_other(before, self._completed(message))]
 
     def _completed(self, message: m.Message) -> m.Message:
-        """A message with what is kept beside it."""
-        assert self._recorder is not None
+        """Return a copy of a message with the changes that are stored beside it."""
         copy = _MESSAGE.decode(_encode(message))
-        self._recorder.patches.apply(copy)
+        self._sink.patches.apply(copy)
         return copy
 
     @property
     def has_news(self) -> bool:
-        """Whether there are messages that were not written yet, or not as they are now."""
-        assert self._recorder is not None
-        held = list(self._recorder.held())
-        return any(message.index not in self._tail or _is_other(self._tail[message.index], message) for message in held)
+        """Whether there are messages that are not stored, or not as they are now."""
+        tail, held = self._tail, list(self._sink.held())
+        return any(message.index not in tail or _is_other(tail[message.index], message) for message in held)
 
     def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
-        """Write the messages that are there, though more may come; returns how many there are.
+        """Write the messages read so far, though more may come; returns how many there are.
 
-        `waiting` is where `give` has put what became settled. What is only known at the end needs another reading.
+        `waiting` are the pieces passed to `give`. What is only known at the end has to be found by reading again.
         """
-        recorder = self._recorder
-        assert recorder is not None
         store.sessions.remove_tail(id, self._known)
-        first = self._known = recorder.sealed
-        messages = list(recorder.held())
+        first = self._known = self._sink.sealed
+        messages = list(self._sink.held())
         for start in range(0, len(messages), BLOCK):
             self._take(messages[start : start + BLOCK])
         for piece in waiting:
             piece.write(store, id)
         waiting.clear()
-        # They may change until they are settled, so that what was written of them is remembered as it was.
+        # They may still change in place, so a copy of what was written is kept.
         self._tail = {message.index: message for message in _MESSAGES.decode(_encode(messages))}
         self._tail_tools = {message.index: self._tools_of(message) for message in messages}
         times = [message.timestamp.timestamp() for message in messages if message.timestamp is not None]
-        store.sessions.update_progress(id, len(recorder), first, max(times, default=None))
-        return len(recorder)
+        store.sessions.update_progress(id, self.count, first, max(times, default=None))
+        return self.count
 
     # --- messages ---
 
     def _take(self, messages: list[m.Message]) -> None:
-        assert self._recorder is not None
-        times, tail, tool_of = self._recorder.times, self._tail, self._tool_of
+        times, tail, tool_of = self._sink.times, self._tail, self._tool_of
         texts: list[TextRow] = []
         usage = UsageRows()
         piece = Messages(messages[0].index, len(messages), pack(_encode(messages)), texts, usage, [], [])
@@ -277,13 +289,13 @@ class SessionWriter:
         self._give(piece)
 
     def _compare(self, messages: list[m.Message]) -> None:
-        """How far what is written anew is what was there."""
+        """Find out how many messages are unchanged."""
         for message in messages:
             if message.index == self._same < len(self._old) and hash(_encode(message)) == self._old[self._same]:
                 self._same += 1
 
     def _settle_tail(self, before: m.Message, message: m.Message, piece: Messages) -> bool:
-        """Whether one of the last messages stays in the index as it is; it is taken out where it does not."""
+        """Whether one of the last messages is in the search index already; if not, its old entries are removed."""
         if _is_other(before, message):
             self._differing.append((before, message))
         if self._is_indexed(before, message):
@@ -292,7 +304,7 @@ class SessionWriter:
         return False
 
     def _is_indexed(self, before: m.Message, message: m.Message) -> bool:
-        """Whether a message is in the index as it is now; the call of a result may have become known only later."""
+        """Whether a message is in the search index as it is now; the tool of a result may only be known later."""
         if _searchable(before) != _searchable(message):
             return False
         return self._tail_tools.get(message.index, []) == self._tools_of(message)
@@ -303,8 +315,13 @@ class SessionWriter:
     def _tool_of(self, call_id: str) -> str | None:
         if (name := self._tools.get(call_id)) is not None:
             return name
-        call = self._recorder.find_call(call_id) if self._recorder is not None else None
+        call = self._builder.calls.find(call_id) if self._builder is not None else None
         return call.name if call is not None else None
+
+
+def _inherited(builder: SessionBuilder, count: int) -> int:
+    """Return how many of the first messages belong to the session this one was forked from."""
+    return sum(1 for flag in builder.columns.flags[:count] if flag & INHERITED)
 
 
 def _usage_of(head: Session) -> tuple[m.Usage, str | None, float | None]:
@@ -313,7 +330,7 @@ def _usage_of(head: Session) -> tuple[m.Usage, str | None, float | None]:
 
 
 def tools_in(message: m.Message) -> dict[str, str]:
-    """The tools of the calls in a message, by the call."""
+    """Return the tools of the calls in a message, by call id."""
     return {block.id: block.name for block in message.blocks if isinstance(block, m.ToolCall)}
 
 
@@ -326,14 +343,14 @@ def _searchable(message: m.Message) -> bytes:
 
 
 def _is_other(before: m.Message, now: m.Message) -> bool:
-    """Whether a message says something else. Tokens that moved on to a later record of the response are told there."""
+    """Whether a message changed. Usage that moved to a later message of the response does not count."""
     if now.usage is not None and now.usage != before.usage:
         return True
     return (before.queued, before.inherited) != (now.queued, now.inherited) or _searchable(before) != _searchable(now)
 
 
 def counted(message: m.Message, name_of: ToolNameOf) -> tuple[list[TextRow], UsageRows]:
-    """What can be searched and counted in one message."""
+    """Return what can be searched and counted in one message."""
     at = whole_seconds(message.timestamp)
     usage = UsageRows()
     usage.add(message, name_of, at)
@@ -352,21 +369,21 @@ def _event(kind: EventKind, event: Any) -> NewEvent:
     return kind.name, kind.index_of(event), at, getattr(event, "tool_name", None), _encode(event)
 
 
-def _marks(head: Session, draft: SessionBuilder) -> Iterator[tuple[int, str]]:
-    """The messages that `is:` finds, and the mark of each: where the event is recorded, and the call it is about."""
+def _marks(head: Session, builder: SessionBuilder) -> Iterator[tuple[int, str]]:
+    """Iterate over the messages that `is:` finds, with their marks: where an event is recorded, and its calls."""
     for kind, event in iter_events(head):
         if isinstance(kind.search, Marked):
             for field in kind.search.fields:
-                for index in _messages_of(draft, getattr(event, field)):
+                for index in _messages_of(builder, getattr(event, field)):
                     yield index, kind.search.word
 
 
-def _messages_of(draft: SessionBuilder, value: int | str | list[str] | None) -> Iterator[int]:
-    """The messages that a field names: a message, a call, or several calls."""
+def _messages_of(builder: SessionBuilder, value: int | str | list[str] | None) -> Iterator[int]:
+    """Iterate over the messages that a field names: a message, or the messages of one or more calls."""
     if isinstance(value, int):
         yield value
         return
     for call_id in [value] if isinstance(value, str) else value or []:
-        call = draft.find_call(call_id) if call_id else None
+        call = builder.calls.find(call_id) if call_id else None
         if call is not None:
             yield call.message

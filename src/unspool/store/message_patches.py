@@ -11,7 +11,7 @@ from bisect import bisect_right
 import msgspec
 
 from ..core import model as m
-from ..core.builder import apply_outcome
+from ..core.sinks import apply_outcome
 
 
 class Span(msgspec.Struct, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""The content of Claude Code's lines as blocks of the record."""
+"""Converts the content of Claude Code's records."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 
 from ...core import model as m
 from ...io.decode import clean_raw, decode_any
-from .schema import Block, Rendered, Usage
+from .schema import ClaudeBlock, ClaudeUsage, Rendered
 
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
 def command_of(text: str) -> m.Attachment:
-    """A slash command or a shell command, as it was typed."""
+    """Return a slash command or a shell command as it was typed."""
     if shell := _SHELL.search(text):
         return m.Attachment("shell", shell[1])
     found = _COMMAND.search(text)
@@ -27,8 +27,8 @@ def command_of(text: str) -> m.Attachment:
     return m.Attachment("command", f"{name} {arguments}".strip())
 
 
-def usage_of(usage: Usage | None) -> m.Usage | None:
-    """What a response cost; input is without what came from, or went into, the cache."""
+def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:
+    """Return the usage of a response; its input excludes what came from or went into the cache."""
     if usage is None:
         return None
     cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
@@ -36,23 +36,23 @@ def usage_of(usage: Usage | None) -> m.Usage | None:
 
 
 RawAt = Callable[[int], msgspec.Raw]
-"""Gives one of the blocks of a line once more, as it stands there."""
+"""Returns a block of a record, by its index, as it is in the log."""
 
 
-def blocks_of(content: str | list[Block] | None, raw_at: RawAt) -> list[m.Block]:
-    """Content as blocks; those we cannot read are kept as they are."""
+def blocks_of(content: str | list[ClaudeBlock] | None, raw_at: RawAt) -> list[m.Block]:
+    """Return content as blocks; those of unknown type are kept as they are."""
     if not isinstance(content, list):
         return [] if content is None else [m.Text(content)]
     blocks = [_block(block) for block in content]
     if None not in blocks:
         return cast(list[m.Block], blocks)
     return [
-        block if block is not None else m.Unknown(content[place].type, raw_at(place))
-        for place, block in enumerate(blocks)
+        block if block is not None else m.Unknown(content[index].type, raw_at(index))
+        for index, block in enumerate(blocks)
     ]
 
 
-def _block(block: Block) -> m.Block | None:
+def _block(block: ClaudeBlock) -> m.Block | None:
     kind = block.type
     if kind == "text":
         return m.Text(block.text or "")
@@ -76,7 +76,7 @@ def _image(source: object) -> m.Image:
 
 
 def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
-    """The text of a piece of content that is a string, a list of blocks or an object, and what is no text."""
+    """Return the text of content, which is a string, a list of blocks or an object, and the parts that are no text."""
     if isinstance(value, str):
         return value, []
     if value is None:
@@ -99,7 +99,7 @@ def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
 
 
 def rendered_text(pieces: list[Rendered] | None) -> str:
-    """An attachment as the model got it."""
+    """Return an attachment as the model got it."""
     if not pieces:
         return ""
     if len(pieces) == 1 and isinstance(pieces[0].content, str):
@@ -108,7 +108,7 @@ def rendered_text(pieces: list[Rendered] | None) -> str:
 
 
 def text_of(blocks: list[m.Block]) -> str:
-    """The text of a message."""
+    """Return the text of a message."""
     if len(blocks) == 1 and type(blocks[0]) is m.Text:
         return blocks[0].text
     return "\n".join(block.text for block in blocks if type(block) is m.Text)

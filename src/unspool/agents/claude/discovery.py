@@ -27,7 +27,7 @@ from ...io.files import (
     while_unchanged,
 )  # fmt: skip
 from ...io.lines import Block, block_of
-from .schema import HEAD_LINES, HISTORY, LINES, AgentMeta, HeadLine
+from .schema import HEAD_RECORDS, HISTORY, RECORDS, AgentMeta, HeadRecord
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
 _CLEAR_LINE = "<command-name>/clear</command-name>"
@@ -40,7 +40,7 @@ _SIDECHAIN = b'"isSidechain":true'
 AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
-class Head(NamedTuple):
+class ClaudeHead(NamedTuple):
     """What the first lines of a session file tell."""
 
     path: Path
@@ -69,10 +69,10 @@ class Head(NamedTuple):
         return self.prompt == "Warmup"
 
 
-class SessionFiles(NamedTuple):
+class ClaudeFiles(NamedTuple):
     """The files of one session. 1.0.x put what follows a resume into a new file, under the old session's id."""
 
-    head: Head
+    head: ClaudeHead
     more: tuple[Path, ...] = ()
 
 
@@ -81,7 +81,7 @@ class AgentFile(NamedTuple):
 
     path: Path
     id: str
-    head: Head
+    head: ClaudeHead
     meta: AgentMeta
 
     @property
@@ -90,7 +90,7 @@ class AgentFile(NamedTuple):
         return self.meta.parent_agent_id is None and (self.meta.spawn_depth or 1) <= 1
 
 
-class Typed(NamedTuple):
+class ClaudePrompt(NamedTuple):
     """An entry of the prompt history."""
 
     at: datetime
@@ -104,24 +104,24 @@ class ClaudeFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._heads: dict[Path, Head | None] = {}
+        self._heads: dict[Path, ClaudeHead | None] = {}
 
     @cached_property
     def files(self) -> list[Path]:
         """All logs that lie directly in it."""
         return sorted(_listed(self.path, ".jsonl"))
 
-    def head(self, path: Path) -> Head | None:
+    def head(self, path: Path) -> ClaudeHead | None:
         """The beginning of a file; None when no conversation is in it."""
         if path not in self._heads:
             self._heads[path] = read_head(path)
         return self._heads[path]
 
     @cached_property
-    def sessions(self) -> dict[str, SessionFiles]:
+    def sessions(self) -> dict[str, ClaudeFiles]:
         """All sessions by id, with their files."""
-        own: dict[str, Head] = {}
-        continued: dict[str, list[Head]] = {}
+        own: dict[str, ClaudeHead] = {}
+        continued: dict[str, list[ClaudeHead]] = {}
         for path in self.files:
             if AGENT_FILE.match(path.name) or (head := self.head(path)) is None:
                 continue
@@ -135,7 +135,7 @@ class ClaudeFolder:
             if session not in own:
                 own[session] = heads.pop(0)
         return {
-            session: SessionFiles(head, tuple(more.path for more in continued.get(session, ())))
+            session: ClaudeFiles(head, tuple(more.path for more in continued.get(session, ())))
             for session, head in own.items()
         }
 
@@ -176,7 +176,7 @@ class ClaudeFolder:
         found = {}
         for path in self.files:
             if self.head(path) is None and (block := read_start(path, _HEAD_SIZE)) is not None:
-                for line in LINES.batch(block).records:
+                for line in RECORDS.batch(block).records:
                     if line.type == "summary" and line.leaf_uuid and line.summary:
                         found[line.leaf_uuid] = line.summary
         return found
@@ -224,23 +224,23 @@ class Surroundings:
         return self.folder(path.parent)
 
     @cached_property
-    def history(self) -> list[Typed]:
+    def history(self) -> list[ClaudePrompt]:
         """Everything that was typed in a terminal, in all sessions."""
         path = self.root / "history.jsonl"
-        found: list[Typed] = []
+        found: list[ClaudePrompt] = []
         if path.exists():
             for batch in read_batches(path, HISTORY, log_of(path)):
                 found += [
-                    Typed(at, entry.display, entry.project, entry.session_id)
+                    ClaudePrompt(at, entry.display, entry.project, entry.session_id)
                     for entry in batch.records
                     if (at := parse_moment(entry.timestamp)) is not None
                 ]
         return found
 
     @cached_property
-    def clears(self) -> list[Typed]:
+    def clears(self) -> list[ClaudePrompt]:
         """Every /clear that was typed. 1.0.x wrote each up to three times within a few milliseconds."""
-        found: list[Typed] = []
+        found: list[ClaudePrompt] = []
         for entry in self.history:
             if _CLEAR.match(entry.text):
                 last = found[-1] if found else None
@@ -275,20 +275,20 @@ class Surroundings:
 
 
 @while_unchanged
-def read_head(path: Path) -> Head | None:
+def read_head(path: Path) -> ClaudeHead | None:
     """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
     block = read_start(path, _FIRST_LOOK)
     if block is None:
         # What we may not read may be a session, and reading it says so.
-        return Head(path, session=path.stem, first_uuid="?") if is_closed(path) else None
+        return ClaudeHead(path, session=path.stem, first_uuid="?") if is_closed(path) else None
     head, is_complete = _head_of(path, _spoken(block))
     if not is_complete and (more := read_start(path, _HEAD_SIZE)) is not None:
         block = more
         head, _ = _head_of(path, _spoken(block))
     if head.first_uuid is None:
-        head, _ = _head_of(path, HEAD_LINES.batch(block).records)
+        head, _ = _head_of(path, HEAD_RECORDS.batch(block).records)
     if head.first_uuid is None and size_of(path) > len(block.data):
-        for batch in read_batches(path, HEAD_LINES, log_of(path)):
+        for batch in read_batches(path, HEAD_RECORDS, log_of(path)):
             head, _ = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break
@@ -308,21 +308,21 @@ def read_title(path: Path) -> str | None:
         if found >= 0:
             end = data.find(b"\n", found)
             line = data[data.rfind(b"\n", 0, found) + 1 : end if end >= 0 else len(data)]
-            for record in LINES.batch(block_of(line)).records:
+            for record in RECORDS.batch(block_of(line)).records:
                 return record.custom_title or record.ai_title
     return None
 
 
-def _spoken(block: Block) -> Iterator[HeadLine]:
+def _spoken(block: Block) -> Iterator[HeadRecord]:
     """The messages of a block; what is large and says nothing is not even decoded."""
     for line in block.lines():
         if _USER in line or _ASSISTANT in line:
-            yield from HEAD_LINES.batch(block_of(line)).records
+            yield from HEAD_RECORDS.batch(block_of(line)).records
 
 
-def _head_of(path: Path, lines: Iterable[HeadLine]) -> tuple[Head, bool]:
+def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]:
     """What some lines tell, and whether more of them could tell more."""
-    head = Head(path)
+    head = ClaudeHead(path)
     for line in lines:
         if line.type not in ("user", "assistant") or line.message is None:
             continue
@@ -344,7 +344,7 @@ def _head_of(path: Path, lines: Iterable[HeadLine]) -> tuple[Head, bool]:
     return head, False
 
 
-def _note_words(head: Head, line: HeadLine) -> Head:
+def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
     if line.type != "user" or line.is_meta or head.prompt is not None or line.message is None:
         return head
     content = line.message.content
@@ -356,7 +356,7 @@ def _note_words(head: Head, line: HeadLine) -> Head:
     return head._replace(prompt=text, prompt_at=line.timestamp, lists=not isinstance(content, str))
 
 
-def session_of(head: Head) -> str:
+def session_of(head: ClaudeHead) -> str:
     """The session a file belongs to: the one its lines name, if none of them names the file's own."""
     own = head.path.stem
     if head.session in (None, own):
@@ -371,21 +371,21 @@ def holds_sidechain(path: Path) -> bool:
     return any(_SIDECHAIN in block for block in read_blocks(path))
 
 
-class Tail(NamedTuple):
+class ClaudeTail(NamedTuple):
     """What the last lines of a session file tell."""
 
     title: str | None = None
     ended_at: datetime | None = None
 
 
-def read_tail(path: Path) -> Tail:
+def read_tail(path: Path) -> ClaudeTail:
     """Read the end of a file."""
     title = ended = None
     block = read_end(path, _TAIL_SIZE)
-    for line in LINES.batch(block).records if block is not None else ():
+    for line in RECORDS.batch(block).records if block is not None else ():
         title = line.custom_title or line.ai_title or title
         ended = line.timestamp or ended
-    return Tail(title, ended)
+    return ClaudeTail(title, ended)
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -434,5 +434,5 @@ def _is_agent(pid: str) -> bool:
     return data is not None and b"claude" in data
 
 
-def _start(head: Head) -> float:
+def _start(head: ClaudeHead) -> float:
     return head.started_at.timestamp() if head.started_at else 0.0

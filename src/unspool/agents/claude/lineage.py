@@ -1,4 +1,4 @@
-"""Where a session of Claude Code comes from and where it goes on: forks, clears, sub-agents of a family."""
+"""How sessions of Claude Code are related: forks, clears, and sub-agents."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...io.files import read_blocks, read_start, while_unchanged
-from .discovery import AgentFile, ClaudeFolder, Head, Surroundings
+from .discovery import AgentFile, ClaudeFolder, ClaudeHead, Surroundings
 from .parser import ClaudeParser
-from .schema import LINES
-from .tool_calls import Spawn
+from .schema import RECORDS
+from .subagents import SubagentCall
 
 _UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
 _METADATA_LINE = re.compile(
@@ -29,7 +29,7 @@ _HEAD_SIZE = 1 << 16
 
 
 def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
-    """How a session began."""
+    """Find out how a session started."""
     files = folder.sessions.get(session)
     if files is None:
         return m.Origin(kind="new")
@@ -47,8 +47,8 @@ def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.O
     return _copy_origin(session, head, folder, around) or m.Origin(kind="new")
 
 
-def _copy_origin(session: str, head: Head, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
-    """Versions before 2.1.3xx name nothing: a fork is known by its lines, which stand in the original too."""
+def _copy_origin(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
+    """Recognise a fork by lines that its original has too: versions before 2.1.3xx record nothing else."""
     twins = [id for id in folder.by_first_uuid.get(head.first_uuid or "", ()) if id != session]
     if not twins:
         return None
@@ -74,8 +74,8 @@ def _copy_of(session: str, evidence: str) -> m.Origin:
     return m.Origin(kind="fork", session=session, evidence=f"same message ids; {evidence}", confidence=0.9)
 
 
-def _typed_in(head: Head, around: Surroundings) -> str | None:
-    """The session in which the first prompt was typed, by the prompt history."""
+def _typed_in(head: ClaudeHead, around: Surroundings) -> str | None:
+    """Return the session in which the first prompt was typed, by the prompt history."""
     if head.prompt is None or head.prompt_at is None:
         return None
     for entry in around.history:
@@ -88,17 +88,17 @@ def _typed_in(head: Head, around: Surroundings) -> str | None:
     return None
 
 
-def _begins_later(head: Head) -> bool:
-    """Whether a file begins with a note that is younger than its first message: then the message was copied."""
+def _begins_later(head: ClaudeHead) -> bool:
+    """Whether a file begins with metadata that is newer than its first message, so that the message was copied."""
     noted = _first_noted(head.path)
     return noted is not None and head.started_at is not None and noted > head.started_at
 
 
 @while_unchanged
 def _first_noted(path: Path) -> datetime | None:
-    """When something was typed, by a note before the first message."""
+    """Return when something was typed, by the metadata before the first message."""
     block = read_start(path, _HEAD_SIZE)
-    for line in LINES.batch(block).records if block is not None else ():
+    for line in RECORDS.batch(block).records if block is not None else ():
         if line.type in ("user", "assistant"):
             break
         if line.type == "queue-operation" and line.timestamp is not None:
@@ -108,7 +108,7 @@ def _first_noted(path: Path) -> datetime | None:
 
 @while_unchanged
 def _is_contiguous(path: Path) -> bool:
-    """Copied lines follow each other; lines written one by one have metadata between them."""
+    """Whether the lines were copied at once: lines written one by one have metadata between them."""
     data = b""
     for block in read_blocks(path, _HEAD_SIZE):
         data += block
@@ -121,13 +121,13 @@ def _is_contiguous(path: Path) -> bool:
 
 
 def original_of(folder: ClaudeFolder, origin: m.Origin) -> tuple[Path, ...]:
-    """The files of the session that another was copied from."""
+    """Return the files of the session that another was copied from."""
     files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
     return (files.head.path, *files.more) if files is not None else ()
 
 
 def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
-    """Ids of the messages that stand in the original too. A fork of a lost session shares nothing any more."""
+    """Return the ids of the messages in the original; none if the original is gone."""
     found: set[str] = set()
     for path in original_of(folder, origin):
         for block in read_blocks(path):
@@ -139,7 +139,7 @@ def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
 
 
 class Clear(NamedTuple):
-    """The context was emptied: when, in which session, and which one it went on in."""
+    """A cleared context: when, in which session, and which session followed."""
 
     at: datetime
     session: str | None
@@ -149,7 +149,7 @@ class Clear(NamedTuple):
 
 
 def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
-    """All clears of a project: those that were typed, and those a new session began with."""
+    """Find all clears of a project: those that were typed, and those that a new session starts with."""
     starts = sorted((files.head.clear_at, id) for id, files in folder.sessions.items() if files.head.clear_at)
     found = []
     for entry in around.clears:
@@ -177,12 +177,12 @@ def _clear_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m
     return m.Origin(kind="clear", evidence="session")
 
 
-def add_clears(draft: SessionBuilder, clears: Iterable[Clear]) -> None:
-    """Put the clears of a session where they belong among its messages."""
+def add_clears(builder: SessionBuilder, clears: Iterable[Clear]) -> None:
+    """Add the clears of a session after the messages they came after."""
     for clear in clears:
-        draft.clears.append(
+        builder.events.context_clears.append(
             m.ContextClear(
-                after_message_index=draft.last_before(clear.at),
+                after_message_index=builder.last_before(clear.at),
                 timestamp=clear.at,
                 evidence="history" if clear.evidence == "history" else "session",
                 confidence=clear.confidence,
@@ -194,32 +194,32 @@ def add_clears(draft: SessionBuilder, clears: Iterable[Clear]) -> None:
 # --- sub-agents ------------------------------------------------------------------------------------------------------
 
 
-def link_agents(thread: ClaudeParser, files: list[AgentFile], session: str) -> None:
-    """Tie sub-agent files to the calls that started them, by the best evidence there is."""
+def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> None:
+    """Link sub-agent files to the calls that started them, by the best evidence there is."""
     free = {file.id: file for file in files}
     by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
     linked: dict[str, tuple[AgentFile | None, str | None]] = {}
-    for call_id, result in thread.calls.agents.items():
+    for call_id, result in parser.subagents.results.items():
         if result.agent_id is not None:
             linked[call_id] = free.pop(result.agent_id, None), "agentId"
-    for call_id in thread.calls.spawns:
+    for call_id in parser.subagents.started:
         file = by_call.get(call_id)
         if call_id not in linked and file is not None and file.id in free:
             linked[call_id] = free.pop(file.id), "toolUseId"
-    for call_id, spawn in thread.calls.spawns.items():
+    for call_id, spawn in parser.subagents.started.items():
         if call_id not in linked and (file := _by_task(spawn, free.values())) is not None:
             linked[call_id] = free.pop(file.id), "prompt and time"
-    known = {link.tool_use_id for link in thread.draft.subagents}
-    for call_id in thread.calls.stopped_agents - known:
+    known = {link.tool_use_id for link in parser.builder.events.subagents}
+    for call_id in parser.subagents.stopped - known:
         linked.setdefault(call_id, (None, None))
     for call_id, (file, how) in linked.items():
-        thread.draft.subagents.append(_subagent(thread, call_id, file, how, session))
+        parser.builder.events.subagents.append(_subagent(parser, call_id, file, how, session))
     for file in free.values():
-        thread.draft.subagents.append(_subagent(thread, None, file, None, session))
+        parser.builder.events.subagents.append(_subagent(parser, None, file, None, session))
 
 
-def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
-    """The first sub-agent that was given this task after the call."""
+def _by_task(spawn: SubagentCall, files: Iterable[AgentFile]) -> AgentFile | None:
+    """Return the first sub-agent that got this task after the call."""
     task = (spawn.prompt or "").strip()
     fits = [
         file
@@ -233,55 +233,55 @@ def _by_task(spawn: Spawn, files: Iterable[AgentFile]) -> AgentFile | None:
 
 
 def _subagent(
-    thread: ClaudeParser, call_id: str | None, file: AgentFile | None, how: str | None, session: str
+    parser: ClaudeParser, call_id: str | None, file: AgentFile | None, how: str | None, session: str
 ) -> m.Subagent:
-    spawn = thread.calls.spawns.get(call_id or "")
-    result = thread.calls.agents.get(call_id or "")
+    spawn = parser.subagents.started.get(call_id or "")
+    result = parser.subagents.results.get(call_id or "")
     agent_id = file.id if file is not None else result.agent_id if result is not None else None
     return m.Subagent(
         message_index=spawn.message if spawn is not None else None,
         tool_use_id=call_id,
         agent_id=agent_id,
         session=f"{session}/{file.id}" if file is not None else None,
-        status=_status(thread, call_id, agent_id, file),
+        status=_status(parser, call_id, agent_id, file),
         linked_by=how,
         agent_type=(spawn.agent_type if spawn else None) or (file.meta.agent_type if file else None),
         description=(spawn.description if spawn else None) or (file.meta.description if file else None),
     )
 
 
-def _status(thread: ClaudeParser, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
-    result = thread.calls.agents.get(call_id or "")
-    told = thread.notified.get(agent_id or "") or (result.status if result is not None else None)
+def _status(parser: ClaudeParser, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
+    result = parser.subagents.results.get(call_id or "")
+    told = parser.subagents.notified.get(agent_id or "") or (result.status if result is not None else None)
     if told == "completed":
         return "completed"
     if told == "failed":
         return "failed"
-    if call_id in thread.calls.stopped_agents or (file is not None and file.meta.stopped_by_user):
+    if call_id in parser.subagents.stopped or (file is not None and file.meta.stopped_by_user):
         return "interrupted"
     if file is not None and file.meta.finished:
         return "completed"
-    if told in ("killed", "stopped") or thread.agents_killed or call_id in thread.draft.open_calls:
+    if told in ("killed", "stopped") or parser.subagents.all_killed or call_id in parser.builder.calls.open:
         return "killed"
     return "unknown"
 
 
 def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
-    """Sub-agents that stand in the session's own file (1.0.x) are known by their task alone."""
-    free = dict(main.calls.spawns)
-    for thread in inline:
-        spawn = next((spawn for spawn in free.values() if spawn.prompt == thread.task), None)
+    """Link sub-agents in the file of the session (1.0.x) to their calls; only the task identifies them."""
+    free = dict(main.subagents.started)
+    for parser in inline:
+        spawn = next((spawn for spawn in free.values() if spawn.prompt == parser.authors.task), None)
         if spawn is None:
             continue
         del free[spawn.call_id]
-        stopped = spawn.call_id in main.calls.stopped_agents
-        killed = spawn.call_id in main.draft.open_calls
-        main.draft.subagents.append(
+        stopped = spawn.call_id in main.subagents.stopped
+        killed = spawn.call_id in main.builder.calls.open
+        main.builder.events.subagents.append(
             m.Subagent(
                 message_index=spawn.message,
                 tool_use_id=spawn.call_id,
-                agent_id=thread.draft.id.rsplit("/", 1)[-1],
-                session=thread.draft.id,
+                agent_id=parser.builder.id.rsplit("/", 1)[-1],
+                session=parser.builder.id,
                 status="interrupted" if stopped else "killed" if killed else "completed",
                 linked_by="prompt",
                 agent_type=spawn.agent_type,
@@ -290,21 +290,23 @@ def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
         )
 
 
-# --- one Esc, told in several places ---------------------------------------------------------------------------------
+# --- one event, recorded in several files ----------------------------------------------------------------------------
 
 
-def drop_echo_in_child(child: SessionBuilder, links: list[m.Subagent], told_above: list[m.Interruption]) -> None:
-    """An Esc that stopped a sub-agent is told by the session that started it; what its own file says is an echo."""
+def drop_echo_in_child(child: SessionBuilder, links: list[m.Subagent], events_above: list[m.Interruption]) -> None:
+    """Drop the interruption of a sub-agent that its parent session has already."""
     calls = {link.tool_use_id for link in links if link.session == child.id}
-    told = any(calls & set(event.tool_use_ids) for event in told_above)
-    last = child.interruptions[-1] if child.interruptions else None
+    told = any(calls & set(event.tool_use_ids) for event in events_above)
+    last = child.events.interruptions[-1] if child.events.interruptions else None
     if told and last is not None and (last.message_index or 0) >= len(child) - 2:
-        child.interruptions.pop()
+        child.events.interruptions.pop()
 
 
-def drop_echo_in_parent(parent: SessionBuilder, refused: Collection[str | None]) -> None:
-    """Refusing a sub-agent's call without a reason (2.0.x) also stops the call that started it: one refusal."""
-    calls = {link.tool_use_id for link in parent.subagents if link.session in refused}
-    parent.interruptions = [
-        event for event in parent.interruptions if event.during != "subagent" or not calls & set(event.tool_use_ids)
+def drop_echo_in_parent(parent: SessionBuilder, rejected: Collection[str | None]) -> None:
+    """Drop the interruption that the rejection of a sub-agent's call causes in its parent (2.0.x): it is one event."""
+    calls = {link.tool_use_id for link in parent.events.subagents if link.session in rejected}
+    parent.events.interruptions = [
+        event
+        for event in parent.events.interruptions
+        if event.during != "subagent" or not calls & set(event.tool_use_ids)
     ]

@@ -1,8 +1,8 @@
-"""How a tool call of Claude Code ended: the texts by which it tells a refusal from a failure from an interruption.
+"""Classifies how a tool call of Claude Code ended, by the text of its result.
 
-The texts are the agent's own, seen in the versions named. A refusal without a reason and the interruption of a
-running tool share one text since 2.1.200 or so; only the line that follows tells which it was, so that such a
-verdict stays open until then.
+The texts are the agent's own, seen in the versions named. Since about 2.1.200, a rejection without a reason and the
+interruption of a running tool have the same text; only the record that follows shows which it was, so such a verdict
+stays open until then.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import re
 from typing import NamedTuple
 
 from ...core import model as m
-from .schema import Line, ToolUseResult
+from .schema import ClaudeRecord, ToolUseResult
 
 MARKER = "[Request interrupted by user]"
 TOOL_MARKER = "[Request interrupted by user for tool use]"
 
 _REFUSED = "The user doesn't want to proceed with this tool use."
 _REFUSED_IN_SUBAGENT = "Permission for this tool use was denied. The tool use was rejected"
-_FELL_WITH_SIBLING = "The user doesn't want to take this action right now."
+_SIBLING = "The user doesn't want to take this action right now."
 _REASON = re.compile(r"(?:the|The) user said:\n(.*)", re.DOTALL)
 _FIXED_REASON = "The user wants to clarify these questions."
 _LOST = "[Tool call interrupted: the session ended"
@@ -33,7 +33,7 @@ _HOOK = re.compile(r"PreToolUse:.* hook (?:error|blocking)|hook (?:error|returne
 
 
 class ClaudeVerdict(NamedTuple):
-    """How a call ended, and if it was refused, by whom and why."""
+    """How a call ended, and if it was rejected, by whom and why."""
 
     outcome: m.Outcome
     evidence: str = ""
@@ -41,41 +41,41 @@ class ClaudeVerdict(NamedTuple):
     reason: str | None = None
     exit_code: int | None = None
     is_open: bool = False
-    """The next line decides between a refusal and an interruption."""
-    fell: bool = False
-    """Not asked about: it fell together with a parallel call."""
+    """The next record decides between a rejection and an interruption."""
+    is_sibling: bool = False
+    """Cancelled together with a parallel call; nobody was asked about it."""
 
 
 OK = ClaudeVerdict("ok")
 
 
-def judge(text: str, is_error: bool, line: Line) -> ClaudeVerdict:
+def judge(text: str, is_error: bool, record: ClaudeRecord) -> ClaudeVerdict:
     """Classify a tool result. Every error text falls in exactly one class."""
     if not is_error:
-        return ClaudeVerdict("interrupted", "interrupted flag") if _was_interrupted(line) else OK
-    return _refused_by_person(text, line) or _stopped(text) or _refused_by_other(text, line) or _failed(text)
+        return ClaudeVerdict("interrupted", "interrupted flag") if _was_interrupted(record) else OK
+    return _rejected_by_person(text, record) or _stopped(text) or _rejected_by_other(text, record) or _failed(text)
 
 
-def _was_interrupted(line: Line) -> bool:
-    return isinstance(line.tool_use_result, ToolUseResult) and line.tool_use_result.interrupted is True
+def _was_interrupted(record: ClaudeRecord) -> bool:
+    return isinstance(record.tool_use_result, ToolUseResult) and record.tool_use_result.interrupted is True
 
 
-def _refused_by_person(text: str, line: Line) -> ClaudeVerdict | None:
+def _rejected_by_person(text: str, record: ClaudeRecord) -> ClaudeVerdict | None:
     if text.startswith((_REFUSED, _REFUSED_IN_SUBAGENT)):
         said = _REASON.search(text)
-        reason = line.user_feedback or (said[1].strip() if said else None)
+        reason = record.user_feedback or (said[1].strip() if said else None)
         if reason is not None and reason.startswith(_FIXED_REASON):
             reason = None
-        if line.agent_id is not None and line.tool_denial_kind and text.startswith(_REFUSED) and not said:
-            # Since sub-agents have a refusal text of their own, this one tells that they were stopped (2.1.200).
+        if record.agent_id is not None and record.tool_denial_kind and text.startswith(_REFUSED) and not said:
+            # Since sub-agents have a rejection text of their own, this one means that they were stopped (2.1.200).
             return ClaudeVerdict("interrupted", "result text")
-        nobody_asked = line.permission_decision is not None and line.permission_decision.source == "config"
+        nobody_asked = record.permission_decision is not None and record.permission_decision.source == "config"
         if nobody_asked:
             return ClaudeVerdict("rejected", "permission decision", "mode", reason)
         final = bool(said) or text.startswith(_REFUSED_IN_SUBAGENT)
         return ClaudeVerdict("rejected", "result text", "user", reason, is_open=not final)
-    if text.startswith(_FELL_WITH_SIBLING):
-        return ClaudeVerdict("rejected", "result text", "user", is_open=True, fell=True)
+    if text.startswith(_SIBLING):
+        return ClaudeVerdict("rejected", "result text", "user", is_open=True, is_sibling=True)
     return None
 
 
@@ -86,16 +86,18 @@ def _stopped(text: str) -> ClaudeVerdict | None:
     if text.startswith(_STOPPED):
         return ClaudeVerdict("interrupted", "result text")
     if code and int(code[1]) in _SIGNAL_EXITS:
-        # The marker inside the text went missing in 2.1.150: then the line that follows decides.
-        told = TOOL_MARKER in text
-        return ClaudeVerdict("interrupted" if told else "error", "exit code", exit_code=int(code[1]), is_open=not told)
+        # From 2.1.150 on the text has no marker: the record that follows decides.
+        is_marked = TOOL_MARKER in text
+        return ClaudeVerdict(
+            "interrupted" if is_marked else "error", "exit code", exit_code=int(code[1]), is_open=not is_marked
+        )
     return None
 
 
-def _refused_by_other(text: str, line: Line) -> ClaudeVerdict | None:
-    decision = line.permission_decision
+def _rejected_by_other(text: str, record: ClaudeRecord) -> ClaudeVerdict | None:
+    decision = record.permission_decision
     source = decision.source if decision is not None and decision.decision == "reject" else None
-    kind = line.tool_denial_kind
+    kind = record.tool_denial_kind
     if _HOOK.search(text) or source == "hook":
         return ClaudeVerdict("rejected", "result text", "hook", _first_line(text))
     if "don't ask mode" in text:

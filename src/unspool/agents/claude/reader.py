@@ -1,4 +1,4 @@
-"""Reading a session of Claude Code: its files, its sub-agents, and what the files around it add."""
+"""Reads the sessions of Claude Code: their files, their sub-agents, and what other files add."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
+from ...core.sinks import DropMessages
 from ...io.decode import Batch
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import digest, project_of, title_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_tail, read_title, session_of
-from .finalize import end
+from .finalize import finalize
 from .lineage import (
     Clear,
     add_clears,
@@ -30,7 +31,7 @@ from .lineage import (
 from .parser import ClaudeParser
 from .saved_outputs import FOLDER as SAVED
 from .saved_outputs import SavedOutputs
-from .schema import LINES, Line
+from .schema import RECORDS, ClaudeRecord
 
 _CHAIN = frozenset(("user", "assistant", "system", "attachment"))
 _TITLES = frozenset(("summary", "custom-title", "ai-title"))
@@ -46,7 +47,7 @@ _kind_of = attrgetter("type")
 
 
 class ClaudeSource:
-    """Sessions under one `.claude` folder."""
+    """The sessions in one `.claude` folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -63,7 +64,7 @@ class ClaudeSource:
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions; files without a conversation, and warm-ups, are none."""
+        """Iterate over all sessions; files without a conversation, and warm-ups, are none."""
         for folder in self._around.folders():
             for session in folder.sessions:
                 yield self._session_ref(folder, session)
@@ -86,7 +87,7 @@ class ClaudeSource:
             )  # fmt: skip
 
     def ref(self, path: Path) -> SessionRef | None:
-        """The session of a file."""
+        """Return the session of a file."""
         if path.parent.name == SAVED:
             return None
         folder = self._around.folder_of(path)
@@ -103,14 +104,14 @@ class ClaudeSource:
         return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
 
     def lists(self, ref: SessionRef) -> bool:
-        """Whether there is a conversation in it."""
+        """Whether the session has a conversation."""
         folder = self._around.folder_of(ref.path)
         if ref.kind == "main":
             return ref.id in folder.sessions
         return any(agent.path == ref.path for agent in folder.agents.get(ref.parent or "", ()))
 
     def peek(self, ref: SessionRef) -> Peek:
-        """The beginning of a session, and its last lines."""
+        """Read the beginning of a session, and its last lines."""
         head = self._around.folder_of(ref.path).head(ref.path)
         if head is None:
             return Peek(size=size_of(ref.path))
@@ -125,11 +126,11 @@ class ClaudeSource:
         )
 
     def has_inline_subagents(self, ref: SessionRef) -> bool:
-        """1.0.x wrote what sub-agents said into the session's file."""
+        """Whether sub-agents are in the file of the session, as in 1.0.x."""
         return ref.kind == "main" and any(map(holds_sidechain, (ref.path, *ref.more)))
 
     def around(self, ref: SessionRef) -> str:
-        """Its family's files, clears, its origin and what it copied, a title from elsewhere, and whether it is open."""
+        """Digest the files of related sessions, clears, the origin, titles in other files, and whether it is open."""
         folder = self._around.folder_of(ref.path)
         owner = ref.parent or ref.id
         files = folder.sessions.get(owner)
@@ -161,181 +162,182 @@ class ClaudeSource:
     # --- reading ---
 
     def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
-        """Read a session, and the sub-agents older versions put into the same file."""
+        """Read a session, and the sub-agents that old versions write into the same file."""
         folder = self._around.folder_of(ref.path)
-        threads = yield from self._read_threads(ref, make, folder)
+        parsers = yield from self._parse(ref, make, folder)
         if ref.kind == "main":
-            self._complete_main(ref, folder, threads[0], threads[1:])
+            self._complete_main(ref, folder, parsers[0], parsers[1:])
         else:
-            self._complete_subagent(ref, folder, threads[0])
-        for thread in threads:
-            end(thread)
-        return [thread.draft for thread in threads]
+            self._complete_subagent(ref, folder, parsers[0])
+        for parser in parsers:
+            finalize(parser)
+        return [parser.builder for parser in parsers]
 
-    def _read_threads(
+    def _parse(
         self, ref: SessionRef, make: BuilderFactory, folder: ClaudeFolder
     ) -> Generator[None, None, list[ClaudeParser]]:
-        """All conversations of a session's files, its own first."""
-        draft = make(ref.id, ref.kind) or SessionBuilder("claude", ref.id, ref.kind, keep=False)
-        draft.parent = ref.parent
+        """Read all conversations in the files of a session, its own first."""
+        builder = make(ref.id, ref.kind) or SessionBuilder("claude", ref.id, ref.kind, DropMessages())
+        builder.details.parent = ref.parent
         if ref.kind == "subagent":
-            draft.origin = m.Origin(kind="subagent", session=ref.parent)
+            builder.details.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
-            draft.origin = self._origin(ref, folder)
-        main = ClaudeParser(draft)
+            builder.details.origin = self._origin(ref, folder)
+        main = ClaudeParser(builder)
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
-        reading = _Reading(ref, main, make, copied_ids(folder, draft.origin))
-        for place, path in enumerate((ref.path, *ref.more)):
+        reader = ClaudeFileReader(ref, main, make, copied_ids(folder, builder.details.origin))
+        for file, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
-            draft.files.append(log)
+            builder.details.files.append(log)
             counts: Counter[str] = Counter()
-            for batch in read_batches(path, LINES, log):
+            for batch in read_batches(path, RECORDS, log):
                 for damage in batch.damages:
-                    draft.damage(place, damage)
+                    builder.damage(file, damage)
                 counts.update(map(_kind_of, batch.records))
-                reading.take(batch, place)
+                reader.read(batch, file)
                 yield
             log.records = dict(counts)
-        reading.finish(folder)
-        return reading.threads
+        reader.finish(folder)
+        return reader.parsers
 
     def _complete_main(
         self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]
     ) -> None:
-        draft = main.draft
-        add_clears(draft, [clear for clear in self._clears_in(folder) if clear.session == ref.id])
+        builder = main.builder
+        add_clears(builder, [clear for clear in self._clears_in(folder) if clear.session == ref.id])
         link_inline(main, inline)
         link_agents(main, [agent for agent in folder.agents.get(ref.id, ()) if agent.is_top], ref.id)
-        if main.calls.stopped_agents:
-            refused = {thread.draft.id for thread in inline if thread.ended_by_refusal}
-            refused |= self._refused_children(main, folder, ref)
-            drop_echo_in_parent(draft, refused)
-            for thread in inline:
-                drop_echo_in_child(thread.draft, draft.subagents, draft.interruptions)
-        self._parent = ref.id, draft.subagents, draft.interruptions
+        if main.subagents.stopped:
+            rejected = {parser.builder.id for parser in inline if parser.interruptions.ended_by_rejection}
+            rejected |= self._rejected_children(main, folder, ref)
+            drop_echo_in_parent(builder, rejected)
+            for parser in inline:
+                drop_echo_in_child(parser.builder, builder.events.subagents, builder.events.interruptions)
+        self._parent = ref.id, builder.events.subagents, builder.events.interruptions
         if ref.id in folder.subfolders:
-            self._add_memory(folder.subfolders[ref.id] / _MEMORY, draft)
-        draft.live_status = self._around.live.get(ref.id)
+            self._add_memory(folder.subfolders[ref.id] / _MEMORY, builder)
+        builder.details.live_status = self._around.live.get(ref.id)
 
-    def _refused_children(self, main: ClaudeParser, folder: ClaudeFolder, ref: SessionRef) -> set[str]:
-        """Sub-agents whose last word is a refusal that also stopped the call that started them."""
+    def _rejected_children(self, main: ClaudeParser, folder: ClaudeFolder, ref: SessionRef) -> set[str]:
+        """Return the sub-agents that ended with a rejection, which also stopped the call that started them."""
         files = {f"{ref.id}/{file.id}": file.path for file in folder.agents.get(ref.id, ())}
-        stopped = [link.session for link in main.draft.subagents if link.tool_use_id in main.calls.stopped_agents]
-        return {id for id in stopped if id in files and self._lean(files[id], folder).ended_by_refusal}
+        links = main.builder.events.subagents
+        stopped = [link.session for link in links if link.tool_use_id in main.subagents.stopped]
+        return {id for id in stopped if id in files and self._lean(files[id], folder).interruptions.ended_by_rejection}
 
-    def _complete_subagent(self, ref: SessionRef, folder: ClaudeFolder, thread: ClaudeParser) -> None:
+    def _complete_subagent(self, ref: SessionRef, folder: ClaudeFolder, parser: ClaudeParser) -> None:
         agent_id = ref.id.rsplit("/", 1)[-1]
         family = folder.agents.get(ref.parent or "", [])
-        link_agents(thread, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
+        link_agents(parser, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
         files = folder.sessions.get(ref.parent or "")
-        if thread.draft.interruptions and ref.parent is not None and files is not None:
+        if parser.builder.events.interruptions and ref.parent is not None and files is not None:
             if self._parent is None or self._parent[0] != ref.parent:
                 parent = self._lean(files.head.path, folder)
                 link_agents(parent, [agent for agent in family if agent.is_top], ref.parent)
-                self._parent = ref.parent, parent.draft.subagents, parent.draft.interruptions
-            drop_echo_in_child(thread.draft, self._parent[1], self._parent[2])
+                self._parent = ref.parent, parent.builder.events.subagents, parent.builder.events.interruptions
+            drop_echo_in_child(parser.builder, self._parent[1], self._parent[2])
 
     def _lean(self, path: Path, folder: ClaudeFolder) -> ClaudeParser:
-        """Another file of the family, read for its events alone."""
+        """Read a related file for its events."""
         ref = self.ref(path)
         assert ref is not None
-        draft = SessionBuilder("claude", ref.id, ref.kind, keep=False)
-        return finish(self._read_threads(ref, lambda id, _: draft if id == ref.id else None, folder))[0]
+        builder = SessionBuilder("claude", ref.id, ref.kind, DropMessages())
+        return finish(self._parse(ref, lambda id, _: builder if id == ref.id else None, folder))[0]
 
-    def _add_memory(self, path: Path, draft: SessionBuilder) -> None:
-        """Some versions keep a running summary beside the session; it is what a compaction used."""
+    def _add_memory(self, path: Path, builder: SessionBuilder) -> None:
+        """Add the summary that some versions keep beside the session; compactions use it."""
         data = read_whole(path)
         if data is None:
             return
-        draft.files.append(m.LogFile(path=name_of(path), size=len(data), role="memory"))
-        without = [boundary for boundary in draft.boundaries if boundary.summary is None]
+        builder.details.files.append(m.LogFile(path=name_of(path), size=len(data), role="memory"))
+        without = [boundary for boundary in builder.events.boundaries if boundary.summary is None]
         if without:
             without[-1].summary = data.decode("utf-8", "replace")
             without[-1].summary_source = "session-memory"
 
 
-class _Reading:
-    """The lines of a session's files, each to the conversation it belongs to."""
+class ClaudeFileReader:
+    """Passes the records of a session's files to the conversations they belong to."""
 
     def __init__(self, ref: SessionRef, main: ClaudeParser, make: BuilderFactory, copied: frozenset[str]) -> None:
-        self.threads = [main]
+        self.parsers = [main]
         self._ref = ref
         self._main = main
         self._make = make
         self._copied = copied
-        self._sides: dict[str, ClaudeParser] = {}
+        self._inline: dict[str, ClaudeParser] = {}
         self._titles: dict[str, str] = {}
 
-    def take(self, batch: Batch[Line], place: int) -> None:
-        """Every line becomes a message, a link, a note, or a problem."""
-        feed, copied = self._main.feed, self._copied
-        for thread in self.threads:
-            thread.draft.bytes_at = batch.bytes_at
+    def read(self, batch: Batch[ClaudeRecord], file: int) -> None:
+        """Read a batch: every record becomes a message, a link, metadata, or a problem."""
+        read, copied = self._main.read, self._copied
+        for parser in self.parsers:
+            parser.builder.bytes_at = batch.bytes_at
         is_main = self._ref.kind == "main"
-        for line, number, offset, length in batch.rows():
-            kind = line.type
+        for record, number, offset, length in batch.rows():
+            kind = record.type
             if kind in _CHAIN:
-                source = m.Source(place, number, offset, length)
-                if line.is_sidechain and is_main:
-                    self._side(line).feed(line, source, line.uuid in copied)
+                source = m.Source(file, number, offset, length)
+                if record.is_sidechain and is_main:
+                    self._inline_parser(record).read(record, source, record.uuid in copied)
                 else:
-                    feed(line, source, line.uuid in copied)
+                    read(record, source, record.uuid in copied)
             elif kind not in _SILENT:
-                self._note(line, m.Source(place, number, offset, length))
+                self._read_metadata(record, m.Source(file, number, offset, length))
 
-    def _note(self, line: Line, source: m.Source) -> None:
-        kind = line.type
+    def _read_metadata(self, record: ClaudeRecord, source: m.Source) -> None:
+        kind = record.type
         if kind == "progress":
-            self._main.link(line)
+            self._main.chain.link(record)
         elif kind == "last-prompt":
-            if line.leaf_uuid is not None:
-                self._main.point(line.leaf_uuid)
+            if record.leaf_uuid is not None:
+                self._main.point(record.leaf_uuid)
         elif kind == "queue-operation":
-            self._main.queue(line, source)
+            self._main.queue.read(record, source)
         elif kind in _TITLES:
-            self._note_title(line)
-        elif line.uuid is not None and line.message is not None:
-            self._main.feed(line, source)
+            self._note_title(record)
+        elif record.uuid is not None and record.message is not None:
+            self._main.read(record, source)
         else:
             detail = f"a record of type {kind!r}" if kind else "a record without a type"
-            self._main.draft.unknown_record(detail, source)
+            self._main.builder.unknown_record(detail, source)
 
-    def _side(self, line: Line) -> ClaudeParser:
-        """The sub-agent a sidechain line of an old file belongs to."""
-        parent = line.parent_uuid if isinstance(line.parent_uuid, str) else ""
-        thread = self._sides.get(parent)
-        if thread is None:
-            id = f"{self._ref.id}/{line.uuid}"
-            draft = self._make(id, "subagent") or SessionBuilder("claude", id, "subagent", keep=False)
-            draft.parent = self._ref.id
-            draft.origin = m.Origin(kind="subagent", session=self._ref.id)
-            draft.files = self._main.draft.files
-            draft.bytes_at = self._main.draft.bytes_at
-            thread = ClaudeParser(draft)
-            thread.calls.saved = self._main.calls.saved
-            self.threads.append(thread)
-        if line.uuid is not None:
-            self._sides[line.uuid] = thread
-        return thread
+    def _inline_parser(self, record: ClaudeRecord) -> ClaudeParser:
+        """Return the parser of the sub-agent that a sidechain record of an old file belongs to."""
+        parent = record.parent_uuid if isinstance(record.parent_uuid, str) else ""
+        parser = self._inline.get(parent)
+        if parser is None:
+            id = f"{self._ref.id}/{record.uuid}"
+            builder = self._make(id, "subagent") or SessionBuilder("claude", id, "subagent", DropMessages())
+            builder.details.parent = self._ref.id
+            builder.details.origin = m.Origin(kind="subagent", session=self._ref.id)
+            builder.details.files = self._main.builder.details.files
+            builder.bytes_at = self._main.builder.bytes_at
+            parser = ClaudeParser(builder)
+            parser.calls.saved = self._main.calls.saved
+            self.parsers.append(parser)
+        if record.uuid is not None:
+            self._inline[record.uuid] = parser
+        return parser
 
-    def _note_title(self, line: Line) -> None:
-        if line.custom_title:
-            self._titles["custom"] = line.custom_title
-        elif line.ai_title:
-            self._titles["ai"] = line.ai_title
-        elif line.summary and line.leaf_uuid and self._main.draft.find(line.leaf_uuid) is not None:
-            self._titles["summary"] = line.summary
+    def _note_title(self, record: ClaudeRecord) -> None:
+        if record.custom_title:
+            self._titles["custom"] = record.custom_title
+        elif record.ai_title:
+            self._titles["ai"] = record.ai_title
+        elif record.summary and record.leaf_uuid and self._main.builder.find(record.leaf_uuid) is not None:
+            self._titles["summary"] = record.summary
 
     def finish(self, folder: ClaudeFolder) -> None:
-        """Complete what only the last line, or the first, tells."""
+        """Finish all conversations after the last record."""
         head = folder.head(self._ref.path)
-        for thread in self.threads:
-            thread.finish()
-            thread.draft.project = project_of(head.cwd) if head is not None else None
-            thread.draft.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
-            thread.draft.title = title_of(thread.task or thread.first_prompt)
+        for parser in self.parsers:
+            parser.finish()
+            parser.builder.details.project = project_of(head.cwd) if head is not None else None
+            parser.builder.details.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
+            parser.builder.details.title = title_of(parser.authors.task or parser.turn.first_prompt)
         title = next((self._titles[kind] for kind in ("custom", "ai", "summary") if kind in self._titles), None)
         if title is None and version_of(self._main.version) < (2, 1):
-            found = [text for leaf, text in folder.summaries.items() if self._main.draft.find(leaf) is not None]
+            found = [text for leaf, text in folder.summaries.items() if self._main.builder.find(leaf) is not None]
             title = found[-1] if found else None
-        self._main.draft.title = title or self._main.draft.title
+        self._main.builder.details.title = title or self._main.builder.details.title

@@ -21,7 +21,7 @@ from ...core.timestamps import parse_moment
 from .._metadata import version_of
 from .._repair import RESULT, STITCHED, Clean, below, encode, intact, joined, unanswered
 from .discovery import AGENT_FILE
-from .schema import HEAD_LINES, HeadLine
+from .schema import HEAD_RECORDS, HeadRecord
 
 _FAN_OUT_FROM = (2, 1)
 _ENVELOPE = (
@@ -39,7 +39,7 @@ class ClaudeRepair:
 
     def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
         """Keep every intact line."""
-        pieces, changes = intact(data, HEAD_LINES)
+        pieces, changes = intact(data, HEAD_RECORDS)
         if not any(piece.record.type in ("user", "assistant") for piece in pieces):
             return None
         inside = below(folders, "projects")
@@ -54,7 +54,7 @@ class ClaudeRepair:
         return edit.logs(), edit.changes
 
 
-def _place(name: str, lines: Iterable[HeadLine]) -> PurePosixPath:
+def _place(name: str, lines: Iterable[HeadRecord]) -> PurePosixPath:
     """Where a log belongs that lies somewhere else: its own lines name the project and the session."""
     head = next((line for line in lines if line.session_id and line.cwd), None)
     if head is None or head.session_id is None or AGENT_FILE.match(name):

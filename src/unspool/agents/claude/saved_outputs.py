@@ -1,4 +1,4 @@
-"""Outputs that were too large for the conversation: Claude Code keeps them beside the session."""
+"""Finds outputs that were too large for the conversation, which Claude Code saves in files."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST = 1 << 20
 
 
 class SavedOutputs:
-    """The saved outputs of one session. Only its own folders are looked into, whatever a line says."""
+    """The saved outputs of one session. Only its own folders are read, whatever path a record names."""
 
     def __init__(self, project: Path, session: str) -> None:
         self._project = project
         self._session = session
 
     def find(self, content: str) -> m.SavedOutput | None:
-        """What a result that was cut points to. A fork has the lines of its original, whose folder keeps the file."""
+        """Return the output that a truncated result refers to; that of a fork may be in the folder of its original."""
         found = _SAVED_TO.search(content, 0, 4096)
         if found is None or found["name"] in (".", "..") or found["session"] in (".", ".."):
             return None

@@ -1,4 +1,4 @@
-"""The lines of Claude Code's session files, as they stand there (seen in 1.0.x to 2.1.325)."""
+"""The records of Claude Code's session files (1.0 to 2.1.325)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...io.decode import RecordDecoder
 ABSENT = Raw(b"")
 
 
-class Usage(msgspec.Struct, gc=False):
+class ClaudeUsage(msgspec.Struct, gc=False):
     """Tokens of one request."""
 
     input_tokens: int | None = None
@@ -22,7 +22,7 @@ class Usage(msgspec.Struct, gc=False):
     cache_creation_input_tokens: int | None = None
 
 
-class Block(msgspec.Struct, gc=False):
+class ClaudeBlock(msgspec.Struct, gc=False):
     """A content block, of any type."""
 
     type: str = ""
@@ -39,13 +39,13 @@ class Block(msgspec.Struct, gc=False):
 
 
 class ApiMessage(msgspec.Struct, gc=False):
-    """The message as the API knows it."""
+    """The message as the API represents it."""
 
     id: str | None = None
     role: str | None = None
     model: str | None = None
-    content: str | list[Block] | None = None
-    usage: Usage | None = None
+    content: str | list[ClaudeBlock] | None = None
+    usage: ClaudeUsage | None = None
     stop_reason: str | None = None
 
 
@@ -57,28 +57,28 @@ class PermissionDecision(msgspec.Struct, rename="camel", gc=False):
     reason_type: str | None = None
 
 
-class Named(msgspec.Struct, gc=False):
-    """An object of which only the kind matters."""
+class KindOnly(msgspec.Struct, gc=False):
+    """An object of which only the kind is read."""
 
     kind: str | None = None
 
 
 class ForkedFrom(msgspec.Struct, rename="camel", gc=False):
-    """Where a copied line came from."""
+    """Where a copied record came from."""
 
     session_id: str | None = None
     message_uuid: str | None = None
 
 
 class Preserved(msgspec.Struct, rename="camel", gc=False):
-    """Lines before a compaction that stay in context."""
+    """Records before a compaction that stay in context."""
 
     uuids: list[str] = []
     all_uuids: list[str] = []
 
 
 class CompactMetadata(msgspec.Struct, rename="camel", gc=False):
-    """What a compaction boundary says of itself."""
+    """Details of a compaction."""
 
     trigger: str | None = None
     pre_tokens: int | None = None
@@ -87,17 +87,17 @@ class CompactMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
-    """The attachment of an `attachment` line."""
+    """The body of an `attachment` record."""
 
     type: str = "attachment"
     prompt: Any = None
     text: Any = None
     filename: str | None = None
-    origin: Named | None = None
+    origin: KindOnly | None = None
 
 
 class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
-    """What a result says of itself; of a sub-agent's call, which sub-agent it was."""
+    """Details of a result; for a sub-agent's call, the sub-agent."""
 
     agent_id: str | None = None
     status: str | None = None
@@ -110,8 +110,8 @@ class Rendered(msgspec.Struct, gc=False):
     content: str | list[Any] | dict[str, Any] | None = None
 
 
-class Line(msgspec.Struct, rename="camel", gc=False):
-    """One line, of any type."""
+class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
+    """A line of any type."""
 
     type: str = ""
     subtype: str | None = None
@@ -125,8 +125,8 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     is_sidechain: bool = False
     is_meta: bool | None = None
     message: ApiMessage | None = None
-    # user lines
-    origin: Named | None = None
+    # user records
+    origin: KindOnly | None = None
     prompt_source: str | None = None
     tool_use_result: ToolUseResult | str | list[Raw] | None = None
     tool_denial_kind: str | None = None
@@ -134,11 +134,11 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     permission_decision: PermissionDecision | None = None
     interrupted_message_id: str | None = None
     is_compact_summary: bool | None = None
-    # assistant lines
+    # assistant records
     is_api_error_message: bool | None = None
     api_error_status: int | None = None
     error: Raw = ABSENT
-    # system, attachment and metadata lines
+    # system, attachment and metadata records
     content: Any = None
     compact_metadata: CompactMetadata | None = None
     attachment: AttachmentBody | None = None
@@ -150,8 +150,8 @@ class Line(msgspec.Struct, rename="camel", gc=False):
     operation: str | None = None
 
 
-class HeadLine(Line, rename="camel", gc=False):
-    """A line with what every line repeats; read at the beginning of a file only."""
+class HeadRecord(ClaudeRecord, rename="camel", gc=False):
+    """A record with the fields that every record repeats; only read at the beginning of a file."""
 
     session_id: str | None = None
     process_session: str | None = msgspec.field(default=None, name="session_id")
@@ -160,8 +160,8 @@ class HeadLine(Line, rename="camel", gc=False):
     forked_from: ForkedFrom | None = None
 
 
-class HistoryLine(msgspec.Struct, rename="camel", gc=False):
-    """A line of `history.jsonl`: what was typed, in any session."""
+class ClaudeHistoryRecord(msgspec.Struct, rename="camel", gc=False):
+    """A line of `history.jsonl`: a prompt of any session."""
 
     display: str = ""
     timestamp: float | None = None
@@ -186,7 +186,7 @@ _MARKS = frozenset(("uuid", "sessionId", "leafUuid", "messageId", "hash", "shape
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a line from the smaller objects inside one."""
+    """Tell a record from the smaller objects inside one."""
     return ("type" in value or "parentUuid" in value) and not _MARKS.isdisjoint(value)
 
 
@@ -194,6 +194,6 @@ def _is_history(value: dict[str, Any]) -> bool:
     return "display" in value
 
 
-LINES = RecordDecoder(Line, _is_record)
-HEAD_LINES = RecordDecoder(HeadLine, _is_record)
-HISTORY = RecordDecoder(HistoryLine, _is_history)
+RECORDS = RecordDecoder(ClaudeRecord, _is_record)
+HEAD_RECORDS = RecordDecoder(HeadRecord, _is_record)
+HISTORY = RecordDecoder(ClaudeHistoryRecord, _is_history)

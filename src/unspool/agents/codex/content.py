@@ -1,4 +1,4 @@
-"""The content of Codex CLI's items as blocks of the record."""
+"""Converts the content of Codex CLI's items."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 from ...core import model as m
 from ...io.decode import clean_raw, decode_any
-from .schema import Content, Payload
+from .schema import CodexContent, CodexPayload
 
 _raw = msgspec.json.Decoder(msgspec.Raw)
 
 
-def input_of(payload: Payload) -> msgspec.Raw:
-    """The input as JSON: the arguments are JSON in a string, a script is a plain string."""
+def input_of(payload: CodexPayload) -> msgspec.Raw:
+    """Return the input of a call as JSON: arguments are JSON in a string, a script is a plain string."""
     raw = payload.arguments or payload.input or payload.action
     if not raw:
         return msgspec.Raw(b"{}")
@@ -27,8 +27,8 @@ def input_of(payload: Payload) -> msgspec.Raw:
     return clean_raw(raw)
 
 
-def thinking_of(summary: list[Content] | str | None) -> m.Thinking:
-    """What is known of the model's reasoning."""
+def thinking_of(summary: list[CodexContent] | str | None) -> m.Thinking:
+    """Return what is known of the reasoning of the model."""
     if summary is None or isinstance(summary, str):
         return m.Thinking(summary or "", encrypted=not summary)
     text = "\n\n".join(part.text for part in summary if part.text)
@@ -36,22 +36,22 @@ def thinking_of(summary: list[Content] | str | None) -> m.Thinking:
 
 
 def query_of(action: msgspec.Raw) -> str | None:
-    """What a web search looked for."""
+    """Return the query of a web search."""
     given = decode_any(action)
     query = given.get("query") if isinstance(given, dict) else None
     return query if isinstance(query, str) else None
 
 
-def blocks_of(content: list[Content] | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
-    """Content as blocks; `raw_at` gives a part we cannot read once more, as it stands in the line."""
+def blocks_of(content: list[CodexContent] | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
+    """Return content as blocks; `raw_at` returns a part of unknown shape as it is in the line."""
     blocks: list[m.Block] = []
-    for place, part in enumerate(content or ()):
+    for index, part in enumerate(content or ()):
         if part.text is not None:
             blocks.append(m.Text(part.text))
         elif part.image_url is not None:
             blocks.append(_image(part.image_url))
         else:
-            blocks.append(m.Unknown(part.type, raw_at(place)))
+            blocks.append(m.Unknown(part.type, raw_at(index)))
     return blocks
 
 
@@ -62,19 +62,19 @@ def _image(url: str) -> m.Image:
     return m.Image(None, None, url)
 
 
-def joined_text(content: list[Content] | None) -> str:
-    """The text of content."""
+def joined_text(content: list[CodexContent] | None) -> str:
+    """Return the text of content."""
     return "\n".join(part.text for part in content or () if part.text is not None)
 
 
 def string_of(raw: msgspec.Raw) -> str | None:
-    """A piece of JSON that is a string."""
+    """Return a JSON value if it is a string."""
     value = decode_any(raw)
     return value if isinstance(value, str) else None
 
 
 def flat_output(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
-    """The output of a call: a string, a list of parts, or an object with the text in it."""
+    """Return the output of a call, which is a string, a list of parts, or an object with either."""
     value = decode_any(raw)
     if isinstance(value, str):
         return value, []

@@ -1,4 +1,4 @@
-"""What lies in Codex CLI's folder: rollout files by thread, names, and what was typed."""
+"""Finds the threads in Codex CLI's folder: their rollout files, their names, and what was typed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...core.timestamps import parse_moment
 from ...io.decode import decode_any
 from ...io.files import log_of, read_batches, read_end, read_start, while_unchanged
 from ...io.lines import Block, block_of
-from .schema import BARE_META, HISTORY, INDEX, LINES, META_LINES, HistoryBase, Line, Meta
+from .schema import BARE_META, HISTORY, INDEX, META_RECORDS, RECORDS, CodexRecord, HistoryBase, SessionMeta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -29,8 +29,8 @@ _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 14
 
 
-class Head(NamedTuple):
-    """What the first lines of a rollout tell."""
+class CodexHead(NamedTuple):
+    """What the first lines of a rollout say."""
 
     id: str | None = None
     started_at: datetime | None = None
@@ -39,10 +39,10 @@ class Head(NamedTuple):
     git: m.Git | None = None
     forked_from: str | None = None
     copied_from: str | None = None
-    """Thread of the second `session_meta`: its lines were copied."""
+    """The thread of the second `session_meta`, whose lines were copied."""
     parent: str | None = None
     subagent: str | None = None
-    """How it came to be a sub-agent: `review`, `thread_spawn`, `compact`, …"""
+    """The kind of sub-agent: `review`, `thread_spawn`, `compact`, …"""
     agent_role: str | None = None
     history_base: HistoryBase | None = None
     own_from_ordinal: int | None = None
@@ -50,22 +50,22 @@ class Head(NamedTuple):
 
 
 class RolloutFile(NamedTuple):
-    """A rollout file by its name."""
+    """What the name of a rollout file says."""
 
     path: Path
     thread: str
     rollout: str
-    """The thread's own id, or of a revert an id of its own."""
+    """The id of the thread; a revert has an id of its own."""
     time: str
     archived: bool
 
 
 class CodexFolder:
-    """Rollout files under one `.codex` folder. Everything is looked up once."""
+    """The rollout files in one `.codex` folder. Everything is looked up once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._heads: dict[Path, Head] = {}
+        self._heads: dict[Path, CodexHead] = {}
 
     @cached_property
     def threads(self) -> dict[str, list[RolloutFile]]:
@@ -94,15 +94,15 @@ class CodexFolder:
         """All files by the id of their rollout."""
         return {file.rollout: file for files in self.threads.values() for file in files}
 
-    def head(self, path: Path) -> Head:
-        """The beginning of a file."""
+    def head(self, path: Path) -> CodexHead:
+        """Return the head of a file."""
         if path not in self._heads:
             self._heads[path] = read_head(path)
         return self._heads[path]
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Names the threads were given; the last one counts."""
+        """The names given to threads; the last one counts."""
         path = self.root / "session_index.jsonl"
         found: dict[str, str] = {}
         if path.exists():
@@ -112,7 +112,7 @@ class CodexFolder:
 
     @cached_property
     def clears(self) -> dict[str, list[datetime]]:
-        """Every /clear and /new that was typed, by thread; today's versions do not write them."""
+        """Every /clear and /new in the prompt history, by thread; recent versions do not record them."""
         path = self.root / "history.jsonl"
         found: dict[str, list[datetime]] = {}
         if path.exists():
@@ -124,13 +124,13 @@ class CodexFolder:
 
     @cached_property
     def starts(self) -> list[tuple[datetime, str]]:
-        """When each thread began, the oldest first."""
+        """When each thread started, the oldest first."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())
         return sorted((head.started_at, thread) for thread, head in heads if head.started_at is not None)
 
     @cached_property
     def children(self) -> dict[str, list[str]]:
-        """The threads that each thread started, where they say so."""
+        """The threads that name another thread as their parent, by that thread."""
         found: dict[str, list[str]] = {}
         for thread, files in self.threads.items():
             if (parent := self.head(files[0].path).parent) is not None:
@@ -138,14 +138,14 @@ class CodexFolder:
         return found
 
     @cached_property
-    def reviews(self) -> list[tuple[str, Head]]:
-        """Threads of reviewers."""
+    def reviews(self) -> list[tuple[str, CodexHead]]:
+        """The threads of reviews."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())
         return [(thread, head) for thread, head in heads if head.subagent == "review"]
 
 
 def rollout_file(path: Path, archived: bool = False) -> RolloutFile | None:
-    """What the name of a file tells; None when it is no rollout."""
+    """Parse the name of a file; None if it is no rollout."""
     name = _NAME.match(path.name)
     if name is None:
         return None
@@ -157,15 +157,15 @@ def rollout_file(path: Path, archived: bool = False) -> RolloutFile | None:
 
 
 @while_unchanged
-def read_head(path: Path) -> Head:
+def read_head(path: Path) -> CodexHead:
     """Read the first lines of a rollout."""
     block = read_start(path, _HEAD_SIZE)
     if block is None:
-        return Head()
+        return CodexHead()
     end = block.data.find(b"\n") + 1 or len(block.data)
     end = block.data.find(b"\n", end) + 1 or len(block.data)
     first = block_of(block.data[:end])
-    lines = META_LINES.batch(first).records
+    lines = META_RECORDS.batch(first).records
     if not lines or lines[0].payload is None:
         return _bare_head(first)
     head = _head_of(lines[0].payload)
@@ -175,11 +175,11 @@ def read_head(path: Path) -> Head:
     return head
 
 
-def _head_of(meta: Meta) -> Head:
+def _head_of(meta: SessionMeta) -> CodexHead:
     kind, spawn = _source(meta.source)
     git = m.Git(meta.git.branch, meta.git.commit_hash) if meta.git is not None else None
     parent = meta.parent_thread_id or spawn.get("parent_thread_id")
-    return Head(
+    return CodexHead(
         id=meta.id,
         started_at=meta.timestamp,
         version=meta.cli_version,
@@ -194,16 +194,16 @@ def _head_of(meta: Meta) -> Head:
     )
 
 
-def _bare_head(block: Block) -> Head:
+def _bare_head(block: Block) -> CodexHead:
     lines = BARE_META.batch(block).records
     if not lines:
-        return Head()
+        return CodexHead()
     git = m.Git(lines[0].git.branch, lines[0].git.commit_hash) if lines[0].git is not None else None
-    return Head(id=lines[0].id, started_at=lines[0].timestamp, git=git, bare=True)
+    return CodexHead(id=lines[0].id, started_at=lines[0].timestamp, git=git, bare=True)
 
 
 def _source(raw: msgspec.Raw) -> tuple[str | None, dict[str, Any]]:
-    """How a thread was started: by a person, or as some kind of sub-agent."""
+    """Return the kind of sub-agent, if the thread is one."""
     value = decode_any(raw)
     inner = value.get("subagent") if isinstance(value, dict) else None
     if isinstance(inner, str):
@@ -215,8 +215,8 @@ def _source(raw: msgspec.Raw) -> tuple[str | None, dict[str, Any]]:
     return None, {}
 
 
-def first_prompt(lines: list[Line]) -> str | None:
-    """The first words of a person among some lines."""
+def first_prompt(lines: list[CodexRecord]) -> str | None:
+    """Return the first prompt among some lines."""
     for line in lines:
         payload = line.payload
         if line.type == "event_msg" and payload.type == "user_message" and payload.message:
@@ -228,15 +228,15 @@ def first_prompt(lines: list[Line]) -> str | None:
     return None
 
 
-def read_beginning(path: Path) -> list[Line]:
-    """The lines a list of sessions looks at."""
+def read_beginning(path: Path) -> list[CodexRecord]:
+    """Read the first lines of a rollout, for a list of sessions."""
     block = read_start(path, _HEAD_SIZE)
-    return LINES.batch(block).records if block is not None else []
+    return RECORDS.batch(block).records if block is not None else []
 
 
 def last_time(path: Path) -> datetime | None:
-    """When a rollout was last written to, by its last lines."""
+    """Return when a rollout was last written to, by its last lines."""
     if path.suffix != ".jsonl" or (block := read_end(path, _TAIL_SIZE)) is None:
         return None
-    times = [line.timestamp for line in LINES.batch(block).records if line.timestamp is not None]
+    times = [line.timestamp for line in RECORDS.batch(block).records if line.timestamp is not None]
     return times[-1] if times else None

@@ -1,7 +1,7 @@
-"""How a tool call of Codex CLI ended, by the text it gave back.
+"""Classifies how a tool call of Codex CLI ended, by the text of its result.
 
-A call that was stopped and a call that was refused in the terminal carry the same text from 0.118 on; the caller
-weighs what else the log has (see `thread.py`).
+From 0.118 on, an interrupted call and a call that was rejected in the terminal have the same text; `tool_calls` tells
+them apart by other records.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from ...core import model as m
 
 _HEAD = 600
-"""Characters in which the agent's own words stand; what follows is what the tool said."""
+"""How many characters can hold the text of the agent; after them comes the output of the tool."""
 
 Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted", "unknown"]
 
@@ -60,13 +60,13 @@ def judge(text: str) -> CodexVerdict:
         return CodexVerdict("unknown")
     ended = _EXIT.search(head)
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
-        # What has run may print any of these words.
-        told = head[: ended.start()] if ended else head
-        if _BY_USER.search(told):
+        # The output of a command that ran may contain any of these words.
+        before = head[: ended.start()] if ended else head
+        if _BY_USER.search(before):
             return CodexVerdict("rejected", "user")
-        if _BY_RULE.search(told):
+        if _BY_RULE.search(before):
             return CodexVerdict("rejected", "rule")
-        if _BY_REVIEWER.search(told):
+        if _BY_REVIEWER.search(before):
             return CodexVerdict("rejected", "mode")
     if _ABORTED.match(head):
         return CodexVerdict("aborted")
@@ -83,7 +83,7 @@ def judge(text: str) -> CodexVerdict:
 
 
 def _unwrap(text: str) -> tuple[str, int | None]:
-    """Up to 0.4x the output of a command is an object in a string."""
+    """Up to 0.4x, the output of a command is an object in a string."""
     if not text.startswith('{"output"'):
         return text, None
     try:

@@ -1,4 +1,4 @@
-"""Reading a thread of Codex CLI: its files, the beginning it shares with another thread, and its sub-agents."""
+"""Reads the threads of Codex CLI: their files, the beginning they share with other threads, and their sub-agents."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pathlib import Path
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
+from ...core.sinks import DropMessages
 from ...core.tree import NONE
 from ...io.decode import Batch, Damage
 from ...io.documents import take_apart
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import digest, project_of, title_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps
-from .discovery import CodexFolder, Head, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
-from .parser import SILENT_EVENTS, SILENT_KINDS, CodexParser
-from .schema import BARE_LINES, ITEMS, LINES, Line
+from .discovery import CodexFolder, CodexHead, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
+from .parser import SILENT_EVENTS, SILENT_RECORDS, CodexParser
+from .schema import BARE_RECORDS, ITEMS, RECORDS, CodexRecord
 
 _ENVELOPES = frozenset(("response_item", "event_msg"))
 _AT_ONCE = timedelta(seconds=5)
 _LOOK_AHEAD = 50
-"""Lines of the original that a copy may have left out."""
-
+"""How many lines of the original a copy may omit in a row."""
 
 _kind_of = attrgetter("type")
 _body_of = attrgetter("payload.type")
 
 
 class CodexSource:
-    """Threads under one `.codex` folder."""
+    """The threads in one `.codex` folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -40,13 +40,13 @@ class CodexSource:
 
     @property
     def live(self) -> dict[str, m.Status]:
-        """It keeps no list of the sessions that are open."""
+        """Codex CLI keeps no list of open sessions."""
         return {}
 
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """All threads, each once."""
+        """Iterate over all threads."""
         for thread, files in self._folder.threads.items():
             yield self._ref(thread, files)
 
@@ -63,13 +63,13 @@ class CodexSource:
             archived=files[0].archived,
         )
 
-    def _parent(self, thread: str, head: Head) -> str | None:
-        """The thread that started a sub-agent. Reviewers before 0.139 name none: the time tells."""
+    def _parent(self, thread: str, head: CodexHead) -> str | None:
+        """Return the thread that started a sub-agent. Reviews before 0.139 do not name it; it is found by the time."""
         if head.parent is not None or head.subagent != "review" or head.started_at is None:
             return head.parent
         starts = self._folder.starts
-        place = bisect_right(starts, (head.started_at, thread))
-        others = (start for start in reversed(starts[max(0, place - 2) : place]) if start[1] != thread)
+        position = bisect_right(starts, (head.started_at, thread))
+        others = (start for start in reversed(starts[max(0, position - 2) : position]) if start[1] != thread)
         before = next(others, None)
         return before[1] if before is not None and head.started_at - before[0] < timedelta(days=30) else None
 
@@ -83,11 +83,11 @@ class CodexSource:
         return self._ref(thread, [file or RolloutFile(path, thread, thread, "", archived=False)])
 
     def lists(self, ref: SessionRef) -> bool:
-        """Whether it is a thread of this folder."""
+        """Whether the thread is in this folder."""
         return ref.id in self._folder.threads
 
     def peek(self, ref: SessionRef) -> Peek:
-        """The beginning of a thread, and its last time."""
+        """Read the beginning of a thread, and its last time."""
         head = self._folder.head(ref.path)
         title = self._folder.names.get(ref.id)
         if title is None:
@@ -102,11 +102,11 @@ class CodexSource:
         )
 
     def has_inline_subagents(self, ref: SessionRef) -> bool:  # noqa: ARG002 - others have to look
-        """Never: each has a rollout of its own."""
+        """Never: each sub-agent has its own file."""
         return False
 
     def around(self, ref: SessionRef) -> str:
-        """Its name, its clears, the threads it started, and what it shares with others."""
+        """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)
         reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
@@ -114,7 +114,7 @@ class CodexSource:
         return digest((*facts, *map(size_of, self._originals(ref))))
 
     def _originals(self, ref: SessionRef) -> Iterator[Path]:
-        """The files whose lines a thread shares."""
+        """Iterate over the files whose lines a thread shares."""
         head = self._folder.head(ref.path)
         for file in self._folder.threads.get(head.copied_from or "", ())[:1]:
             yield file.path
@@ -125,62 +125,63 @@ class CodexSource:
 
     def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
         """Read a thread."""
-        draft = make(ref.id, ref.kind) or SessionBuilder("codex", ref.id, ref.kind, keep=False)
+        builder = make(ref.id, ref.kind) or SessionBuilder("codex", ref.id, ref.kind, DropMessages())
         head = self._folder.head(ref.path)
-        thread = CodexParser(draft, version_of(head.version) or ((0, 29) if head.bare else ()))
-        draft.parent = ref.parent
-        draft.archived = ref.archived
-        draft.project = project_of(head.cwd)
-        draft.git = head.git
-        draft.origin = _origin(head, ref)
+        parser = CodexParser(builder, version_of(head.version) or ((0, 29) if head.bare else ()))
+        details = builder.details
+        details.parent = ref.parent
+        details.archived = ref.archived
+        details.project = project_of(head.cwd)
+        details.git = head.git
+        details.origin = _origin(head, ref)
         if head.version:
-            draft.versions[head.version] = None
-        reading = _Reading(thread, self._folder, keeps_places=bool(ref.more))
-        yield from reading.add_base(head)
-        for place, path in enumerate((ref.path, *ref.more)):
-            yield from reading.add_own(path, self._folder.head(path), is_revert=place > 0)
-        thread.finish()
-        draft.title = self._folder.names.get(ref.id) or title_of(thread.first_prompt)
-        draft.tip = thread.tip if thread.tip >= 0 else None
-        draft.tip_rule = "end of the thread"
-        self._add_clears(ref, draft)
-        self._add_subagents(ref, thread)
-        _close_local_shells(draft)
-        return [draft]
+            details.versions[head.version] = None
+        reader = CodexFileReader(parser, self._folder, keeps_ordinals=bool(ref.more))
+        yield from reader.read_base(head)
+        for number, path in enumerate((ref.path, *ref.more)):
+            yield from reader.read_own(path, self._folder.head(path), is_revert=number > 0)
+        parser.finish()
+        details.title = self._folder.names.get(ref.id) or title_of(parser.history.first_prompt)
+        details.tip = parser.turn.tip if parser.turn.tip >= 0 else None
+        details.tip_rule = "end of the thread"
+        self._add_clears(ref, builder)
+        self._add_subagents(ref, parser)
+        _close_local_shells(builder)
+        return [builder]
 
-    def _add_clears(self, ref: SessionRef, draft: SessionBuilder) -> None:
+    def _add_clears(self, ref: SessionRef, builder: SessionBuilder) -> None:
         for at in self._folder.clears.get(ref.id, ()):
-            # The prompt history counts in whole seconds.
-            after = draft.last_before(at + timedelta(seconds=1))
-            draft.clears.append(
+            # The prompt history has whole seconds.
+            after = builder.last_before(at + timedelta(seconds=1))
+            builder.events.context_clears.append(
                 m.ContextClear(after_message_index=after, timestamp=at, evidence="history", confidence=0.8)
             )
 
-    def _add_subagents(self, ref: SessionRef, thread: CodexParser) -> None:
-        draft = thread.draft
-        for spawned in thread.spawned.values():
+    def _add_subagents(self, ref: SessionRef, parser: CodexParser) -> None:
+        builder, found = parser.builder, parser.subagents
+        for spawned in found.spawned.values():
             files = self._folder.threads.get(spawned.thread_id)
-            head = self._folder.head(files[0].path) if files else Head()
-            draft.subagents.append(
+            head = self._folder.head(files[0].path) if files else CodexHead()
+            builder.events.subagents.append(
                 m.Subagent(
                     message_index=spawned.message,
                     tool_use_id=spawned.call_id,
                     agent_id=spawned.thread_id,
                     session=spawned.thread_id if files else None,
-                    status="completed" if spawned.thread_id in thread.finished_agents else "unknown",
-                    linked_by=spawned.how,
+                    status="completed" if spawned.thread_id in found.finished else "unknown",
+                    linked_by=spawned.evidence,
                     agent_type=head.agent_role,
                 )
             )
         taken: set[str] = set()
-        for index, at in thread.reviews:
+        for index, at in found.reviews:
             for id, head in self._folder.reviews:
                 named = head.parent == ref.id
                 at_once = at is not None and head.started_at is not None and abs(head.started_at - at) < _AT_ONCE
                 unnamed = head.parent is None and (at_once or self._parent(id, head) == ref.id)
                 if id not in taken and (named or unnamed):
                     taken.add(id)
-                    draft.subagents.append(
+                    builder.events.subagents.append(
                         m.Subagent(
                             message_index=index, tool_use_id=None, agent_id=id, session=id, status="completed",
                             linked_by="parent id" if named else "time", agent_type="review",
@@ -190,36 +191,36 @@ class CodexSource:
 
 
 class _Rollout:
-    """Where the lines of one file ended up: its ordinals and the messages they became."""
+    """The ordinals of one file and the messages they became."""
 
     def __init__(self, base: _Rollout | None, start: int) -> None:
         self._base = base
         self._start = start
         self._ordinals: list[int] = []
-        self._places: list[int] = []
+        self._messages: list[int] = []
 
-    def note(self, ordinal: int, place: int) -> None:
+    def note(self, ordinal: int, message: int) -> None:
         self._ordinals.append(ordinal)
-        self._places.append(place)
+        self._messages.append(message)
 
     def before(self, ordinal: int) -> int:
-        """The last message before an ordinal, in this file or in the one it goes on from."""
+        """Return the last message before an ordinal, in this file or in the one it continues."""
         position = bisect_left(self._ordinals, ordinal) - 1
         if position >= 0:
-            return self._places[position]
+            return self._messages[position]
         return self._base.before(min(ordinal, self._start)) if self._base is not None else NONE
 
 
-class _Reading:
-    """The files of a thread, in order, and those it goes on from."""
+class CodexFileReader:
+    """Reads the files of a thread, in order, and those it continues."""
 
-    def __init__(self, thread: CodexParser, folder: CodexFolder, keeps_places: bool) -> None:
-        self._thread = thread
+    def __init__(self, parser: CodexParser, folder: CodexFolder, keeps_ordinals: bool) -> None:
+        self._parser = parser
         self._folder = folder
-        self._keeps_places = keeps_places
+        self._keeps_ordinals = keeps_ordinals
         self._rollouts: dict[str, _Rollout] = {}
 
-    def add_base(self, head: Head) -> Iterator[None]:
+    def read_base(self, head: CodexHead) -> Iterator[None]:
         """Read the beginning that a fork shares with another thread (0.148 and later copy nothing)."""
         base = head.history_base
         file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
@@ -227,11 +228,11 @@ class _Reading:
             return
         above = self._folder.head(file.path)
         if file.rollout not in self._rollouts:
-            yield from self.add_base(above)
+            yield from self.read_base(above)
             yield from self._read(file.path, above, file.rollout, "base", end=base.end_ordinal_exclusive)
 
-    def add_own(self, path: Path, head: Head, is_revert: bool) -> Iterator[None]:
-        """Read a file of the thread; a second one goes on from an earlier point of the first."""
+    def read_own(self, path: Path, head: CodexHead, is_revert: bool) -> Iterator[None]:
+        """Read a file of the thread; a second one continues from an earlier point of the first."""
         file = rollout_file(path)
         if is_revert:
             base = head.history_base
@@ -239,19 +240,21 @@ class _Reading:
             target = NONE
             if known is not None and base is not None and base.end_ordinal_exclusive is not None:
                 target = known.before(base.end_ordinal_exclusive)
-            self._thread.go_back(target, "revert")
+            self._parser.rollbacks.go_back(target, "revert")
         yield from self._read(path, head, file.rollout if file is not None else "", "log")
 
-    def _read(self, path: Path, head: Head, rollout: str, role: m.FileRole, end: int | None = None) -> Iterator[None]:
-        draft = self._thread.draft
-        place = len(draft.files)
+    def _read(
+        self, path: Path, head: CodexHead, rollout: str, role: m.FileRole, end: int | None = None
+    ) -> Iterator[None]:
+        builder = self._parser.builder
+        file = len(builder.details.files)
         log = log_of(path, role)
-        draft.files.append(log)
+        builder.details.files.append(log)
         if path.suffix == ".json":
-            self._read_document(path, place, log)
+            self._read_document(path, file, log)
             return
         if head.bare:
-            yield from self._read_bare(path, place, log)
+            yield from self._read_bare(path, file, log)
             return
         base = head.history_base
         above = self._rollouts.get(base.thread_id or "") if base is not None else None
@@ -260,121 +263,128 @@ class _Reading:
         copied = self._copied(head) if role == "log" else None
         kinds: Counter[str] = Counter()
         bodies: Counter[str] = Counter()
-        for batch in read_batches(path, LINES, log):
-            draft.bytes_at = batch.bytes_at
+        for batch in read_batches(path, RECORDS, log):
+            builder.bytes_at = batch.bytes_at
             for damage in batch.damages:
-                draft.damage(place, damage)
+                builder.damage(file, damage)
             kinds.update(map(_kind_of, batch.records))
             bodies.update(map(_body_of, batch.records))
-            if role == "log" and copied is None and head.own_from_ordinal is None and not self._keeps_places:
-                self._feed_all(batch, place)
-            elif not self._feed_some(batch, place, head, copied, end, known):
+            if role == "log" and copied is None and head.own_from_ordinal is None and not self._keeps_ordinals:
+                self._read_all(batch, file)
+            elif not self._read_some(batch, file, head, copied, end, known):
                 break
             yield
         log.records = {kind: count for kind, count in (kinds | bodies).items() if kind and kind not in _ENVELOPES}
 
-    def _feed_all(self, batch: Batch[Line], place: int) -> None:
-        """Lines that are all the thread's own."""
-        feed, item, event = self._thread.feed, self._thread.item, self._thread.event
-        for line, number, offset, length in batch.rows():
-            kind = line.type
+    def _read_all(self, batch: Batch[CodexRecord], file: int) -> None:
+        """Read records that all belong to the thread."""
+        parser = self._parser
+        read, read_item, read_event = parser.read, parser.read_item, parser.read_event
+        for record, number, offset, length in batch.rows():
+            kind = record.type
             if kind == "response_item":
-                item(line, line.payload, m.Source(place, number, offset, length), False)
+                read_item(record, record.payload, m.Source(file, number, offset, length), False)
             elif kind == "event_msg":
-                if line.payload.type not in SILENT_EVENTS:
-                    event(line, line.payload, m.Source(place, number, offset, length), False)
-            elif kind not in SILENT_KINDS:
-                feed(line, m.Source(place, number, offset, length), False)
+                if record.payload.type not in SILENT_EVENTS:
+                    read_event(record, record.payload, m.Source(file, number, offset, length), False)
+            elif kind not in SILENT_RECORDS:
+                read(record, m.Source(file, number, offset, length), False)
 
-    def _feed_some(
-        self, batch: Batch[Line], place: int, head: Head, copied: _Copied | None, end: int | None, known: _Rollout
+    def _read_some(
+        self,
+        batch: Batch[CodexRecord],
+        file: int,
+        head: CodexHead,
+        copied: _Copied | None,
+        end: int | None,
+        known: _Rollout,
     ) -> bool:
-        """Lines of which some are shared with another thread; False when the shared beginning is over."""
-        draft = self._thread.draft
-        for line, number, offset, length in batch.rows():
-            if end is not None and line.ordinal is not None and line.ordinal >= end:
+        """Read records that may belong to another thread; False after the shared beginning."""
+        builder = self._parser.builder
+        for record, number, offset, length in batch.rows():
+            if end is not None and record.ordinal is not None and record.ordinal >= end:
                 return False
-            inherited = end is not None or _is_inherited(line, head) or (copied is not None and copied.has(line))
-            count = len(draft)
-            self._thread.feed(line, m.Source(place, number, offset, length), inherited)
-            if line.ordinal is not None and len(draft) > count:
-                known.note(line.ordinal, count)
+            inherited = end is not None or _is_inherited(record, head) or (copied is not None and copied.has(record))
+            count = len(builder)
+            self._parser.read(record, m.Source(file, number, offset, length), inherited)
+            if record.ordinal is not None and len(builder) > count:
+                known.note(record.ordinal, count)
         return True
 
-    def _copied(self, head: Head) -> _Copied | None:
-        """The original of a fork whose lines were copied (up to 0.147)."""
+    def _copied(self, head: CodexHead) -> _Copied | None:
+        """Return the original of a fork whose lines were copied (up to 0.147)."""
         origin = head.copied_from if head.subagent is None else None
         files = self._folder.threads.get(origin or "")
         return _Copied(files[0].path) if files else None
 
-    def _read_bare(self, path: Path, place: int, log: m.LogFile) -> Iterator[None]:
-        draft = self._thread.draft
-        self._thread.is_bare = True
-        for batch in read_batches(path, BARE_LINES, log):
-            draft.bytes_at = batch.bytes_at
+    def _read_bare(self, path: Path, file: int, log: m.LogFile) -> Iterator[None]:
+        builder = self._parser.builder
+        self._parser.legacy.is_bare = True
+        for batch in read_batches(path, BARE_RECORDS, log):
+            builder.bytes_at = batch.bytes_at
             for damage in batch.damages:
-                draft.damage(place, damage)
-            for line, number, offset, length in batch.rows():
-                kind = self._thread.feed_bare(line, m.Source(place, number, offset, length))
+                builder.damage(file, damage)
+            for record, number, offset, length in batch.rows():
+                kind = self._parser.read_bare(record, m.Source(file, number, offset, length))
                 log.records[kind] = log.records.get(kind, 0) + 1
             yield
 
-    def _read_document(self, path: Path, place: int, log: m.LogFile) -> None:
-        """The TypeScript CLI (0.1.x) wrote one document."""
-        draft = self._thread.draft
+    def _read_document(self, path: Path, file: int, log: m.LogFile) -> None:
+        """Read a session of the TypeScript CLI (0.1.x), which is a single document."""
+        builder = self._parser.builder
         data = read_whole(path)
         if data is None:
-            draft.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
+            builder.events.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
         document = take_apart(data, "items")
         log.size, log.lines = len(data), data.count(b"\n") + 1
-        self._thread.is_typescript = self._thread.is_bare = True
-        draft.bytes_at = lambda offset, length: data[offset : offset + length]
+        self._parser.legacy.is_typescript = self._parser.legacy.is_bare = True
+        builder.bytes_at = lambda offset, length: data[offset : offset + length]
         for damage in document.damages:
-            draft.damage(place, damage)
+            builder.damage(file, damage)
         for element in document.elements:
             for found in ITEMS.line(element.data, element.place):
                 if isinstance(found, Damage):
-                    draft.damage(place, found)
+                    builder.damage(file, found)
                     continue
-                kind = self._thread.feed_item(found[0], m.Source(place, *found[1]))
+                kind = self._parser.read_lone_item(found[0], m.Source(file, *found[1]))
                 log.records[kind] = log.records.get(kind, 0) + 1
 
 
 class _Copied:
-    """Tells the copied lines at the beginning of a fork from its own, by comparing them with the original."""
+    """Tells the copied records at the beginning of a fork from its own, by comparing them with the original."""
 
     def __init__(self, path: Path) -> None:
         self._lines = self._originals(path)
         self._done = False
 
     @staticmethod
-    def _originals(path: Path) -> Iterator[Line]:
-        for batch in read_batches(path, LINES, log_of(path)):
+    def _originals(path: Path) -> Iterator[CodexRecord]:
+        for batch in read_batches(path, RECORDS, log_of(path)):
             for line in batch.records:
                 if line.type != "session_meta":
                     yield line
 
-    def has(self, line: Line) -> bool:
-        """Whether a line stands in the original too, in the same order."""
-        if line.type == "session_meta" or self._done:
+    def has(self, record: CodexRecord) -> bool:
+        """Whether a record is in the original too, in the same order."""
+        if record.type == "session_meta" or self._done:
             return not self._done
         for _ in range(_LOOK_AHEAD):
             original = next(self._lines, None)
             if original is None:
                 break
-            if original.type == line.type and original.payload == line.payload:
+            if original.type == record.type and original.payload == record.payload:
                 return True
         self._done = True
         return False
 
 
-def _is_inherited(line: Line, head: Head) -> bool:
-    """Sub-agents of the second kind begin with a copy of their parent, and say where their own lines begin."""
-    return head.own_from_ordinal is not None and line.ordinal is not None and line.ordinal < head.own_from_ordinal
+def _is_inherited(record: CodexRecord, head: CodexHead) -> bool:
+    """Some sub-agents begin with a copy of their parent, and record where their own lines begin."""
+    return head.own_from_ordinal is not None and record.ordinal is not None and record.ordinal < head.own_from_ordinal
 
 
-def _origin(head: Head, ref: SessionRef) -> m.Origin:
+def _origin(head: CodexHead, ref: SessionRef) -> m.Origin:
     if head.subagent == "review":
         confidence = 1.0 if head.parent is not None else 0.6
         evidence = "parent id" if head.parent is not None else "time"
@@ -384,12 +394,12 @@ def _origin(head: Head, ref: SessionRef) -> m.Origin:
     if head.forked_from is not None:
         return m.Origin(kind="fork", session=head.forked_from, evidence="forked_from_id")
     if head.copied_from is not None:
-        # Up to 0.77 going back makes a new thread with a copy of what came before.
+        # Up to 0.77, going back starts a new thread with a copy of the messages before.
         return m.Origin(kind="fork", session=head.copied_from, evidence="copied lines", confidence=0.9)
     return m.Origin(kind="new")
 
 
-def _close_local_shells(draft: SessionBuilder) -> None:
-    """From 0.118 on such a call is not run, and no result is written: nothing was left behind."""
-    for call_id in [id for id, call in draft.open_calls.items() if call.name == "local_shell"]:
-        draft.close_call(call_id)
+def _close_local_shells(builder: SessionBuilder) -> None:
+    """From 0.118 on such a call is not run and has no result, so it is not unfinished."""
+    for call_id in [id for id, call in builder.calls.open.items() if call.name == "local_shell"]:
+        builder.close_call(call_id)

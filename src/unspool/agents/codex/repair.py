@@ -17,7 +17,7 @@ from ...core.errors import UnspoolError
 from ...core.session import Session
 from .._repair import HEAD, RESULT, Clean, Piece, below, encode, intact, joined, unanswered
 from .discovery import rollout_file
-from .schema import BARE_LINES, LINES, Line
+from .schema import BARE_RECORDS, RECORDS, CodexRecord
 
 _OUTPUT_OF = {
     "function_call": "function_call_output",
@@ -34,7 +34,7 @@ class CodexRepair:
         name = name.removesuffix(".zst")
         if not name.endswith(".jsonl"):
             raise UnspoolError(f"{name}: no version of Codex goes on with the documents that 0.1 wrote")
-        pieces, changes = intact(data, LINES)
+        pieces, changes = intact(data, RECORDS)
         if not pieces or not any(piece.record.payload.type for piece in pieces):
             return self._clean_bare(name, folders, data)
         lines = [piece.data for piece in pieces]
@@ -47,7 +47,7 @@ class CodexRepair:
         return Clean(_place(name, folders), joined(lines), changes)
 
     def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
-        pieces, changes = intact(data, BARE_LINES)
+        pieces, changes = intact(data, BARE_RECORDS)
         if not any(piece.record.type for piece in pieces):
             return None
         return Clean(_place(name, folders), joined([piece.data for piece in pieces]), changes)
@@ -79,7 +79,7 @@ def _place(name: str, folders: Sequence[str]) -> PurePosixPath:
     return PurePosixPath("sessions", *day, name)
 
 
-def _meta(name: str, pieces: list[Piece[Line]]) -> bytes | None:
+def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:
     """A first line, from the name of the file and from what the lines say of the thread."""
     file = rollout_file(Path(name))
     first = json.loads(pieces[0].data)

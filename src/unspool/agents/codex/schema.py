@@ -1,4 +1,4 @@
-"""The lines of Codex CLI's rollout files, as they stand there (seen in 0.1 to 0.166)."""
+"""The records of Codex CLI's rollout files (0.1 to 0.166)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...io.decode import RecordDecoder
 ABSENT = Raw(b"")
 
 
-class Content(msgspec.Struct, gc=False):
-    """A piece of a message."""
+class CodexContent(msgspec.Struct, gc=False):
+    """A part of a message."""
 
     type: str = ""
     text: str | None = None
     image_url: str | None = None
 
 
-class Passthrough(msgspec.Struct, gc=False):
-    """What 0.166 notes on a message for itself."""
+class MessageKinds(msgspec.Struct, gc=False):
+    """Metadata that 0.166 adds to a message."""
 
     content_item_kinds: list[str] | None = None
 
@@ -45,7 +45,7 @@ class TokenInfo(msgspec.Struct, gc=False):
     last_token_usage: TokenUsage | None = None
 
 
-class Item(msgspec.Struct, gc=False):
+class CodexItem(msgspec.Struct, gc=False):
     """A finished item of a turn (0.148 and later)."""
 
     type: str = ""
@@ -67,14 +67,14 @@ class TurnError(msgspec.Struct, gc=False):
     codex_error_info: Raw = ABSENT
 
 
-class Payload(msgspec.Struct, gc=False):
-    """The body of a line, of any type. In 0.29 and before it stands alone."""
+class CodexPayload(msgspec.Struct, gc=False):
+    """The body of a record of any type. Up to 0.29 it has no envelope."""
 
     type: str = ""
     id: str | None = None
     role: str | None = None
-    content: list[Content] | None = None
-    internal_chat_message_metadata_passthrough: Passthrough | None = None
+    content: list[CodexContent] | None = None
+    internal_chat_message_metadata_passthrough: MessageKinds | None = None
     # calls
     call_id: str | None = None
     name: str | None = None
@@ -85,7 +85,7 @@ class Payload(msgspec.Struct, gc=False):
     action: Raw = ABSENT
     status: str | None = None
     # reasoning
-    summary: list[Content] | str | None = None
+    summary: list[CodexContent] | str | None = None
     encrypted_content: str | None = None
     # events
     message: str | None = None
@@ -94,11 +94,11 @@ class Payload(msgspec.Struct, gc=False):
     num_turns: int | None = None
     info: TokenInfo | None = None
     usage: TokenUsage | None = None
-    item: Item | None = None
+    item: CodexItem | None = None
     error: TurnError | None = None
     codex_error_info: Raw = ABSENT
     new_thread_id: str | None = None
-    replacement_history: list[Payload] | None = None
+    replacement_history: list[CodexPayload] | None = None
     # turn_context
     model: str | None = None
     approval_policy: Raw = ABSENT
@@ -115,13 +115,13 @@ class GitInfo(msgspec.Struct, gc=False):
 
 
 class HistoryBase(msgspec.Struct, gc=False):
-    """The beginning of another file that this one goes on from (0.148 and later)."""
+    """The beginning of another file that this one continues (0.148 and later)."""
 
     thread_id: str | None = None
     end_ordinal_exclusive: int | None = None
 
 
-class Meta(msgspec.Struct, gc=False):
+class SessionMeta(msgspec.Struct, gc=False):
     """Body of a `session_meta`, or the whole first line of 0.29 and before."""
 
     id: str | None = None
@@ -136,50 +136,50 @@ class Meta(msgspec.Struct, gc=False):
     git: GitInfo | None = None
 
 
-class MetaLine(msgspec.Struct, gc=False):
-    """A line of which only the kind, and what the session says of itself, matter."""
+class MetaRecord(msgspec.Struct, gc=False):
+    """A record of which only the type and the description of the session are read."""
 
     type: str = ""
-    payload: Meta | None = None
+    payload: SessionMeta | None = None
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-class Metadata(msgspec.Struct, gc=False):
-    """What stands beside the body (0.166)."""
+class RecordMetadata(msgspec.Struct, gc=False):
+    """Metadata beside the body (0.166)."""
 
     compaction_output: bool | None = None
 
 
-class Line(msgspec.Struct, gc=False):
-    """One line, of any type."""
+class CodexRecord(msgspec.Struct, gc=False):
+    """A line of any type."""
 
     type: str = ""
     timestamp: Moment | None = None
     ordinal: int | None = None
-    payload: Payload = msgspec.field(default_factory=Payload)
-    metadata: Metadata | None = None
-    replacement_history: list[Payload] | None = None
-    """Where older notes have it; the real programs write it into the body."""
+    payload: CodexPayload = msgspec.field(default_factory=CodexPayload)
+    metadata: RecordMetadata | None = None
+    replacement_history: list[CodexPayload] | None = None
+    """Released versions write it into the body."""
 
 
-class BareLine(Payload, gc=False):
-    """A line of 0.29 and before, whose body stands alone; a later version may have gone on in the same file."""
+class BareRecord(CodexPayload, gc=False):
+    """A line of 0.29 and before, without an envelope; a later version may continue the same file."""
 
     timestamp: Moment | None = None
-    payload: Payload | None = None
+    payload: CodexPayload | None = None
     record_type: str | None = None
 
 
-class IndexLine(msgspec.Struct, gc=False):
+class IndexRecord(msgspec.Struct, gc=False):
     """A line of `session_index.jsonl`."""
 
     id: str | None = None
     thread_name: str | None = None
 
 
-class HistoryLine(msgspec.Struct, gc=False):
+class CodexHistoryRecord(msgspec.Struct, gc=False):
     """A line of `history.jsonl`."""
 
     session_id: str | None = None
@@ -188,7 +188,7 @@ class HistoryLine(msgspec.Struct, gc=False):
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a line from the smaller objects inside one."""
+    """Tell a record from the smaller objects inside one."""
     return "payload" in value and "timestamp" in value
 
 
@@ -198,10 +198,10 @@ def _is_bare_record(value: dict[str, Any]) -> bool:
 
 _BARE_TYPES = frozenset(("message", "reasoning", "function_call", "function_call_output", "local_shell_call"))
 
-LINES = RecordDecoder(Line, _is_record)
-BARE_LINES = RecordDecoder(BareLine, _is_bare_record)
-INDEX = RecordDecoder(IndexLine, lambda value: "thread_name" in value)
-HISTORY = RecordDecoder(HistoryLine, lambda value: "text" in value)
-META_LINES = RecordDecoder(MetaLine, _is_record)
-BARE_META = RecordDecoder(Meta, _is_bare_record)
-ITEMS = RecordDecoder(Payload, _is_bare_record)
+RECORDS = RecordDecoder(CodexRecord, _is_record)
+BARE_RECORDS = RecordDecoder(BareRecord, _is_bare_record)
+INDEX = RecordDecoder(IndexRecord, lambda value: "thread_name" in value)
+HISTORY = RecordDecoder(CodexHistoryRecord, lambda value: "text" in value)
+META_RECORDS = RecordDecoder(MetaRecord, _is_record)
+BARE_META = RecordDecoder(SessionMeta, _is_bare_record)
+ITEMS = RecordDecoder(CodexPayload, _is_bare_record)

@@ -1,18 +1,18 @@
-"""Tokens in a Codex thread: counts are sent again and again, and tell which response they belong to by their place."""
+"""Token usage of a Codex thread. Counts are repeated, and belong to the response before them."""
 
 from __future__ import annotations
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import INHERITED
-from .schema import Payload, TokenUsage
+from .schema import CodexPayload, TokenUsage
 
 
 class TokenMeter:
-    """Takes the counts of one thread, each request once."""
+    """Counts the tokens of each request once."""
 
-    def __init__(self, draft: SessionBuilder) -> None:
-        self._draft = draft
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
         self.in_context: int | None = None
         """Size of the context after the last request."""
         self._total: tuple[int, int] | None = None
@@ -21,8 +21,8 @@ class TokenMeter:
         self._requests_since_prompt = 0
         self._compacted: m.Boundary | None = None
 
-    def read(self, payload: Payload) -> TokenUsage | None:
-        """A count; what it gives back is new. Only a new total is a new request."""
+    def read(self, payload: CodexPayload) -> TokenUsage | None:
+        """Read a count, and return the usage of a new request; only a new total is one."""
         info = payload.info
         if info is None or info.total_token_usage is None or info.last_token_usage is None:
             return None
@@ -36,13 +36,13 @@ class TokenMeter:
         self._total = key
         return None if self._has_records else last
 
-    def read_record(self, payload: Payload) -> TokenUsage | None:
-        """A record of its own (0.148 and later); then the counts say nothing new."""
+    def read_record(self, payload: CodexPayload) -> TokenUsage | None:
+        """Read a usage record (0.148 and later); the counts of such a thread are ignored."""
         self._has_records = True
         return payload.usage
 
     def count(self, usage: TokenUsage, last_model: int) -> bool:
-        """Add a request to the thread, and tell whether the context had shrunk before it."""
+        """Add the usage of a request, and return whether the context shrank before it."""
         cached = usage.cached_input_tokens or 0
         tokens = m.Usage(
             usage.input_tokens - cached,
@@ -55,22 +55,22 @@ class TokenMeter:
         shrunk = self._requests_since_prompt == 0 and 0 < usage.input_tokens < before
         self._requests_since_prompt += 1
         self.in_context = usage.total_tokens or self.in_context
-        draft = self._draft
-        if last_model >= 0 and last_model not in draft.usages:
-            draft.set_usage(last_model, tokens)
-        elif last_model < 0 or not draft.flags[last_model] & INHERITED:
-            draft.add_usage(tokens)
+        builder = self._builder
+        if last_model >= 0 and last_model not in builder.corrections.usages:
+            builder.set_usage(last_model, tokens)
+        elif last_model < 0 or not builder.columns.flags[last_model] & INHERITED:
+            builder.add_usage(tokens)
         return shrunk
 
     def note_prompt(self) -> None:
-        """A new turn begins."""
+        """A new turn starts."""
         self._requests_since_prompt = 0
 
     def forget_size(self) -> None:
-        """The context was made smaller on purpose."""
+        """The next request may have a smaller context."""
         self._request = 0
 
     def note_compaction(self, boundary: m.Boundary) -> None:
-        """The next empty count tells what a compaction left."""
+        """The next empty count has the size of the context after a compaction."""
         self.forget_size()
         self._compacted = boundary

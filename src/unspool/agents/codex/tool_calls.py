@@ -1,4 +1,4 @@
-"""How the calls of a Codex thread end: results, failures, refusals, and turns that were stopped while they ran."""
+"""How the tool calls of a Codex thread end: with a result, an error, a rejection, or an interruption."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import NamedTuple
 
 from ...core import model as m
-from ...core.builder import Call, SessionBuilder
+from ...core.builder import SessionBuilder
+from ...core.open_calls import Call
 from .outcomes import CodexVerdict
 from .tools import action_of, command_of, is_escalated, patch_of, waits_for_agent
 
 
-class Result(NamedTuple):
-    """A tool result since the model last spoke."""
+class CodexResult(NamedTuple):
+    """A tool result since the last message of the model."""
 
     message: int
     call_id: str
@@ -22,40 +23,40 @@ class Result(NamedTuple):
 
 
 class Abort(NamedTuple):
-    """A turn that was stopped, to be judged when the whole log is known."""
+    """A turn that was aborted, to be classified after the last line."""
 
     message: int
     interrupted: int | None
     timestamp: datetime | None
     reason: str
-    results: list[Result]
+    results: list[CodexResult]
     could_ask: bool
-    """Whether a person could be asked at all, by the rules of that turn."""
+    """Whether the approval policy of the turn allows asking a person."""
 
 
 class CodexToolCalls:
-    """The calls of one thread, and what is still undecided about them."""
+    """The calls of one thread, and those that cannot be classified yet."""
 
-    def __init__(self, draft: SessionBuilder) -> None:
-        self._draft = draft
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
         self.policy: str | None = None
-        """Under which conditions a person is asked."""
+        """The approval policy: when a person is asked."""
         self.aborts: list[Abort] = []
-        self._results: list[Result] = []
+        self._results: list[CodexResult] = []
         self._ran: set[str] = set()
         self._ran_commands: set[str] = set()
 
     @property
-    def last(self) -> Result | None:
+    def last(self) -> CodexResult | None:
         """The latest result of the turn."""
         return self._results[-1] if self._results else None
 
     def next_turn(self) -> None:
-        """A prompt: what came before it is settled."""
+        """A prompt starts a new turn."""
         self._results = []
 
-    def close(self, entry: Result, text: str, last_model: int, inherited: bool) -> None:
-        """A result arrived; `inherited` ones are told by the thread they come from."""
+    def close(self, entry: CodexResult, text: str, last_model: int, inherited: bool) -> None:
+        """Read a result; an `inherited` one causes no event here."""
         if self._results and self._results[-1].message < last_model:
             self._results = []
         self._results.append(entry)
@@ -65,7 +66,7 @@ class CodexToolCalls:
         if verdict.kind == "rejected":
             self._reject(entry, verdict.by or "user", "result text", 1.0)
         elif verdict.kind in ("error", "tool_use_error"):
-            self._draft.failures.append(
+            self._builder.events.errors.append(
                 m.Failure(
                     kind="tool_use_error" if verdict.kind == "tool_use_error" else "tool_error",
                     message_index=entry.message,
@@ -77,33 +78,33 @@ class CodexToolCalls:
             )
 
     def note_run(self, call_id: str | None, command: object = None) -> None:
-        """A command or patch was run, so that nobody refused it."""
+        """Note that a command or patch ran, so nobody rejected it."""
         self._ran.add(call_id or "")
         if isinstance(command, list) and command:
             self._ran_commands.add(str(command[-1]))
 
-    def since(self, index: int) -> list[Result]:
-        """The results after a message."""
+    def since(self, index: int) -> list[CodexResult]:
+        """Return the results after a message."""
         return [entry for entry in self._results if entry.message > index]
 
     def finish(self) -> None:
-        """Judge the aborts, now that it is known which calls ran."""
+        """Classify the aborts, now that it is known which calls ran."""
         for abort in self.aborts:
             self._judge(abort)
 
     def _judge(self, abort: Abort) -> None:
-        """One abort is one event: a refusal, if a call was refused, else an interruption."""
+        """Add one event for an abort: a rejection if a call was rejected, else an interruption."""
         if any(entry.verdict.kind == "rejected" for entry in abort.results):
             return
         stopped = [entry for entry in abort.results if entry.verdict.kind == "aborted"]
-        refused = next((entry for entry in stopped if abort.could_ask and self._waited_for_approval(entry)), None)
-        if refused is not None:
-            siblings = [entry.call_id for entry in stopped if entry is not refused]
+        rejected = next((entry for entry in stopped if abort.could_ask and self._waited_for_approval(entry)), None)
+        if rejected is not None:
+            siblings = [entry.call_id for entry in stopped if entry is not rejected]
             for entry in stopped:
-                self._draft.set_outcome(entry.message, entry.call_id, "rejected")
-            self._reject(refused, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
+                self._builder.set_outcome(entry.message, entry.call_id, "rejected")
+            self._reject(rejected, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
             return
-        self._draft.interruptions.append(
+        self._builder.events.interruptions.append(
             m.Interruption(
                 message_index=abort.message,
                 interrupted_message_index=abort.interrupted,
@@ -115,10 +116,10 @@ class CodexToolCalls:
             )
         )
 
-    def _waited_for_approval(self, entry: Result) -> bool:
-        """Whether a stopped call was waiting for a person: it had to ask, and there is no sign that it ran.
+    def _waited_for_approval(self, entry: CodexResult) -> bool:
+        """Whether a stopped call was waiting for approval: it needed one, and nothing shows that it ran.
 
-        A patch is applied in no time, so that one which was stopped was waiting.
+        A patch is applied at once, so one that was stopped was waiting.
         """
         call = entry.call
         if call is None or entry.call_id in self._ran:
@@ -129,13 +130,13 @@ class CodexToolCalls:
         return patch_of(raw) is not None
 
     def _reject(
-        self, entry: Result, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
+        self, entry: CodexResult, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
     ) -> None:
         kind: m.RejectionType = "other"
         action = None
         if entry.call is not None:
             kind, action = action_of(entry.call.name, entry.call.raw_input)
-        self._draft.rejections.append(
+        self._builder.events.rejections.append(
             m.Rejection(
                 message_index=entry.message,
                 tool_use_id=entry.call_id,
@@ -151,8 +152,8 @@ class CodexToolCalls:
         )
 
 
-def during(results: list[Result]) -> m.During:
-    """What was going on when a turn was stopped, by the results that came of it."""
+def during(results: list[CodexResult]) -> m.During:
+    """Return what was running when a turn was stopped."""
     stopped = [entry for entry in results if entry.verdict.kind == "aborted"]
     if any(
         entry.call is not None and waits_for_agent(entry.call.name, bytes(entry.call.raw_input)) for entry in stopped

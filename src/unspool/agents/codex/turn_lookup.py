@@ -1,19 +1,19 @@
-"""Looking things up in a rollout while it is written: which turn a line belongs to, and which calls have no result."""
+"""Finds turns and open calls in a rollout that is still being written."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from ...io.files import log_of, read_batches, read_end
-from .schema import LINES
+from .schema import RECORDS
 
 _END_SIZE = 1 << 20
 
 
 def turn_at(path: Path, line: int) -> str | None:
-    """The id of the turn in which a line was written: the last that had begun by then. Noted since 0.118."""
+    """Return the id of the turn that a line belongs to; recorded since 0.118."""
     turn: str | None = None
-    for batch in read_batches(path, LINES, log_of(path)):
+    for batch in read_batches(path, RECORDS, log_of(path)):
         for record, number, _, _ in batch.rows():
             if number > line:
                 return turn
@@ -23,10 +23,10 @@ def turn_at(path: Path, line: int) -> str | None:
 
 
 def open_scripts(path: Path) -> dict[str, str]:
-    """The scripts of a model in code mode that have no result, by the id of their call, as far as the end tells."""
+    """Return the code-mode scripts near the end that have no result, by the id of their call."""
     block = read_end(path, _END_SIZE)
     found: dict[str, str] = {}
-    for record in LINES.batch(block).records if block is not None else ():
+    for record in RECORDS.batch(block).records if block is not None else ():
         body = record.payload
         if body.call_id is None:
             continue

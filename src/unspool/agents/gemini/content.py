@@ -1,4 +1,4 @@
-"""The content of Gemini CLI's messages as blocks of the record."""
+"""Converts the content of Gemini CLI's messages."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import msgspec
 
 from ...core import model as m
 from ...io.decode import decode_any
-from .schema import FunctionResponse, Message, Part, ToolCall
+from .schema import FunctionResponse, GeminiMessage, GeminiPart, GeminiToolCall
 
 
-def parts_of(content: str | list[Part] | Part | None) -> list[Part]:
-    """Content in any of its forms as a list of parts."""
+def parts_of(content: str | list[GeminiPart] | GeminiPart | None) -> list[GeminiPart]:
+    """Return content, in any of its forms, as a list of parts."""
     if content is None:
         return []
     if isinstance(content, str):
-        return [Part(text=content)]
+        return [GeminiPart(text=content)]
     return content if isinstance(content, list) else [content]
 
 
-def text_of(message: Message, shown: bool = False) -> str:
-    """The text of a message: as it was sent, or as the person saw it."""
+def text_of(message: GeminiMessage, shown: bool = False) -> str:
+    """Return the text of a message as it was sent, or with `shown` as it was displayed."""
     content = message.content
     if shown and message.display_content is not None:
         content = message.display_content
@@ -32,33 +32,33 @@ def text_of(message: Message, shown: bool = False) -> str:
     return "\n".join(part.text for part in parts_of(content) if part.text and not part.thought)
 
 
-def responses_of(message: Message) -> list[FunctionResponse]:
-    """The tool results a message brings to the model."""
+def responses_of(message: GeminiMessage) -> list[FunctionResponse]:
+    """Return the tool results that a message brings to the model."""
     if isinstance(message.content, str):
         return []
     return [part.function_response for part in parts_of(message.content) if part.function_response is not None]
 
 
-def is_plain(content: str | list[Part] | Part | None) -> bool:
-    """Whether content is one piece of text, as nearly always."""
+def is_plain(content: str | list[GeminiPart] | GeminiPart | None) -> bool:
+    """Whether content is a single text, as it nearly always is."""
     return not isinstance(content, list) or (len(content) == 1 and content[0].text is not None)
 
 
-def other_blocks(message: Message, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
-    """What stands in a message besides words and calls: pictures, files, and parts we cannot read."""
+def other_blocks(message: GeminiMessage, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
+    """Return the parts of a message that are neither text nor calls: images, files, and parts of unknown shape."""
     found: list[m.Block] = []
-    for place, part in enumerate(parts_of(message.content)):
+    for index, part in enumerate(parts_of(message.content)):
         if part.inline_data is not None:
             found.append(m.Image(part.inline_data.mime_type, part.inline_data.data))
         elif part.file_data is not None:
             found.append(m.Image(part.file_data.mime_type, None, part.file_data.file_uri))
         elif part.text is None and part.function_call is None and part.function_response is None:
-            found.append(m.Unknown("part", raw_at(place)))
+            found.append(m.Unknown("part", raw_at(index)))
     return found
 
 
-def spoken_blocks(message: Message, text: str) -> list[m.Block]:
-    """What the model thought and said."""
+def spoken_blocks(message: GeminiMessage, text: str) -> list[m.Block]:
+    """Return the thoughts and the text of the model."""
     blocks: list[m.Block] = []
     for thought in message.thoughts or ():
         head = f"**{thought.subject}**\n\n" if thought.subject else ""
@@ -68,8 +68,8 @@ def spoken_blocks(message: Message, text: str) -> list[m.Block]:
     return blocks
 
 
-def result_text(call: ToolCall) -> str:
-    """What a call gave back, as text."""
+def result_text(call: GeminiToolCall) -> str:
+    """Return the result of a call as text."""
     if isinstance(call.result, str):
         return call.result
     parts = call.result if isinstance(call.result, list) else [call.result] if call.result is not None else []
@@ -81,7 +81,7 @@ def result_text(call: ToolCall) -> str:
 
 
 def response_text(response: FunctionResponse) -> str:
-    """A tool result as text: its output, its error, or the whole object."""
+    """Return a tool result as text: its output, its error, or the whole object."""
     value = decode_any(response.response)
     if not isinstance(value, dict):
         return "" if value is None else str(value)
@@ -89,8 +89,8 @@ def response_text(response: FunctionResponse) -> str:
     return "\n".join(texts) if texts else msgspec.json.encode(value).decode()
 
 
-def usage_of(message: Message) -> m.Usage | None:
-    """What a response cost; input is without what came from the cache."""
+def usage_of(message: GeminiMessage) -> m.Usage | None:
+    """Return the usage of a response; its input excludes what came from the cache."""
     tokens = message.tokens
     if tokens is None:
         return None

@@ -1,4 +1,4 @@
-"""What lies in Gemini CLI's folder: sessions, which may be spread over several files, and what was typed."""
+"""Finds the sessions in Gemini CLI's folder, which may have several files each, and what was typed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...io.documents import take_apart
 from ...io.files import is_closed, read_end, read_start, read_whole, while_unchanged
 from ...io.lines import Block
 from .._metadata import project_of
-from .schema import LINES, MESSAGES, TAIL_LINES, Message
+from .schema import MESSAGES, RECORDS, TAIL_RECORDS, GeminiMessage
 
 _CLEAR = re.compile(r"\s*/(?:clear|new)\b")
 _NOT_TYPED = ("<session_context>", "<state_snapshot>", "<hook_context>", "System: ", "I ran the following shell")
@@ -24,8 +24,8 @@ _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 14
 
 
-class Head(NamedTuple):
-    """What the first records of a file tell."""
+class GeminiHead(NamedTuple):
+    """What the first records of a file say."""
 
     path: Path
     session: str
@@ -33,15 +33,15 @@ class Head(NamedTuple):
     project_hash: str | None
     kind: m.Kind
     prompt: str | None
-    """First words of a person; a file without any is only a stub."""
+    """The first prompt; a file without one holds no session."""
     parent: str | None
-    """Of a sub-agent: the session whose folder it lies in."""
+    """Of a sub-agent: the session whose folder it is in."""
     title: str | None = None
     updated_at: datetime | None = None
-    """Of a single document; an append log says it in its last lines."""
+    """Of a single document; an append-only log has it in its last lines."""
 
 
-class Typed(NamedTuple):
+class GeminiPrompt(NamedTuple):
     """An entry of the prompt log."""
 
     at: datetime | None
@@ -49,20 +49,20 @@ class Typed(NamedTuple):
     session: str | None
 
 
-def _typed_of(entry: dict[str, object]) -> Typed:
+def _prompt_of(entry: dict[str, object]) -> GeminiPrompt:
     """An entry of `logs.json`."""
     at = parse_moment(entry.get("timestamp"))
-    return Typed(at, _text(entry.get("message")) or "", _text(entry.get("sessionId")))
+    return GeminiPrompt(at, _text(entry.get("message")) or "", _text(entry.get("sessionId")))
 
 
-class SessionFiles(NamedTuple):
-    """The files of one session, in the order in which they were begun; copies of a file are in it too."""
+class GeminiFiles(NamedTuple):
+    """The files of one session in the order of their start, including copies of a file."""
 
-    heads: list[Head]
+    heads: list[GeminiHead]
 
     @property
-    def first(self) -> Head:
-        """The file that was begun first."""
+    def first(self) -> GeminiHead:
+        """The oldest file."""
         return self.heads[0]
 
 
@@ -74,20 +74,20 @@ class ProjectFolder:
 
     @cached_property
     def root(self) -> str | None:
-        """The project, where the folder names it."""
+        """The project, if the folder names it."""
         data = read_whole(self.path / ".project_root")
         return data.decode("utf-8", "replace").strip() or None if data else None
 
     @cached_property
-    def log(self) -> list[Typed]:
+    def log(self) -> list[GeminiPrompt]:
         """Everything that was typed in a terminal in this project."""
         entries = decode_any(read_whole(self.path / "logs.json") or b"")
-        return [_typed_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        return [_prompt_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     @cached_property
-    def heads(self) -> list[Head]:
-        """The beginnings of all session files."""
-        found: list[Head] = []
+    def heads(self) -> list[GeminiHead]:
+        """The heads of all session files."""
+        found: list[GeminiHead] = []
         for parent, folders, names in os.walk(self.path / "chats"):
             folders.sort()
             for name in sorted(names):
@@ -98,7 +98,7 @@ class ProjectFolder:
 
 
 class GeminiFolder:
-    """Sessions under one `.gemini` folder. Everything is looked up once."""
+    """The sessions in one `.gemini` folder. Everything is looked up once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -114,18 +114,16 @@ class GeminiFolder:
         return [ProjectFolder(path) for path in sorted(paths, key=lambda path: (len(path.name) != 64, path.name))]
 
     @cached_property
-    def sessions(self) -> dict[str, SessionFiles]:
-        """All sessions by id; what holds no words of a person is none."""
-        found: dict[str, list[Head]] = {}
+    def sessions(self) -> dict[str, GeminiFiles]:
+        """All sessions by id; files without a prompt hold none."""
+        found: dict[str, list[GeminiHead]] = {}
         for project in self.projects:
             for head in project.heads:
                 found.setdefault(head.session, []).append(head)
         sessions = {}
         for id, heads in sorted(found.items(), key=lambda item: _start(item[1][0])):
             if any(head.prompt is not None for head in heads):
-                sessions[id] = SessionFiles(
-                    sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl"))
-                )
+                sessions[id] = GeminiFiles(sorted(heads, key=lambda head: (_start(head), head.path.suffix == ".jsonl")))
         return sessions
 
     @cached_property
@@ -145,8 +143,8 @@ class GeminiFolder:
                 found[head.project_hash] = found[name]
         return found
 
-    def project_of(self, head: Head) -> m.Project | None:
-        """The project a session worked in, or at least the folder that stands for it."""
+    def project_of(self, head: GeminiHead) -> m.Project | None:
+        """Return the project of a session, or at least the folder named after it."""
         name = _project_name(head.path)
         path = self.roots.get(head.project_hash or "") or self.roots.get(name)
         if path is not None:
@@ -154,12 +152,12 @@ class GeminiFolder:
         return m.Project(None, name[:8] if len(name) == 64 else name) if name else None
 
     def typed_in(self, id: str) -> frozenset[str] | None:
-        """What was typed in a session, by the prompt log; None when it did not run in a terminal."""
+        """Return the prompts in the prompt log of a session; None if it did not run in a terminal."""
         texts = self._typed.get(id)
         return frozenset(texts) if texts else None
 
     def typed_by(self, id: str, until: datetime | None) -> list[str] | None:
-        """What the prompt log held by a time; None when the session did not run in a terminal."""
+        """Return the prompts in the prompt log up to a time; None if the session did not run in a terminal."""
         if id not in self._typed:
             return None
         entries = (entry for project in self.projects for entry in project.log)
@@ -167,9 +165,9 @@ class GeminiFolder:
 
     @cached_property
     def _typed(self) -> dict[str, set[str]]:
-        """What was typed in the project of each session that ran in a terminal.
+        """The prompts typed in the project of each session that ran in a terminal.
 
-        After /clear the log goes on under the old id, after a resume under a new one: the id tells nothing.
+        The ids in the log are no help: after /clear it keeps the old id, after a resume it has a new one.
         """
         found: dict[str, set[str]] = {}
         for project in self.projects:
@@ -185,7 +183,7 @@ class GeminiFolder:
 
     @cached_property
     def clears(self) -> dict[str, list[tuple[datetime, str | None]]]:
-        """Every /clear by the session it was typed in, with the session that followed, if it got a new one."""
+        """Every /clear by the session it was typed in, with the session that followed if a new one began."""
         found: dict[str, list[tuple[datetime, str | None]]] = {}
         seen: set[tuple[datetime, str | None]] = set()
         for project in self.projects:
@@ -205,7 +203,7 @@ class GeminiFolder:
         return found
 
     def _follower(self, project: ProjectFolder, at: datetime, session: str) -> str | None:
-        """The next session that began after a clear and that the prompt log does not name."""
+        """Return the next session that began after a clear and that the prompt log does not name."""
         named = {entry.session for entry in project.log}
         later = [
             (head.started_at, head.session)
@@ -224,13 +222,13 @@ class GeminiFolder:
 
 
 @while_unchanged
-def read_head(path: Path) -> Head | None:
-    """Read the beginning of a session file; None when it is none.
+def read_head(path: Path) -> GeminiHead | None:
+    """Read the beginning of a session file; None if it is none.
 
-    What we may not read may be a session, and reading it says so.
+    A file without read permission counts as a session, so that reading it reports the problem.
     """
     if is_closed(path):
-        return Head(path, path.stem, None, None, "main", "", _parent(path))
+        return GeminiHead(path, path.stem, None, None, "main", "", _parent(path))
     if path.suffix == ".json":
         return _document_head(path)
     block = read_start(path, _HEAD_SIZE)
@@ -239,52 +237,53 @@ def read_head(path: Path) -> Head | None:
     return _log_head(path, block)
 
 
-class Tail(NamedTuple):
-    """What the last lines of an append log tell."""
+class GeminiTail(NamedTuple):
+    """What the last lines of an append-only log say."""
 
     updated_at: datetime | None
     title: str | None
 
 
-def read_tail(head: Head) -> Tail:
-    """Read the end of a file, unless its beginning told everything: a document does."""
+def read_tail(head: GeminiHead) -> GeminiTail:
+    """Read the end of a log; the head of a document has everything already."""
     if head.updated_at is not None:
-        return Tail(head.updated_at, head.title)
+        return GeminiTail(head.updated_at, head.title)
     block = read_end(head.path, _TAIL_SIZE)
-    records = TAIL_LINES.batch(block).records if block is not None else []
+    records = TAIL_RECORDS.batch(block).records if block is not None else []
     times = [line.timestamp or (line.set.last_updated if line.set is not None else None) for line in records]
     titles = [line.set.summary for line in records if line.set is not None and line.set.summary]
     updated_at = max((time for time in times if time is not None), default=None)
-    return Tail(updated_at, titles[-1] if titles else head.title)
+    return GeminiTail(updated_at, titles[-1] if titles else head.title)
 
 
-def _log_head(path: Path, block: Block) -> Head | None:
-    head: Head | None = None
+def _log_head(path: Path, block: Block) -> GeminiHead | None:
+    head: GeminiHead | None = None
     title = None
-    for line in LINES.batch(block).records:
+    for line in RECORDS.batch(block).records:
         if line.session_id is not None and line.project_hash is not None and head is None:
             kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
-            head = Head(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
+            head = GeminiHead(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
         elif line.set is not None:
             title = line.set.summary or title
         if head is not None and head.prompt is None:
-            messages: list[Message] = [line] if line.id else line.set.messages or [] if line.set is not None else []
+            replaced = line.set.messages or [] if line.set is not None else []
+            messages: list[GeminiMessage] = [line] if line.id else replaced
             head = head._replace(prompt=_first_words(messages))
     return head._replace(title=title) if head is not None else None
 
 
-def _document_head(path: Path) -> Head | None:
+def _document_head(path: Path) -> GeminiHead | None:
     data = read_whole(path)
     document = take_apart(data, "messages") if data else None
     session = document.head.get("sessionId") if document is not None else None
     if document is None or not isinstance(session, str):
         return None
-    messages: list[Message] = []
+    messages: list[GeminiMessage] = []
     for element in document.elements[:20]:
         messages += [item[0] for item in MESSAGES.line(element.data, element.place) if not isinstance(item, Damage)]
     given = document.head
     kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
-    return Head(
+    return GeminiHead(
         path=path,
         session=session,
         started_at=parse_moment(given.get("startTime")),
@@ -297,7 +296,7 @@ def _document_head(path: Path) -> Head | None:
     )
 
 
-def _first_words(messages: list[Message]) -> str | None:
+def _first_words(messages: list[GeminiMessage]) -> str | None:
     for message in messages:
         if message.type != "user":
             continue
@@ -313,7 +312,7 @@ def _first_words(messages: list[Message]) -> str | None:
 
 
 def _parent(path: Path) -> str | None:
-    """Sub-agents lie in a folder named after the session that started them."""
+    """Sub-agents are in a folder named after the session that started them."""
     return path.parent.name if path.parent.parent.name == "chats" else None
 
 
@@ -328,5 +327,5 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _start(head: Head) -> float:
+def _start(head: GeminiHead) -> float:
     return head.started_at.timestamp() if head.started_at is not None else 0.0

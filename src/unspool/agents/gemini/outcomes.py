@@ -1,4 +1,4 @@
-"""How a tool call of Gemini CLI ended, by its status and the text it gave back."""
+"""Classifies how a tool call of Gemini CLI ended, by its status and the text of its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core import model as m
 from .tools import AGENT_TOOLS
 
 _DENIED = re.compile(r"User denied execution|was cancell?ed by the user")
-_FELL = re.compile(r"User cancelled operation")
+_SIBLING = re.compile(r"User cancelled operation")
 _EITHER = re.compile(r"User cancelled the operation")
 _STOPPED = re.compile(r"cancelled by user|User cancelled tool execution|Operation cancelled", re.IGNORECASE)
 _BY_POLICY = re.compile(r"denied by policy|Command rejected because|blocked by policy")
@@ -26,9 +26,9 @@ class GeminiVerdict(NamedTuple):
     by: m.Refuser | None = None
     exit_code: int | None = None
     is_doubtful: bool = False
-    """0.22 writes the same for a refused and for an interrupted call."""
-    fell: bool = False
-    """Not asked about: it fell together with another call."""
+    """0.22 writes the same text for a rejected and for an interrupted call."""
+    is_sibling: bool = False
+    """Cancelled together with another call; nobody was asked about it."""
 
 
 def judge(status: str | None, text: str, name: str) -> GeminiVerdict:
@@ -52,10 +52,10 @@ def judge(status: str | None, text: str, name: str) -> GeminiVerdict:
 def _cancelled(text: str, name: str) -> GeminiVerdict:
     if _DENIED.search(text):
         return GeminiVerdict("rejected", "user")
-    if _FELL.search(text):
-        return GeminiVerdict("rejected", "user", fell=True)
+    if _SIBLING.search(text):
+        return GeminiVerdict("rejected", "user", is_sibling=True)
     if _EITHER.search(text):
-        # Agents run without being asked about, so that a cancelled one was interrupted.
+        # Sub-agents need no approval, so a cancelled one was interrupted.
         return (
             GeminiVerdict("interrupted") if name in AGENT_TOOLS else GeminiVerdict("rejected", "user", is_doubtful=True)
         )

@@ -13,7 +13,7 @@ from ...core.session import Session
 from ...io.decode import decode_any
 from ...io.documents import take_apart
 from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, below, encode, intact, joined, records_in
-from .schema import LINES, MESSAGES, Line
+from .schema import MESSAGES, RECORDS, GeminiRecord
 
 Json = dict[str, Any]
 
@@ -37,7 +37,7 @@ class GeminiRepair:
 
 def _lines(data: bytes) -> tuple[bytes, Counter[str]] | None:
     """An append log."""
-    pieces, changes = intact(data, LINES)
+    pieces, changes = intact(data, RECORDS)
     header = next((piece for piece in pieces if _is_header(piece.record)), None)
     if header is None:
         return None
@@ -49,11 +49,11 @@ def _lines(data: bytes) -> tuple[bytes, Counter[str]] | None:
     return joined(lines), changes
 
 
-def _is_header(record: Line) -> bool:
+def _is_header(record: GeminiRecord) -> bool:
     return record.session_id is not None and record.project_hash is not None
 
 
-def _answered(piece: Piece[Line], changes: Counter[str]) -> bytes:
+def _answered(piece: Piece[GeminiRecord], changes: Counter[str]) -> bytes:
     """A line whose calls all have a result."""
     if b'"toolCalls"' not in piece.data:
         return piece.data

@@ -1,4 +1,4 @@
-"""The records of Gemini CLI's session files, as they stand there (seen in 0.22 to 0.61)."""
+"""The records of Gemini CLI's session files (0.22 to 0.61)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ABSENT = Raw(b"")
 
 
 class FunctionCall(msgspec.Struct, gc=False):
-    """A call, as the API knows it."""
+    """A call as the API represents it."""
 
     id: str | None = None
     name: str | None = None
@@ -22,7 +22,7 @@ class FunctionCall(msgspec.Struct, gc=False):
 
 
 class FunctionResponse(msgspec.Struct, gc=False):
-    """A result, as the API knows it."""
+    """A result as the API represents it."""
 
     id: str | None = None
     name: str | None = None
@@ -30,20 +30,20 @@ class FunctionResponse(msgspec.Struct, gc=False):
 
 
 class InlineData(msgspec.Struct, rename="camel", gc=False):
-    """A picture or other data."""
+    """An image or other data."""
 
     mime_type: str | None = None
     data: str | None = None
 
 
 class FileData(msgspec.Struct, rename="camel", gc=False):
-    """A file that stands elsewhere."""
+    """A reference to a file."""
 
     mime_type: str | None = None
     file_uri: str | None = None
 
 
-class Part(msgspec.Struct, rename="camel", gc=False):
+class GeminiPart(msgspec.Struct, rename="camel", gc=False):
     """A part of a message."""
 
     text: str | None = None
@@ -55,13 +55,13 @@ class Part(msgspec.Struct, rename="camel", gc=False):
 
 
 class Thought(msgspec.Struct, gc=False):
-    """A summary of what the model thought."""
+    """A summary of the reasoning of the model."""
 
     subject: str | None = None
     description: str | None = None
 
 
-class Tokens(msgspec.Struct, gc=False):
+class GeminiTokens(msgspec.Struct, gc=False):
     """Tokens of one request; cached input is part of the input, thoughts are not part of the output."""
 
     input: int | None = None
@@ -71,13 +71,13 @@ class Tokens(msgspec.Struct, gc=False):
     tool: int | None = None
 
 
-class ToolCall(msgspec.Struct, rename="camel", gc=False):
-    """A finished call: unfinished ones are never written."""
+class GeminiToolCall(msgspec.Struct, rename="camel", gc=False):
+    """A finished call; unfinished calls are not written."""
 
     id: str = ""
     name: str = ""
     args: Raw = ABSENT
-    result: list[Part] | Part | str | None = None
+    result: list[GeminiPart] | GeminiPart | str | None = None
     status: str | None = None
     timestamp: Moment | None = None
     result_display: Raw = ABSENT
@@ -85,32 +85,32 @@ class ToolCall(msgspec.Struct, rename="camel", gc=False):
     error: str | None = None
 
 
-class Message(msgspec.Struct, rename="camel", gc=False):
+class GeminiMessage(msgspec.Struct, rename="camel", gc=False):
     """A message, or a note of the interface."""
 
     id: str = ""
     type: str = ""
     timestamp: Moment | None = None
-    content: str | list[Part] | Part | None = None
-    display_content: str | list[Part] | Part | None = None
+    content: str | list[GeminiPart] | GeminiPart | None = None
+    display_content: str | list[GeminiPart] | GeminiPart | None = None
     model: str | UnsetType | None = UNSET
-    tokens: Tokens | None = None
+    tokens: GeminiTokens | None = None
     thoughts: list[Thought] | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[GeminiToolCall] | None = None
 
 
-class Patch(msgspec.Struct, rename="camel", gc=False):
+class ConversationPatch(msgspec.Struct, rename="camel", gc=False):
     """A change of the header, or of the whole conversation."""
 
-    messages: list[Message] | None = None
+    messages: list[GeminiMessage] | None = None
     summary: str | None = None
     session_id: str | None = None
 
 
-class Line(Message, rename="camel", gc=False):
-    """One line of an append log: a message, a header, or a change."""
+class GeminiRecord(GeminiMessage, rename="camel", gc=False):
+    """A line of an append-only log: a message, a header, or a change."""
 
-    set: Patch | None = msgspec.field(default=None, name="$set")
+    set: ConversationPatch | None = msgspec.field(default=None, name="$set")
     rewind_to: str | None = msgspec.field(default=None, name="$rewindTo")
     session_id: str | None = None
     project_hash: str | None = None
@@ -119,25 +119,25 @@ class Line(Message, rename="camel", gc=False):
     summary: str | None = None
 
 
-class Stamp(msgspec.Struct, rename="camel", gc=False):
-    """The change that follows every message, and says when; the last one may sum up the session."""
+class UpdateStamp(msgspec.Struct, rename="camel", gc=False):
+    """The change that follows every message and has its time; the last one may have a summary."""
 
     last_updated: Moment | None = None
     summary: str | None = None
 
 
-class TailLine(msgspec.Struct, gc=False):
-    """A line of which only the time and the title matter."""
+class TailRecord(msgspec.Struct, gc=False):
+    """A line of which only the time and the title are read."""
 
     timestamp: Moment | None = None
-    set: Stamp | None = msgspec.field(default=None, name="$set")
+    set: UpdateStamp | None = msgspec.field(default=None, name="$set")
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a line from the smaller objects inside one."""
+    """Tell a record from the smaller objects inside one."""
     return "$set" in value or "$rewindTo" in value or "sessionId" in value or ("id" in value and "type" in value)
 
 
-LINES = RecordDecoder(Line, _is_record)
-TAIL_LINES = RecordDecoder(TailLine, _is_record)
-MESSAGES = RecordDecoder(Message, _is_record)
+RECORDS = RecordDecoder(GeminiRecord, _is_record)
+TAIL_RECORDS = RecordDecoder(TailRecord, _is_record)
+MESSAGES = RecordDecoder(GeminiMessage, _is_record)

@@ -1,4 +1,4 @@
-"""How the calls of a Gemini session end: results, failures, refusals, and calls that were stopped while they ran."""
+"""How the tool calls of a Gemini session end: with a result, an error, a rejection, or an interruption."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core.builder import SessionBuilder
 from ...io.decode import clean_raw, decode_any
 from .content import result_text
 from .outcomes import GeminiVerdict, judge
-from .schema import ABSENT, ToolCall
+from .schema import ABSENT, GeminiToolCall
 from .tools import AGENT_TOOLS, action_of
 
 BY_RESULT = "result text"
@@ -20,7 +20,7 @@ _NO_INPUT = msgspec.Raw(b"{}")
 
 
 class Ended(NamedTuple):
-    """A call with what came of it."""
+    """A call with its result."""
 
     message: int
     id: str
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
     display: msgspec.Raw = ABSENT
 
 
-class Agent(NamedTuple):
+class AgentCall(NamedTuple):
     """A call in which a sub-agent ran."""
 
     message: int
@@ -43,24 +43,24 @@ class Agent(NamedTuple):
 
 
 class GeminiToolCalls:
-    """The calls of one session. Each is judged once, however often the log tells of it."""
+    """The calls of one session. Each is classified once, however often the log repeats it."""
 
-    def __init__(self, draft: SessionBuilder) -> None:
-        self._draft = draft
-        self.agents: list[Agent] = []
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
+        self.agents: list[AgentCall] = []
         self.interruption: m.Interruption | None = None
-        """Of this turn, once something told of it."""
+        """The interruption of this turn, if one was found."""
         self._judged: set[str] = set()
-        self._refused_in: set[int] = set()
+        self._rejected_in: set[int] = set()
 
     def is_known(self, call_id: str) -> bool:
-        """Whether the end of a call was told already."""
+        """Whether a call was classified."""
         return call_id in self._judged
 
-    def close(self, calls: list[ToolCall], index: int) -> None:
-        """The log holds calls with their results: judge those that are new."""
+    def close(self, calls: list[GeminiToolCall], index: int) -> None:
+        """Classify the calls of a reply that are new."""
         for call in calls:
-            self._draft.close_call(call.id)
+            self._builder.close_call(call.id)
             if call.id not in self._judged:
                 self._note_agent(call, index)
                 text = result_text(call)
@@ -69,7 +69,7 @@ class GeminiToolCalls:
                 )
 
     def judge(self, ended: Ended) -> None:
-        """Say how a call ended."""
+        """Classify a call, and add the event that it caused."""
         self._judged.add(ended.id)
         verdict = judge(ended.status, ended.text, ended.name)
         if verdict.outcome == "rejected":
@@ -77,7 +77,7 @@ class GeminiToolCalls:
         elif verdict.outcome == "interrupted":
             self._stop(ended)
         elif verdict.outcome in ("error", "tool_use_error"):
-            self._draft.failures.append(
+            self._builder.events.errors.append(
                 m.Failure(
                     kind="tool_use_error" if verdict.outcome == "tool_use_error" else "tool_error",
                     message_index=ended.message,
@@ -88,27 +88,27 @@ class GeminiToolCalls:
                 )
             )
 
-    def take_refusal(self, index: int) -> bool:
-        """Whether a person refused calls of a reply; the note that ends such a turn is told by that, once."""
-        refused = index in self._refused_in
-        self._refused_in.discard(index)
-        return refused
+    def take_rejection(self, index: int) -> bool:
+        """Whether a person rejected calls of a reply; True only once, as one note ends such a turn."""
+        rejected = index in self._rejected_in
+        self._rejected_in.discard(index)
+        return rejected
 
     def learn_input(self, call: m.ToolCall) -> None:
-        """What a refused call asked for was told later."""
-        for rejection in self._draft.rejections:
+        """Complete the rejection of a call whose input was recorded later."""
+        for rejection in self._builder.events.rejections:
             if rejection.tool_use_id == call.id:
                 rejection.rejection_type, rejection.action = action_of(call.name, call.raw_input, None)
 
     def _reject(self, ended: Ended, verdict: GeminiVerdict) -> None:
         if verdict.by == "user":
-            self._refused_in.add(ended.message)
-        last = self._draft.rejections[-1] if self._draft.rejections else None
-        if verdict.fell and last is not None and last.message_index == ended.message:
+            self._rejected_in.add(ended.message)
+        last = self._builder.events.rejections[-1] if self._builder.events.rejections else None
+        if verdict.is_sibling and last is not None and last.message_index == ended.message:
             last.sibling_tool_use_ids.append(ended.id)
             return
         kind, action = action_of(ended.name, input_of(ended.args), decode_any(ended.display))
-        self._draft.rejections.append(
+        self._builder.events.rejections.append(
             m.Rejection(
                 message_index=ended.message,
                 tool_use_id=ended.id,
@@ -123,7 +123,7 @@ class GeminiToolCalls:
         )
 
     def _stop(self, ended: Ended) -> None:
-        """A call that was stopped while it ran: the note that tells of it comes before or after."""
+        """Add or extend the interruption of a call that was stopped; the note about it comes before or after."""
         is_agent = ended.name in AGENT_TOOLS or any(agent.call_id == ended.id for agent in self.agents)
         during: m.During = "subagent" if is_agent else "tool"
         if self.interruption is None:
@@ -135,11 +135,11 @@ class GeminiToolCalls:
                 evidence=BY_RESULT,
                 confidence=0.9,
             )
-            self._draft.interruptions.append(self.interruption)
+            self._builder.events.interruptions.append(self.interruption)
         self.interruption.during = during
         self.interruption.tool_use_ids.append(ended.id)
 
-    def _note_agent(self, call: ToolCall, index: int) -> None:
+    def _note_agent(self, call: GeminiToolCall, index: int) -> None:
         display = decode_any(call.result_display)
         is_agent = call.name in AGENT_TOOLS or (isinstance(display, dict) and display.get("isSubagentProgress") is True)
         if not is_agent or call.status == "error":
@@ -147,9 +147,10 @@ class GeminiToolCalls:
         given = decode_any(call.args)
         name = given.get("agent_name") if isinstance(given, dict) else None
         status: m.AgentStatus = "interrupted" if call.status == "cancelled" else "completed"
-        self.agents.append(Agent(index, call.id, name if isinstance(name, str) else call.name, call.agent_id, status))
+        agent_name = name if isinstance(name, str) else call.name
+        self.agents.append(AgentCall(index, call.id, agent_name, call.agent_id, status))
 
 
 def input_of(args: msgspec.Raw) -> msgspec.Raw:
-    """The input of a call."""
+    """Return the input of a call."""
     return clean_raw(args) if args else _NO_INPUT

@@ -1,0 +1,42 @@
+"""Who wrote a user record of Claude Code."""
+
+from __future__ import annotations
+
+from ...core import model as m
+from .schema import ClaudeRecord
+
+HARNESS_TEXT = (
+    "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>",
+    "<system-reminder>", "<bash-notification>", "Caveat: The messages below were generated",
+)  # fmt: skip
+SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
+COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
+_HOOK_TEXT = ("<user-prompt-submit-hook>", "<session-start-hook>")
+
+
+class ClaudeAuthors:
+    """Tells what a person typed from what the agent sent as a user message."""
+
+    def __init__(self, kind: m.Kind) -> None:
+        self.task: str | None = None
+        """The first message to a sub-agent."""
+        self._is_main = kind == "main"
+
+    def author_of(self, record: ClaudeRecord, text: str) -> m.Author:
+        """Return the author; only what a person typed is `human`."""
+        if record.is_meta:
+            return "harness"
+        origin = record.origin.kind if record.origin is not None else None
+        if origin is not None:
+            return "human" if origin == "human" else "subagent" if "task" in origin else "harness"
+        if text[:1] in "<C":
+            if text.startswith(SUBAGENT_TEXT):
+                return "subagent"
+            if text.startswith(HARNESS_TEXT):
+                return "harness"
+            if text.startswith(_HOOK_TEXT):
+                return "hook"
+        if self._is_main:
+            return "human"
+        self.task = self.task or text
+        return "model"

@@ -1,0 +1,85 @@
+"""Adds the messages of a Claude Code conversation, each attached to the parent that its record names."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from ...core.tree import NONE
+from .content import usage_of
+from .schema import ApiMessage, ClaudeRecord
+
+
+class ClaudeChain:
+    """Finds the parents of messages, and drops records that repeat a message."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self.last = NONE
+        """The last message."""
+        self.lowest_parent = NONE
+        """The next message is attached to this one if its record names an earlier parent."""
+        self._builder = builder
+
+    def add(
+        self,
+        record: ClaudeRecord,
+        source: m.Source,
+        role: m.Role,
+        author: m.Author,
+        blocks: list[m.Block],
+        message: ApiMessage | None = None,
+        inherited: bool = False,
+        parent: int | None = None,
+        queued: bool = False,
+    ) -> int | None:
+        """Add the message of a record; None if it repeats one that is already there.
+
+        `message` is set if the model wrote it. A `parent` overrides the one that the record names.
+        """
+        builder, ids = self._builder, self._builder.columns.ids
+        uuid, parent_uuid = record.uuid, record.parent_uuid
+        missing = None
+        if parent is None:
+            parent = NONE
+            if isinstance(parent_uuid, str):
+                found = ids.new.get(parent_uuid)
+                if found is None and ids.old:
+                    found = ids.old.get(parent_uuid)
+                if found is None:
+                    missing = parent_uuid
+                else:
+                    parent = found if found > self.lowest_parent else self.lowest_parent
+            elif parent_uuid is UNSET:
+                parent = self.last
+        if uuid is not None and (uuid in ids.new or uuid in ids.old):
+            twin = ids.get(uuid) or 0
+            if self._repeats(record, twin, parent):
+                return None
+            detail = f"message {len(builder)} has the id of message {twin}"
+            builder.events.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
+        if message is None:
+            index = builder.add(role, author, blocks, source, uuid, parent, record.timestamp, inherited, queued)
+        else:
+            key = message.id or uuid or ""
+            usage = usage_of(message.usage)
+            index = builder.add_reply(
+                blocks, source, uuid, parent, record.timestamp, message.model, key, usage, inherited
+            )
+        if missing is not None:
+            builder.columns.wait_for_parent(index, missing, source)
+        self.lowest_parent = NONE
+        self.last = index
+        return index
+
+    def _repeats(self, record: ClaudeRecord, twin: int, parent: int) -> bool:
+        """2.0.76 sometimes copies the lines of a fork into the original once more."""
+        seconds = record.timestamp.timestamp() if record.timestamp is not None else 0.0
+        return self._builder.columns.parents[twin] == parent and self._builder.times[twin] == seconds
+
+    def link(self, record: ClaudeRecord) -> None:
+        """Read a record without a message: its children are attached to its own parent."""
+        if record.uuid is not None:
+            parent_uuid = record.parent_uuid
+            parent = self._builder.find(parent_uuid) if isinstance(parent_uuid, str) else None
+            self._builder.columns.ids.put(record.uuid, self.last if parent is None else parent)

@@ -1,0 +1,90 @@
+"""Compactions of a Claude Code conversation: a boundary record, and a summary that follows it."""
+
+from __future__ import annotations
+
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from .chain import ClaudeChain
+from .schema import ClaudeRecord
+
+
+class ClaudeCompactions:
+    """Adds the compactions."""
+
+    def __init__(self, builder: SessionBuilder, chain: ClaudeChain) -> None:
+        self._builder = builder
+        self._chain = chain
+        self._without_summary: m.Boundary | None = None
+        self._kept: list[tuple[m.Boundary, list[str]]] = []
+
+    def read_boundary(self, record: ClaudeRecord, source: m.Source, inherited: bool) -> bool:
+        """Read a boundary record; False if it repeats one that is already there."""
+        above = self._last_before(record)
+        blocks: list[m.Block] = [m.CompactionMark()]
+        index = self._chain.add(record, source, "system", "harness", blocks, inherited=inherited, parent=above)
+        if index is None:
+            return False
+        meta = record.compact_metadata
+        trigger = meta.trigger if meta is not None else None
+        boundary = m.Boundary(
+            after_message_index=above if above >= 0 else None,
+            message_index=index,
+            trigger="manual" if trigger == "manual" else "auto" if trigger == "auto" else None,
+            uuid=record.uuid,
+            timestamp=record.timestamp,
+        )
+        if meta is not None:
+            boundary.pre_tokens, boundary.post_tokens = meta.pre_tokens, meta.post_tokens
+            boundary.pre_tokens_source = "recorded" if meta.pre_tokens is not None else None
+            if meta.preserved_messages is not None:
+                kept = meta.preserved_messages
+                self._kept.append((boundary, kept.all_uuids or kept.uuids))
+        self._builder.events.add_boundary(boundary, inherited)
+        self._without_summary = boundary
+        return True
+
+    def _last_before(self, record: ClaudeRecord) -> int:
+        """Return the message after which a compaction came.
+
+        Summarizing from or up to a chosen point names the edge of what is kept as the parent, but the conversation
+        continued up to the line before the boundary.
+        """
+        last, parents = self._chain.last, self._builder.columns.parents
+        named = self._builder.find(record.logical_parent_uuid)
+        if named is None:
+            return last
+        index = last
+        while index > named:
+            index = parents[index]
+        return last if index == named else named
+
+    def read_summary(self, record: ClaudeRecord, source: m.Source, text: str, inherited: bool) -> None:
+        """Read a summary."""
+        boundary, self._without_summary = self._without_summary, None
+        # 1.0.60 writes no boundary: the summary starts a new chain and follows the line before it.
+        above = self._chain.last if boundary is None and record.parent_uuid is None else None
+        blocks: list[m.Block] = [m.CompactionMark(text)]
+        index = self._chain.add(record, source, "user", "harness", blocks, inherited=inherited, parent=above)
+        if index is None:
+            return
+        if boundary is None:
+            before = self._builder.columns.parents[index]
+            boundary = m.Boundary(
+                after_message_index=before if before >= 0 else None,
+                message_index=index,
+                trigger=None,
+                uuid=record.uuid,
+                timestamp=record.timestamp,
+            )
+            self._builder.events.add_boundary(boundary, inherited)
+            # From the second compaction on, 1.0.60 names the first summary as the parent of what follows.
+            self._chain.lowest_parent = index
+        boundary.summary = text
+        boundary.summary_source = "inline"
+        boundary.summary_message_index = index
+
+    def finish(self) -> None:
+        """Find the messages that were kept: their records may come after the boundary."""
+        for boundary, uuids in self._kept:
+            found = {index for uuid in uuids if (index := self._builder.find(uuid)) is not None}
+            boundary.preserved_message_indices = sorted(found)

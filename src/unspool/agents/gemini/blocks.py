@@ -1,0 +1,138 @@
+"""The blocks of Gemini CLI's messages, and which message a tool result belongs to.
+
+Up to 0.44 the log keeps a result in the reply that made the call. Since 0.45 a later message brings it to the model,
+and the result moves there. A call that was rejected over ACP is first known by its result; a later copy has its input.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...core import model as m
+from ...core.builder import SessionBuilder
+from .content import other_blocks, parts_of, response_text, result_text, spoken_blocks
+from .conversation import Conversation, Replace
+from .outcomes import judge
+from .schema import FunctionResponse, GeminiMessage
+from .tool_calls import GeminiToolCalls, input_of
+from .turn import GeminiTurn
+
+_UNKNOWN_INPUT = msgspec.Raw(b"null")
+
+
+class BlockFactory:
+    """Makes the blocks of a session's messages and keeps each tool result in one place."""
+
+    def __init__(
+        self, builder: SessionBuilder, conversation: Conversation, calls: GeminiToolCalls, turn: GeminiTurn
+    ) -> None:
+        self.results_follow = False
+        """Whether results come in messages of their own."""
+        self._builder = builder
+        self._conversation = conversation
+        self._calls = calls
+        self._turn = turn
+        self._other: dict[str, list[m.Block]] = {}
+        self._in_reply: dict[str, tuple[int, list[m.Block]]] = {}
+        self._without_input: dict[int, list[m.Block]] = {}
+
+    # --- content ---
+
+    def note_other(self, message: GeminiMessage, source: m.Source, *path: str | int) -> None:
+        """Read parts that are not text while the line of the message is in memory."""
+        found = other_blocks(message, lambda index: self._builder.raw_at(source, *path, "content", index))
+        if found:
+            self._other[message.id] = found
+
+    def with_other(self, message: GeminiMessage, blocks: list[m.Block]) -> list[m.Block]:
+        """Return blocks followed by the parts of a message that are not text."""
+        return [*blocks, *self._other.get(message.id, ())]
+
+    def of_reply(self, message: GeminiMessage, text: str) -> list[m.Block]:
+        """Return what the model wrote and called, with the results that no other message brings (yet)."""
+        blocks = self.with_other(message, spoken_blocks(message, text))
+        calls = message.tool_calls
+        if not calls:
+            return blocks
+        blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call in calls]
+        known = self._conversation.indices_of(message.id)
+        index = known[-1] if known is not None else len(self._builder)
+        for call in calls:
+            text = result_text(call)
+            verdict = judge(call.status, text, call.name)
+            result = m.ToolResult(
+                call.id, text, verdict.outcome, verdict.exit_code,
+                sent=not self.results_follow, synthetic=verdict.outcome == "unknown",
+            )  # fmt: skip
+            blocks.append(result)
+            if self.results_follow:
+                self._in_reply[call.id] = index, blocks
+        return blocks
+
+    # --- results ---
+
+    def of_results(self, responses: list[FunctionResponse]) -> list[m.Block]:
+        """Return the results that a message brings to the model."""
+        blocks: list[m.Block] = []
+        for response in responses:
+            call_id = response.id or ""
+            result = self._take_result(call_id)
+            if result is None:
+                text = response_text(response)
+                verdict = judge(None, text, response.name or "")
+                result = m.ToolResult(call_id, text, verdict.outcome, verdict.exit_code)
+                if not self._calls.is_known(call_id):
+                    self._add_call(call_id, response.name or "?")
+            blocks.append(result)
+        return blocks
+
+    def _take_result(self, call_id: str) -> m.ToolResult | None:
+        """Remove a result from the reply that has it."""
+        location = self._in_reply.pop(call_id, None)
+        if location is None:
+            return None
+        index, blocks = location
+        found = next((x for x in blocks if type(x) is m.ToolResult and x.call_id == call_id), None)
+        if found is not None:
+            blocks.remove(found)
+            found.sent = True
+            self._conversation.apply(Replace(index, blocks))
+        return found
+
+    def _add_call(self, call_id: str, name: str) -> None:
+        """Add a call that is only known by its result to the last reply."""
+        index, blocks = self._turn.last_reply, self._turn.reply_blocks
+        if index < 0:
+            return
+        blocks.append(m.ToolCall(call_id, name, _UNKNOWN_INPUT))
+        self._without_input.setdefault(index, blocks)
+        self._conversation.apply(Replace(index, blocks))
+
+    # --- inputs ---
+
+    def learn_from_copy(self, message: GeminiMessage, index: int) -> None:
+        """Take the inputs of rejected calls from a later copy of the reply."""
+        blocks = self._without_input.get(index)
+        if blocks is None or message.type != "gemini":
+            return
+        inputs = [part.function_call for part in parts_of(message.content) if part.function_call is not None]
+        for call, given in zip(_calls_without_input(blocks), inputs, strict=False):
+            call.raw_input = input_of(given.args)
+            self._calls.learn_input(call)
+        if inputs:
+            del self._without_input[index]
+            self._conversation.apply(Replace(index, blocks))
+
+    def learn_from_calls(self, message: GeminiMessage) -> None:
+        """Take the inputs of rejected calls from a message that records the calls."""
+        given = {call.id: call for call in message.tool_calls or ()}
+        for index, blocks in list(self._without_input.items()):
+            for block in _calls_without_input(blocks):
+                if block.id in given:
+                    block.raw_input = input_of(given[block.id].args)
+                    self._calls.learn_input(block)
+                    self._conversation.apply(Replace(index, blocks))
+
+
+def _calls_without_input(blocks: list[m.Block]) -> list[m.ToolCall]:
+    return [block for block in blocks if type(block) is m.ToolCall and block.raw_input is _UNKNOWN_INPUT]

@@ -1,0 +1,84 @@
+"""The messages of a session as columns of numbers: parents, flags, and the ids needed to find parents."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import NamedTuple
+
+from . import model as m
+from .recent import Recent
+from .tree import STITCHED, find_cycles
+
+FindIds = Callable[[set[str]], dict[str, list[int]]]
+"""Returns the indices of all messages with the given ids."""
+
+
+class _Unresolved(NamedTuple):
+    message: int
+    parent_id: str
+    source: m.Source
+
+
+class MessageColumns:
+    """Parents and flags of all messages, and the recent messages by id."""
+
+    __slots__ = ("_unresolved", "flags", "ids", "parents")
+
+    def __init__(self) -> None:
+        self.parents: array[int] = array("i")
+        self.flags: array[int] = array("H")
+        self.ids: Recent[str, int] = Recent()
+        """The latest message with each id."""
+        self._unresolved: list[_Unresolved] = []
+
+    def __len__(self) -> int:
+        return len(self.parents)
+
+    def append(self, parent: int, flag: int, id: str | None) -> None:
+        """Add the row of the next message."""
+        self.parents.append(parent)
+        self.flags.append(flag)
+        if id is not None:
+            ids = self.ids
+            if len(ids.new) >= ids.limit:
+                ids.rotate()
+            ids.new[id] = len(self.parents) - 1
+
+    def wait_for_parent(self, index: int, parent_id: str, source: m.Source) -> None:
+        """Remember that the parent of a message has not been read yet."""
+        self._unresolved.append(_Unresolved(index, parent_id, source))
+
+    def resolve_parents(self, find_ids: FindIds) -> tuple[list[int], list[m.Problem]]:
+        """Find the parents that were unknown when their messages were read, and make sure that every chain ends.
+
+        Returns the messages concerned. A parent that is missing, or that would close a ring, is replaced by the
+        message before and reported as a problem.
+        """
+        unresolved, self._unresolved = self._unresolved, []
+        if not unresolved:
+            return [], []
+        problems: list[m.Problem] = []
+        found = find_ids({entry.parent_id for entry in unresolved})
+        for index, parent_id, source in unresolved:
+            candidates = [candidate for candidate in found.get(parent_id, ()) if candidate != index]
+            parent = max((candidate for candidate in candidates if candidate < index), default=None)
+            if parent is None:
+                parent = min(candidates, default=None)
+            if parent is None:
+                self._stitch(index)
+                detail = f"message {index}: its parent {parent_id} is not in the log"
+                problems.append(m.Problem(reason="missing-parent", detail=detail, source=source))
+            else:
+                self.parents[index] = parent
+        sources = {entry.message: entry.source for entry in unresolved}
+        # Only a parent that comes later in the log can close a ring, and only the parents found here come later.
+        for index in find_cycles(self.parents, sources):
+            self._stitch(index)
+            detail = f"message {index}: its parents form a ring"
+            problems.append(m.Problem(reason="cycle", detail=detail, source=sources[index]))
+        return list(sources), problems
+
+    def _stitch(self, index: int) -> None:
+        self.parents[index] = index - 1
+        self.flags[index] |= STITCHED

@@ -1,0 +1,62 @@
+"""Tool calls that wait for their result."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+
+from . import model as m
+from .recent import Recent
+
+_NO_INPUT = msgspec.Raw(b"null")
+
+
+class Call(NamedTuple):
+    """A tool call."""
+
+    message: int
+    name: str
+    raw_input: msgspec.Raw
+    timestamp: datetime | None
+
+
+class OpenCalls:
+    """The calls without a result, and the recent ones that have one."""
+
+    __slots__ = ("_closed", "_count_in", "open")
+
+    def __init__(self) -> None:
+        self.open: dict[str, Call] = {}
+        """Calls without a result, by id."""
+        self._count_in: dict[int, int] = {}
+        self._closed: Recent[str, Call] = Recent()
+
+    def add(self, index: int, call: m.ToolCall, timestamp: datetime | None) -> None:
+        """Add a call made in a message."""
+        self.open[call.id] = Call(index, call.name, call.raw_input, timestamp)
+        self._count_in[index] = self._count_in.get(index, 0) + 1
+
+    def close(self, call_id: str) -> tuple[Call | None, bool]:
+        """Return the call that a result answers, and whether it was the last open one of its message.
+
+        The input of a call is only known the first time.
+        """
+        call = self.open.pop(call_id, None)
+        if call is None:
+            return self._closed.get(call_id), False
+        self._closed.put(call_id, call._replace(raw_input=_NO_INPUT))
+        left = self._count_in[call.message] - 1
+        self._count_in[call.message] = left
+        if not left:
+            del self._count_in[call.message]
+        return call, not left
+
+    def find(self, call_id: str) -> Call | None:
+        """Return a call by its id, with or without a result."""
+        return self.open.get(call_id) or self._closed.get(call_id)
+
+    def forget_closed(self) -> None:
+        """Free the memory of calls that have a result."""
+        self._closed = Recent()

@@ -1,0 +1,117 @@
+"""Writes one session into the store. Everything that is stored of a session goes through here.
+
+A session is in one of three modes: `new` if the store does not have it, `append` if its log grew since it was stored,
+and `rewrite` if its log, or something else that shapes it, changed in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from ..agents import AGENTS
+from ..store import Store
+from ..store.rows import StoredSession
+from .change_diff import Held, appended, created, differences, held, superseded
+from .transactions import Pipeline
+from .writer import Ending, Messages, SessionWriter
+
+Mode = Literal["new", "append", "rewrite"]
+
+_MOST_HELD = 16 << 20
+"""Bytes of one session that may wait until it is read to its end."""
+
+
+class SessionIngest:
+    """One session on its way into the store: `begin`, then `write` for each piece, then `finish`."""
+
+    def __init__(
+        self, store: Store, agent: str, name: str, ref: str, stored: StoredSession | None = None, grew: bool = False
+    ) -> None:
+        """`stored` is the session as the store has it; `grew` if its log was only appended to since."""
+        self.mode: Mode = "new" if stored is None else "append" if grew else "rewrite"
+        self._store = store
+        self._agent = agent
+        self._name = name
+        self._ref = ref
+        self._stored = stored
+        self._id = stored.id if stored is not None else 0
+        self._before: Held | None = None
+
+    def writer(self, give: Callable[[Messages], None]) -> SessionWriter:
+        """Return the writer that prepares what is read; it passes the pieces to `give`."""
+        writer = SessionWriter(AGENTS[self._agent].touched, give)
+        if self._stored is not None and self.mode == "append":
+            writer.continue_from(self._store, self._stored)
+        elif self._stored is not None:
+            writer.compare_with(self._store, self._id)
+        return writer
+
+    def begin(self) -> None:
+        """Make room: create the session, or remove what is going to be replaced."""
+        store, stored = self._store, self._stored
+        # A new session may be in the store as well, read from another folder.
+        self._before = held(store, self._agent, self._name)
+        if stored is None:
+            self._id = store.sessions.create(self._agent, self._name, self._ref)
+        elif self.mode == "append":
+            store.sessions.remove_tail(self._id, stored.sealed)
+        else:
+            store.sessions.clear(self._id)
+
+    def write(self, piece: Messages) -> None:
+        """Write some messages."""
+        piece.write(self._store, self._id)
+
+    def write_so_far(self, writer: SessionWriter, waiting: list[Messages], before: int) -> int:
+        """Write what was read of a session that is still growing, without `begin` and `finish`.
+
+        `waiting` are the pieces the writer passed on, and `before` is how many messages were stored. Returns how many
+        are stored now.
+        """
+        count = writer.write_so_far(self._store, self._id, waiting)
+        for kind, data in (*superseded(writer.changed()), *appended(before, count)):
+            self._store.changes.append(kind, self._id, **data)
+        return count
+
+    def finish(self, ending: Ending, around: str, files: list[int]) -> None:
+        """Write what is only known at the end, and record in the change log what is different."""
+        ending.write(self._store, self._id, around, files)
+        if self._before is None:
+            changes = iter([created(self._agent, self._name, ending.messages)])
+        else:
+            changes = differences(self._before, ending.held, ending.compared)
+        for kind, data in changes:
+            self._store.changes.append(kind, self._id, **data)
+
+
+def forget_session(store: Store, agent: str, stored: StoredSession) -> None:
+    """Remove a session that its file no longer has."""
+    store.sessions.delete(stored.id)
+    store.changes.append("session.forgotten", stored.id, agent=agent, name=stored.name)
+
+
+class WriteQueue:
+    """Writes of one file's sessions, held back while they are small: a file that cannot be read leaves no trace."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._held: list[tuple[Callable[[], None], int]] | None = []
+        self._weight = 0
+
+    def add(self, work: Callable[[], None], weight: int = 0) -> None:
+        """Add a write; `weight` is about how many bytes it has."""
+        if self._held is None:
+            self._pipeline.do(work, weight)
+            return
+        self._held.append((work, weight))
+        self._weight += weight
+        if self._weight > _MOST_HELD:
+            self._pipeline.begin_alone()
+            self.flush()
+
+    def flush(self) -> None:
+        """Do all writes, and do those that follow at once."""
+        held, self._held = self._held or [], None
+        for work, weight in held:
+            self._pipeline.do(work, weight)

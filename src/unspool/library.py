@@ -27,7 +27,7 @@ _DONE = object()
 
 
 class Library:
-    """The sessions of some homes. It remembers what it has looked up, so a long-lived program makes a new one."""
+    """The sessions of some homes. What it looked up is cached, so that a long-lived program should create a new one."""
 
     def __init__(
         self, *places: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
@@ -40,7 +40,7 @@ class Library:
         self._evidence = evidence or no_evidence
         self._homes: dict[tuple[str, Path], SessionSource] = {}
         self._listed: dict[tuple[str, Path], SessionSource] = {}
-        """Those whose sessions are all meant; a file that was named has a home too, of which only the file is."""
+        """The sources that are listed as a whole. A single file has a source too, which is not listed."""
         self._files: dict[Path, SessionRef] = {}
         if not places:
             self._add_default(os.environ if environ is None else environ)
@@ -49,7 +49,7 @@ class Library:
 
     @classmethod
     def of_nothing(cls, evidence: Evidence | None = None) -> Library:
-        """A library that lists no sessions, and reads those it is given."""
+        """A library that lists no sessions and only reads those it is given."""
         library = cls.__new__(cls)
         library._evidence = evidence or no_evidence
         library._homes, library._listed, library._files = {}, {}, {}
@@ -84,7 +84,7 @@ class Library:
             self._add_files(self._loose(place))
 
     def _list(self, name: str, root: Path) -> None:
-        # The same folder may be named in several ways.
+        # The same folder may be given by different paths.
         self._listed.setdefault((name, root.resolve()), self._open(name, root))
 
     def _add_files(self, refs: Iterable[SessionRef]) -> None:
@@ -98,7 +98,7 @@ class Library:
         return self._homes[key]
 
     def _loose(self, folder: Path) -> list[SessionRef]:
-        """Session files in a folder that has no agent's layout, such as an export or a copy."""
+        """Session files in a folder without the layout of an agent, such as an export or a copy."""
         found = []
         for parent, folders, names in os.walk(folder):
             folders.sort()
@@ -110,7 +110,7 @@ class Library:
         return found
 
     def ref_of(self, path: Path) -> SessionRef:
-        """The session a file holds, wherever it lies."""
+        """The session in a file, wherever the file is."""
         path = path.absolute()
         if not path.is_file():
             raise NotFoundError(f"{path}: no such file")
@@ -124,7 +124,7 @@ class Library:
         return refs[0]
 
     def _recognise(self, path: Path) -> list[SessionRef]:
-        """The session of a file; empty when it holds none."""
+        """The session in a file; empty where there is none."""
         with open(path, "rb") as file:
             head = file.read(_HEAD)
         for agent in AGENTS.values():
@@ -134,13 +134,13 @@ class Library:
         return []
 
     def homes(self) -> list[tuple[str, Path]]:
-        """The agents' folders whose sessions are all meant."""
+        """The agents' folders that are listed as a whole."""
         return [(agent, home.root) for (agent, _), home in self._listed.items()]
 
     # --- sessions ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions, each once; what holds no conversation is none."""
+        """All sessions, each once; files without a conversation are left out."""
         yield from self._files.values()
         for home in self._listed.values():
             for ref in home.refs():
@@ -148,14 +148,14 @@ class Library:
                     yield ref
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
-        """Sub-agents that stand in the file of a session: they are found by reading it."""
+        """Sub-agents whose records are in the file of a session; they are found by reading it."""
         if ref.is_inside or not self._home(ref).has_inline_subagents(ref):
             return []
         drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
         return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
 
     def peek(self, ref: SessionRef) -> Peek:
-        """What the first lines of a session tell."""
+        """A summary of a session from its first and last lines."""
         if not ref.is_inside:
             return self._home(ref).peek(ref)
         session = self.load(ref)
@@ -172,7 +172,7 @@ class Library:
     def load_all(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
-        """A session and the sub-agents that stand in the same file."""
+        """A session, and the sub-agents in the same file."""
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
@@ -183,7 +183,7 @@ class Library:
     def stream(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
-        """The same in small pieces, with little memory however long the session is: the log is read twice."""
+        """The same as a stream. The log is read twice, so that memory stays small however long the session is."""
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
@@ -203,7 +203,7 @@ class Library:
         return found
 
     def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
-        """Go through the log once more, and complete each message with what the first pass found."""
+        """Read the log again, and complete each message with what the first pass found."""
         home, draft, expected = self._home(ref), outline.builder, len(outline.builder)
         ready: list[m.Message] = []
         steps = home.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
@@ -253,7 +253,7 @@ class Library:
 
 
 def _of_file(ref: SessionRef) -> SessionRef:
-    """The session in whose file a sub-agent stands; any other is that itself."""
+    """The session whose file contains a sub-agent; any other session itself."""
     return replace(ref, id=ref.parent, kind="main", parent=None, is_inside=False) if ref.is_inside else ref
 
 
@@ -262,5 +262,5 @@ def _id_of(ref: SessionRef) -> str:
 
 
 def expanded(name: str | Path) -> Path:
-    """A path as somebody typed it; a `~name` of nobody stays as it is."""
+    """A path as a user typed it; an unknown `~name` stays as it is."""
     return Path(os.path.expanduser(name))

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from ...core.errors import NotFoundError, UnspoolError
+from ...core.resolve import matching
 from ...store.locate import data_folder
 
 _NAME = "server.json"
@@ -82,7 +83,8 @@ class Server:
             waiting = [run for run in alive if run["questions"]]
             fits = waiting if len(waiting) == 1 else alive
         else:
-            fits = [run for run in runs if run["id"].startswith(name) or (run["session"] or "").startswith(name)]
+            by_id = matching(name, runs, lambda run: str(run["id"]))
+            fits = by_id + matching(name, [run for run in runs if run not in by_id], lambda run: run["session"] or "")
             fits = [run for run in fits if run["state"] != "ended"] or fits
         if len(fits) != 1:
             what = "no matching agent" if not fits else f"{len(fits)} agents match"

@@ -4,7 +4,7 @@ CREATE TABLE machine (
     name TEXT NOT NULL
 );
 
--- A file of an agent, as it was last seen. One that was cut or written anew leaves its old bytes behind, marked.
+-- A file of an agent, as it was at the last scan. When it is truncated, the old row stays, marked as replaced.
 CREATE TABLE file (
     id INTEGER PRIMARY KEY,
     machine INTEGER NOT NULL REFERENCES machine,
@@ -75,7 +75,7 @@ CREATE TABLE name (
     text TEXT NOT NULL UNIQUE
 );
 
--- A text that can be searched; its words are in `words` under the same id.
+-- A searchable text. Its words are in `words` under the same id.
 CREATE TABLE part (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES session,
@@ -88,11 +88,11 @@ CREATE TABLE part (
 );
 CREATE INDEX part_message ON part (session, message);
 
--- How long each text is would only be asked by FTS5's own ranking; stores that were made before have that as well.
+-- Column sizes are only needed by FTS5's own ranking. Older stores have them as well.
 CREATE VIRTUAL TABLE words USING fts5 (
     text, content = '', columnsize = 0, tokenize = 'unicode61 remove_diacritics 0'
 );
--- Words are gathered in memory up to this many bytes, and merged only when there are many pieces of them.
+-- Words are buffered in memory up to this size, and segments are merged only when there are many.
 INSERT INTO words (words, rank) VALUES ('hashsize', 16777216);
 INSERT INTO words (words, rank) VALUES ('automerge', 0);
 
@@ -108,7 +108,7 @@ CREATE TABLE event (
 ) WITHOUT ROWID;
 CREATE INDEX event_kind ON event (kind, at);
 
--- Messages to which something happened, by what it was.
+-- Messages that the filter `is:` finds, by the mark they have.
 CREATE TABLE place (
     session INTEGER NOT NULL REFERENCES session,
     message INTEGER NOT NULL,
@@ -116,7 +116,7 @@ CREATE TABLE place (
     PRIMARY KEY (session, message, kind)
 ) WITHOUT ROWID;
 
--- Messages in a row that are on a branch, or no longer in context.
+-- Consecutive messages that are on a branch, or no longer in context.
 CREATE TABLE span (
     session INTEGER NOT NULL REFERENCES session,
     first INTEGER NOT NULL,
@@ -134,7 +134,7 @@ CREATE TABLE touch (
 ) WITHOUT ROWID;
 CREATE INDEX touch_session ON touch (session, message);
 
--- Prompts, replies with their tokens, and results of calls: what can be counted.
+-- What statistics count: prompts, replies with their tokens, and results of calls.
 CREATE TABLE act (
     session INTEGER NOT NULL REFERENCES session,
     message INTEGER NOT NULL,

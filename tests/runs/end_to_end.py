@@ -39,7 +39,7 @@ from .models.codex import CodexModel, text_of
 
 Json = dict[str, Any]
 _TOLD = ("rejections", "interruptions", "orphans", "errors", "rollbacks", "branches")
-"""What the file and the server tell of a session, besides its messages."""
+"""What the file and the server report of a session, besides its messages."""
 
 
 # --- the agents ------------------------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class Claude:
         self.model = ClaudeModel()
 
     def prepare(self, home: Path) -> dict[str, str]:
-        """Make a home in which the program asks this model; what the environment has to say for it."""
+        """Make a home in which the program uses this model; returns the environment variables for it."""
         (home / ".claude").mkdir()
         return self.model.environment
 
@@ -66,12 +66,12 @@ class Claude:
         return [block["id"] for block in _blocks(request) if block["type"] == "tool_use"]
 
     def results(self, request: Json) -> list[tuple[str, str]]:
-        """What the calls gave back: the id, and the words."""
+        """The results of the calls: id and text."""
         found = [block for block in _blocks(request) if block["type"] == "tool_result"]
         return [(block["tool_use_id"], json.dumps(block.get("content"))) for block in found]
 
     def words(self, request: Json) -> list[str]:
-        """Everything that was said, by anybody."""
+        """All texts of the conversation."""
         return [block["text"] for block in _blocks(request) if block["type"] == "text"]
 
 
@@ -92,7 +92,7 @@ class Codex:
         self.model = CodexModel()
 
     def prepare(self, home: Path) -> dict[str, str]:
-        """Make a home in which the program asks this model; what the environment has to say for it."""
+        """Make a home in which the program uses this model; returns the environment variables for it."""
         (home / ".codex").mkdir()
         (home / ".codex" / "config.toml").write_text(self.model.config())
         return {"OPENAI_API_KEY": "dummy"}
@@ -102,11 +102,11 @@ class Codex:
         return [item["call_id"] for item in request["input"] if item["type"].endswith("_call")]
 
     def results(self, request: Json) -> list[tuple[str, str]]:
-        """What the calls gave back: the id, and the words."""
+        """The results of the calls: id and text."""
         return [(item["call_id"], text_of(item)) for item in request["input"] if item["type"].endswith("_output")]
 
     def words(self, request: Json) -> list[str]:
-        """Everything that was said, by anybody."""
+        """All texts of the conversation."""
         return [text_of(item) for item in request["input"] if item["type"] == "message"]
 
 
@@ -115,7 +115,7 @@ AGENTS: dict[str, type[Claude] | type[Codex]] = {"claude": Claude, "codex": Code
 
 
 def installed(agent: str) -> Agent:
-    """An agent, or a test that is passed over where it is not there."""
+    """An agent; skips the test if it is not installed."""
     made = AGENTS[agent]()
     try:
         made.factory.find_program()
@@ -126,7 +126,7 @@ def installed(agent: str) -> Agent:
 
 @contextmanager
 def playing(model: ClaudeModel | CodexModel) -> Iterator[None]:
-    """A model at work on a thread of its own, since whoever tests waits for other things."""
+    """A model on a thread of its own, because the test itself blocks."""
     is_ready, is_over = threading.Event(), threading.Event()
 
     async def play() -> None:
@@ -163,7 +163,7 @@ class Whole:
     # --- asking the server ---
 
     def post(self, path: str, **body: Any) -> tuple[int, Any]:
-        """Ask for something to be done: the status, and the answer."""
+        """Send a request; returns the status and the response."""
         request = urllib.request.Request(
             f"{self.server.base}/api{path}", json.dumps(body).encode(), method="POST",
             headers={"authorization": f"Bearer {self.server.token}"},
@@ -176,11 +176,11 @@ class Whole:
                 return error.code, json.load(error)
 
     def start(self, prompt: str, **more: Any) -> str:
-        """A new agent: the id under which it runs."""
+        """Start an agent; returns the id of the run."""
         return self._begun(agent=self.agent.name, folder=str(self.project), prompt=prompt, **more)
 
     def resume(self, session: str, prompt: str, **more: Any) -> str:
-        """An agent that goes on with a session, or forks it. Nobody else is asked, and the store may be behind."""
+        """Resume or fork a session, even if another program seems to use it."""
         return self._begun(session=session, prompt=prompt, **more)
 
     def _begun(self, **body: Any) -> str:
@@ -190,12 +190,12 @@ class Whole:
         return self.runs[-1]
 
     def view(self, run: str) -> Json:
-        """How an agent looks now."""
+        """A run as it is now."""
         found: Json = self.server.api(f"/runs/{run}")
         return found
 
     def until_in(self, run: str, *states: str) -> Json:
-        """Wait until an agent is in one of these states; how it looks then."""
+        """Wait until a run is in one of these states; returns it."""
 
         def seen() -> Json | None:
             view = self.view(run)
@@ -205,7 +205,7 @@ class Whole:
         return found
 
     def asked(self, run: str) -> Json:
-        """What an agent asks, once it does."""
+        """The next request of an agent."""
         found: Json = self.until_in(run, "waiting-input")["questions"][0]
         return found
 
@@ -218,11 +218,11 @@ class Whole:
 
     @property
     def last(self) -> Json:
-        """What the model was sent last."""
+        """The last request to the model."""
         return self.agent.model.requests[-1]
 
     def record(self, session: str) -> Session:
-        """What the agent's own file says, with what the supervisor knows."""
+        """The session as its file has it, with the recorded decisions."""
         library = Library(self.home, evidence=recorded_decisions)
         with mock.patch.dict("os.environ", UNSPOOL_DATA=str(self.data)):
             return library.load(library.find(session))
@@ -239,7 +239,7 @@ class Whole:
         return found
 
     def agreed(self, session: str, holds: Callable[[Session], bool] = lambda _: True) -> Session:
-        """The record, once the server tells the same and something holds of it."""
+        """The record, once the server has the same and a condition holds."""
         ours: Json = {}
         theirs: Json = {}
 
@@ -260,7 +260,7 @@ class Whole:
     # --- the run log ---
 
     def entries(self, run: str, *kinds: str) -> list[LogEntry]:
-        """What the supervisor wrote down about an agent."""
+        """The entries of a run in the run log."""
         log = RunLog(run_log_path(self.data), read_only=True)
         try:
             return [entry for entry in log.entries(0, 10_000, run) if entry.kind in kinds]
@@ -268,7 +268,7 @@ class Whole:
             log.close()
 
     def decisions(self, session: str) -> list[RecordedDecision]:
-        """What was decided about a session."""
+        """The recorded decisions about a session."""
         log = RunLog(run_log_path(self.data), read_only=True)
         try:
             return log.decisions(self.agent.name, session)
@@ -276,7 +276,7 @@ class Whole:
             log.close()
 
     def nothing_runs(self) -> bool:
-        """Neither an agent that was started here nor anything that it started."""
+        """Whether no agent started here is running, nor any of its children."""
         return not any(Family(None, mark=run).living() for run in self.runs)
 
 
@@ -297,7 +297,7 @@ def _last_of(reply: Json) -> Json:
 
 @contextmanager
 def whole(folder: Path, agent: str, **environment: str) -> Iterator[Whole]:
-    """A server that runs an agent. Nothing runs afterwards, and the server has not failed."""
+    """A server with an agent. Afterwards nothing is running, and the server has not failed."""
     chosen = installed(agent)
     with playing(chosen.model):
         made = Whole(folder, chosen)
@@ -312,7 +312,7 @@ def whole(folder: Path, agent: str, **environment: str) -> Iterator[Whole]:
 
 
 class Listening:
-    """Somebody who hears what happens to agents, as a page does."""
+    """Receives the live events, as a page does."""
 
     def __init__(self, server: Server) -> None:
         self.events: list[Json] = []
@@ -334,12 +334,12 @@ class Listening:
         return [event for event in self.events if event["kind"] == kind]
 
     def words(self) -> str:
-        """What the model said, put together."""
+        """The text of the model."""
         return "".join(event["text"] for event in self.of("words") if not event["thinking"])
 
 
 def said(session: Session, author: str) -> list[str]:
-    """What somebody said in a conversation as it stands."""
+    """The texts of one author on the active path."""
     path = [message for message in session.active_path() if message.author == author]
     return [block.text for message in path for block in message.blocks if isinstance(block, m.Text)]
 
@@ -357,7 +357,7 @@ def calls(session: Session) -> list[str]:
 
 
 def cut_off(session: Session) -> set[str]:
-    """The calls that came to no end of their own: those without a result, and those whose result says so."""
+    """The unfinished calls: those without a result, and those whose result says so."""
     found = {each.tool_use_id for each in session.orphans}
     found |= {id for each in session.interruptions for id in each.tool_use_ids}
     return found | {each.call_id for each in results(session) if each.outcome == "interrupted"}

@@ -33,7 +33,7 @@ OVER = "idle"
 
 
 def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[str, str]:
-    """Two answers to one question in the same moment: who won, and what the other was told."""
+    """Two simultaneous answers to one request: who won, and the error that the other got."""
     question = at.asked(run)
     together = threading.Barrier(2, timeout=PATIENCE)
     replies: dict[str, tuple[int, Any]] = {}
@@ -54,7 +54,7 @@ def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[
 
 
 @both
-def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path) -> None:
+def test_of_two_simultaneous_answers_one_counts(agent: str, tmp_path: Path) -> None:
     with whole(tmp_path, agent) as at:
         heard = Listening(at.server)
         ask = at.agent.asking
@@ -99,7 +99,7 @@ def test_of_two_answers_in_the_same_moment_one_counts(agent: str, tmp_path: Path
 
 
 @both
-def test_a_session_goes_on_after_its_agent_was_idle_for_too_long(agent: str, tmp_path: Path) -> None:
+def test_a_session_is_resumed_after_the_idle_timeout(agent: str, tmp_path: Path) -> None:
     with whole(tmp_path, agent, IDLE_TIMEOUT="1") as at:
         first = at.start("@do say First.")
         view = at.until_in(first, "ended")
@@ -125,7 +125,7 @@ def test_a_session_goes_on_after_its_agent_was_idle_for_too_long(agent: str, tmp
 
 
 @both
-def test_a_session_goes_on_after_the_server_was_killed_while_its_agent_asked(agent: str, tmp_path: Path) -> None:
+def test_a_session_is_resumed_after_the_server_was_killed_during_a_request(agent: str, tmp_path: Path) -> None:
     with whole(tmp_path, agent) as at:
         ask = at.agent.asking
         aside = "setsid sleep 300 > aside.log 2>&1 & echo $! > aside"
@@ -163,8 +163,8 @@ def test_a_session_goes_on_after_the_server_was_killed_while_its_agent_asked(age
         assert said(record, "human")[-1] == "@do say Alive."
 
 
-def test_an_agent_that_is_ended_while_it_asks_was_not_refused(tmp_path: Path) -> None:
-    """In the file of Codex both look the same."""
+def test_stopping_an_agent_during_a_request_is_not_a_rejection(tmp_path: Path) -> None:
+    """In the session file of Codex both look the same."""
     with whole(tmp_path, "codex") as at:
         run = at.start("@do ask touch made;;say Never.")
         call = at.asked(run)["asked"]["call_id"]
@@ -180,12 +180,12 @@ def test_an_agent_that_is_ended_while_it_asks_was_not_refused(tmp_path: Path) ->
 
 
 def index_of(record: Session, words: str) -> int:
-    """The message in which the model said something."""
+    """The index of a message of the model."""
     return next(each.index for each in record.messages if each.author == "model" and f"'{words}'" in str(each.blocks))
 
 
 def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
-    """Go back to an earlier answer in a terminal, and on from there: what came after it is a line that was left."""
+    """Continue from an earlier response in a terminal, which abandons the branch after it."""
     message = at.record(session).messages[index_of(at.record(session), words)].id
     program = at.agent.factory.find_program()
     command = [program, "--print", f"--resume={session}", f"--resume-session-at={message}", prompt]
@@ -202,7 +202,7 @@ def go_back(at: Whole, session: str, words: str, prompt: str) -> None:
 
 
 @both
-def test_a_fork_goes_off_from_an_older_line(agent: str, tmp_path: Path) -> None:
+def test_a_fork_continues_from_an_older_branch(agent: str, tmp_path: Path) -> None:
     aside = tmp_path / "tmp"
     aside.mkdir()
     with whole(tmp_path, agent, TMPDIR=str(aside)) as at:
@@ -235,7 +235,7 @@ def test_a_fork_goes_off_from_an_older_line(agent: str, tmp_path: Path) -> None:
 
 
 def allow_until(at: Whole, run: str, holds: Callable[[], bool], what: str) -> None:
-    """Allow whatever an agent asks, until something holds."""
+    """Allow every request until a condition holds."""
 
     def over() -> bool:
         for question in at.view(run)["questions"]:
@@ -247,7 +247,7 @@ def allow_until(at: Whole, run: str, holds: Callable[[], bool], what: str) -> No
 
 
 def is_written(at: Whole, session: str, prompt: str) -> bool:
-    """Whether a prompt is in the agent's file: one that only waits there is lost when the agent is killed."""
+    """Whether a prompt is in the session file: one that only waits is lost when the agent is killed."""
     try:
         return prompt in said(at.record(session), "human")
     except NotFoundError:
@@ -256,7 +256,7 @@ def is_written(at: Whole, session: str, prompt: str) -> bool:
 
 @both
 def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
-    """Whenever that happens, nothing is lost, nothing is told twice, and the model is never sent half a call."""
+    """Whenever that happens, nothing is lost or repeated, and the model never gets half a call."""
     chance = random.Random(7)
     with whole(tmp_path, agent) as at:
         step = f"{at.agent.asking} echo x >> log"
@@ -301,8 +301,8 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no browser")
-def test_an_agent_is_refused_something_in_a_browser(tmp_path: Path) -> None:
-    """Started from the board; its words come as they are said; what it may not do and why is told everywhere."""
+def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
+    """Started from the board; text arrives live; a denial and its reason are shown everywhere."""
     with whole(tmp_path, "claude") as at, chromium() as browser:
         visitor = Visitor(browser, at.server)
         page = visitor.open("/agents")

@@ -1,4 +1,4 @@
-"""The states of a running agent: whatever happens in whatever order, the promises about clocks and answers hold."""
+"""The states of a run: the promises about timeouts and answers hold for any order of events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = st.lists(
 
 
 def _state(machine: RunState) -> str:
-    """Where it is now; a type checker believes that it stays there."""
+    """The current state; a type checker would believe that it never changes."""
     return machine.state
 
 
@@ -37,7 +37,7 @@ def _in_turn(now: float = 0.0) -> RunState:
     return machine
 
 
-def test_the_usual_way() -> None:
+def test_a_run_from_start_to_end() -> None:
     machine = RunState(LIMITS, 0)
     assert _state(machine) == "starting"
     machine.started(1)
@@ -58,7 +58,7 @@ def test_the_usual_way() -> None:
     assert (machine.state, machine.reason) == ("ended", "idle")
 
 
-def test_a_message_stops_the_idle_clock() -> None:
+def test_a_message_cancels_the_idle_timeout() -> None:
     machine = _in_turn()
     machine.turn_ended(10)
     machine.message_sent(300)
@@ -68,13 +68,13 @@ def test_a_message_stops_the_idle_clock() -> None:
     assert machine.next_deadline() == 20_300
 
 
-def test_no_clock_runs_in_a_turn() -> None:
+def test_no_timeout_during_a_turn() -> None:
     machine = _in_turn()
     assert machine.next_deadline() is None
     assert machine.tick(1e9) == []
 
 
-def test_waiting_is_refused_once_and_then_the_idle_clock_runs() -> None:
+def test_an_unanswered_request_is_denied_once_and_then_the_idle_timeout_runs() -> None:
     machine = _in_turn()
     machine.requested("a", 100)
     assert machine.next_deadline() == 1900
@@ -105,7 +105,7 @@ def test_an_interrupted_turn() -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(idle=0, waiting=0)])
-def test_nought_is_for_ever(limits: Limits) -> None:
+def test_zero_disables_a_timeout(limits: Limits) -> None:
     machine = RunState(limits, 0)
     machine.started(0)
     assert machine.next_deadline() is None
@@ -136,7 +136,7 @@ def _step(machine: RunState, what: str, request: str, now: float) -> list[object
 
 @given(STEPS)
 @settings(max_examples=400, deadline=None)
-def test_promises_hold_in_any_order(steps: list[tuple[str, str, float]]) -> None:
+def test_promises_hold_for_any_order_of_events(steps: list[tuple[str, str, float]]) -> None:
     machine, now = RunState(LIMITS, 0.0), 0.0
     refused: dict[str, int] = {}
     requested_at: dict[str, float] = {}

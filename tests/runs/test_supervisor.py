@@ -1,4 +1,4 @@
-"""The supervisor with real processes: one answer, one order, two clocks, and nothing left behind."""
+"""The supervisor with real processes: one answer, one order, two timeouts, and nothing left running."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Watched:
 
 
 class Clock:
-    """The time as the supervisor sees it: it passes when a test says so."""
+    """The time as the supervisor sees it, which a test can advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
@@ -87,7 +87,7 @@ class Clock:
         return time.time() + self._ahead
 
     async def passes(self, watched: Watched, seconds: float) -> None:
-        """Let time pass; what was due by then is being done when this returns."""
+        """Let time pass; on return the supervisor has started what was due."""
         self._ahead += seconds
         wake = watched.supervisor._wake
         wake.set()
@@ -127,7 +127,7 @@ def test_a_turn_with_an_answer(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_the_first_answer_counts_and_the_other_is_told(tmp_path: Path) -> None:
+def test_the_first_answer_counts_and_the_second_gets_an_error(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
@@ -148,7 +148,7 @@ def test_the_first_answer_counts_and_the_other_is_told(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_an_answer_to_something_else_is_refused(tmp_path: Path) -> None:
+def test_an_answer_to_something_else_is_rejected(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
@@ -168,7 +168,7 @@ def test_an_answer_to_something_else_is_refused(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_decision_is_recorded_and_counts_as_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
 
     async def body() -> str:
@@ -194,7 +194,9 @@ def test_every_decision_is_written_down_and_counts_as_evidence(tmp_path: Path, m
     assert refusal.confidence == 1.0
 
 
-def test_idle_ends_the_process_and_a_message_stops_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_idle_timeout_stops_the_process_and_a_message_cancels_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     idle = 10 * PATIENCE
     clock = Clock(monkeypatch)
 
@@ -234,7 +236,7 @@ def _ref(tmp_path: Path, session: str | None) -> Any:
     return Library(tmp_path / "home").find(session)
 
 
-def test_nobody_answers(tmp_path: Path) -> None:
+def test_a_request_that_nobody_answers_is_denied(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path, limits=Limits(idle=0)) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
@@ -309,7 +311,7 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_limits_are_told(tmp_path: Path) -> None:
+def test_limits_are_explained(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path, max_agents=1) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
@@ -327,7 +329,7 @@ def test_limits_are_told(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_a_program_that_dies(tmp_path: Path) -> None:
+def test_an_agent_that_crashes(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
@@ -340,7 +342,7 @@ def test_a_program_that_dies(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
+def test_closing_the_supervisor_leaves_no_process(tmp_path: Path) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:
             runs = [await watched.supervisor.start("gemini", spec(tmp_path)) for _ in range(3)]
@@ -354,7 +356,7 @@ def test_a_server_that_ends_leaves_no_process(tmp_path: Path) -> None:
     run_async(body())
 
 
-def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
+def test_the_agents_of_a_killed_server_are_stopped(tmp_path: Path) -> None:
     """Only the run log is left; the process is still running."""
 
     async def begin() -> int:
@@ -389,8 +391,8 @@ def test_after_a_server_was_killed_its_agents_are_found(tmp_path: Path) -> None:
         loop.close()
 
 
-def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> None:
-    """Killed together with the server, the agent cannot end what it started, and nobody knows its id any more."""
+def test_children_of_an_agent_are_found_by_its_mark(tmp_path: Path) -> None:
+    """Killed together with the server, the agent cannot stop its children, and its process id is not known any more."""
 
     async def body() -> None:
         async with supervising(tmp_path) as watched:
@@ -410,13 +412,13 @@ def test_what_an_agent_has_left_behind_is_found_by_its_mark(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("20", 20.0), ("0", 0.0), (None, 300.0)])
-def test_the_idle_time_out_is_a_variable(text: str | None, seconds: float) -> None:
+def test_the_idle_timeout_can_be_set_in_the_environment(text: str | None, seconds: float) -> None:
     environ = {} if text is None else {"IDLE_TIMEOUT": text}
     assert limits_from(environ).idle == seconds
 
 
 @pytest.mark.parametrize("text", ["soon", "-1"])
-def test_a_time_out_that_makes_no_sense(text: str) -> None:
+def test_an_invalid_timeout(text: str) -> None:
     with pytest.raises(UsageError, match="IDLE_TIMEOUT"):
         limits_from({"IDLE_TIMEOUT": text})
 
@@ -440,5 +442,5 @@ def _no_children_left() -> Iterator[None]:
 
 
 def _children() -> set[int]:
-    """Those that have ended and that nobody has waited for are among them."""
+    """All children, including zombies."""
     return {process.pid for process in processes._table() if process.parent == os.getpid()}

@@ -1,4 +1,4 @@
-"""The protocol's driver with a scripted agent: everything that a well-behaved program would not show."""
+"""The driver of the Agent Client Protocol with a scripted agent: what a well-behaved program would not show."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ pytest.importorskip("acp", reason="the protocol's package is not installed: pip 
 
 
 class Workspace:
-    """A home and a project that are thrown away, and agents that run with them."""
+    """A temporary home and project, and agents that run in them."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
@@ -77,7 +77,7 @@ class Workspace:
         return await self.events.next(TurnEnded)
 
     def left(self) -> list[Any]:
-        """Whatever of the agent still runs."""
+        """The processes of the agent that are still running."""
         assert self.driver._connection is not None
         return Family(self.driver._connection.process.pid, 0.0, self.driver._connection.process.mark).living()
 
@@ -104,7 +104,7 @@ async def workspace(folder: Path, monkeypatch: pytest.MonkeyPatch, **variables: 
 
 
 def said(session: Session) -> list[str]:
-    """What the model said on the active path."""
+    """The texts of the model on the active path."""
     return [
         block.text
         for message in session.active_path()
@@ -117,8 +117,8 @@ def said(session: Session) -> list[str]:
 # --- what goes well --------------------------------------------------------------------------------------------------
 
 
-def test_a_turn_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is told in order, and the session's file can be read."""
+def test_a_turn_from_start_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All events arrive in order, and the session file can be read."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -149,8 +149,8 @@ def test_a_turn_from_beginning_to_end(tmp_path: Path, monkeypatch: pytest.Monkey
     run(body())
 
 
-def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reason is the next message, before all others; one that stops the turn goes with whatever comes next."""
+def test_denials_and_their_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason is the next message, before all others; with a stop it is sent along with the next message."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -182,7 +182,7 @@ def test_refusals_and_their_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_allowing_for_a_session_and_changing_modes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither is asked again, and the mode without questions needs to be named at the start."""
+    """Neither is asked again, and the mode without approvals must be chosen at the start."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -217,7 +217,7 @@ def test_allowing_for_a_session_and_changing_modes(tmp_path: Path, monkeypatch: 
 
 
 def test_messages_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also across an interruption: only the turn that runs is stopped."""
+    """Also across an interrupt: only the current turn is stopped."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -240,7 +240,7 @@ def test_messages_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command ends with the turn; what was asked is withdrawn, and an answer that comes late changes nothing."""
+    """The command ends with the turn; requests are cancelled, and a late answer changes nothing."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -270,8 +270,8 @@ def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("script", "code"), [("crash", 3), ("die", -signal.SIGKILL)])
-def test_a_program_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, code: int) -> None:
-    """The turn has failed, the end is told once with its last words, and what it had started is gone."""
+def test_an_unexpected_exit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, code: int) -> None:
+    """The turn fails, the exit is reported once with the error output, and no child is left."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -297,8 +297,8 @@ def test_a_program_that_ends_by_itself(tmp_path: Path, monkeypatch: pytest.Monke
     run(body())
 
 
-def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was asked is withdrawn; the next one knows what was said, and tells none of it again."""
+def test_killed_during_a_request_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its request is cancelled; after a resume the conversation is known and not reported again."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -322,8 +322,8 @@ def test_killed_while_it_asks_and_gone_on_with(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "script", ["hang", "close", "say x;;close", "busy never", "say x;;sleep 600", "ask touch began; sleep 600"]
 )
-def test_stopping_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Whatever it does, however deaf it is: it has ended when stop returns."""
+def test_stopping_leaves_nothing_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Whatever it does: the agent has exited when stop returns."""
     monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
     monkeypatch.setattr(line_process, "SILENT_SECONDS", 0.2)
     monkeypatch.setattr(processes, "TERM_SECONDS", 0.2)
@@ -352,8 +352,8 @@ def test_stopping_ends_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run(body())
 
 
-def test_output_that_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Noise is passed over, large messages are taken, those that are too large are not, and the turn goes on."""
+def test_output_between_the_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise and oversized messages are skipped, large messages are not, and the turn continues."""
     monkeypatch.setattr(line_process, "MAX_LINE_BYTES", 8 << 20)
 
     async def body() -> None:
@@ -375,7 +375,7 @@ def test_output_that_is_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error, and a reason other than that all was said, are told in words."""
+    """An error, and an unusual stop reason, are explained."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -391,7 +391,7 @@ def test_turns_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is remarked on, and goes on to its end."""
+    """A notice is emitted, and the turn continues to its end."""
     monkeypatch.setattr(acp_turns, "REACTION_SECONDS", 0.1)
 
     async def body() -> None:
@@ -410,8 +410,8 @@ def test_a_turn_that_cannot_be_stopped(tmp_path: Path, monkeypatch: pytest.Monke
 # --- starting --------------------------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is refused with a sentence, and nothing is left running."""
+def test_failed_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is rejected with an explanation, and nothing is left running."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -443,8 +443,8 @@ def test_what_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run(body())
 
 
-def test_a_program_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starting ends, and so does the program."""
+def test_a_silent_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start fails, and the program is stopped."""
     monkeypatch.setattr(acp_driver, "START_SECONDS", 0.5)
     monkeypatch.setattr(line_process, "POLITE_SECONDS", 0.2)
 
@@ -462,7 +462,7 @@ def test_a_program_that_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is started with another word, offers less, and cannot go on with a session."""
+    """It is started with another argument, offers less, and cannot resume a session."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_OLD="1") as at:
@@ -487,7 +487,7 @@ def test_an_old_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the minute in which a session began, loading would empty it; and the file that loading leaves is removed."""
+    """In the minute in which a session was created loading would empty it; the file that loading leaves is removed."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_NOW="1") as at:
@@ -522,8 +522,8 @@ def test_loading_waits_for_the_next_minute(tmp_path: Path, monkeypatch: pytest.M
     run(body())
 
 
-def test_a_past_conversation_that_is_told_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent may answer long before it tells the past again: that is not taken for the answer to a new message."""
+def test_a_late_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay that starts late is not taken for the response to a new message."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch, GEMINI_SCRIPTED_LATE="1") as at:
@@ -538,8 +538,8 @@ def test_a_past_conversation_that_is_told_late(tmp_path: Path, monkeypatch: pyte
     run(body())
 
 
-def test_last_words_that_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end is told with them, also if they are read after everything else is known."""
+def test_late_error_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit is reported with them, even if they are read last."""
     pipes = line_process._Pipes
     received, lost = pipes.pipe_data_received, pipes.pipe_connection_lost
 
@@ -562,7 +562,7 @@ def test_last_words_that_come_late(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_environment_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The agent knows its own variables and few others; another home is not overruled by a variable."""
+    """The agent gets its own variables and few others; a variable does not override another home."""
     monkeypatch.setenv("SOME_SECRET", "secret")
     monkeypatch.setenv("GEMINI_CLI_HOME", "/elsewhere")
 
@@ -580,7 +580,7 @@ def test_the_environment_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sentence says what to install."""
+    """The error says what to install."""
     monkeypatch.setitem(sys.modules, "acp.connection", None)
 
     async def body() -> None:
@@ -592,7 +592,7 @@ def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten agents of one project, some of which are killed: none disturbs another."""
+    """Ten agents in one project, some of which are killed: none disturbs another."""
 
     async def one(at: Workspace, number: int) -> str:
         driver, events = GeminiDriverFactory().create(), EventCollector()

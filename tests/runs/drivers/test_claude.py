@@ -1,6 +1,4 @@
-"""The real Claude Code, with a model that says what it is told to: what the driver tells, what the model is given, and
-what the log says afterwards are one story.
-"""
+"""The real Claude Code with a scripted model: the events, what the model gets and the session log agree."""
 
 from __future__ import annotations
 
@@ -61,7 +59,7 @@ real = pytest.mark.skipif(_why_not() is not None, reason=f"Claude Code cannot be
 
 
 def bounded(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """An asynchronous test that ends."""
+    """An asynchronous test with a time limit."""
 
     @wraps(test)
     def bound(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -71,7 +69,7 @@ def bounded(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
 
 
 class Workspace:
-    """A home for the program, a project, and the model that it talks to."""
+    """A home for the program, a project, and a scripted model."""
 
     def __init__(self, root: Path, model: ClaudeModel) -> None:
         self.home = root / "home"
@@ -89,14 +87,14 @@ class Workspace:
         return driver, events
 
     def read(self, id: str | None) -> unspool.Session:
-        """What the log says of a session."""
+        """A session as its log has it."""
         library = Library(self.home)
         return library.load(library.find(id or ""))
 
 
 @asynccontextmanager
 async def workspace(root: Path) -> AsyncIterator[Workspace]:
-    """Whatever happens in it, nothing runs afterwards, and the end was told once."""
+    """A workspace; afterwards nothing is running, and every exit was reported once."""
     async with ClaudeModel() as model:
         with mock.patch.dict(os.environ, model.environment):
             found = Workspace(root, model)
@@ -114,19 +112,19 @@ async def workspace(root: Path) -> AsyncIterator[Workspace]:
 
 
 def texts(session: unspool.Session, author: str) -> list[str]:
-    """What somebody said."""
+    """The texts of one author."""
     path = [message for message in session.active_path() if message.author == author]
     return [block.text for message in path for block in message.blocks if isinstance(block, m.Text)]
 
 
 def results(session: unspool.Session) -> list[m.ToolResult]:
-    """How the calls of a session ended."""
+    """The results of the calls of a session."""
     blocks = [block for message in session.active_path() for block in message.blocks]
     return [block for block in blocks if isinstance(block, m.ToolResult)]
 
 
 async def pid_in(path: Path) -> int:
-    """A number, once a command has written it into a file."""
+    """A number that a command writes to a file, once it is there."""
     await wait_until_async(lambda: path.exists() and path.read_text().endswith("\n"), f"a line in {path.name}")
     return int(path.read_text())
 
@@ -136,8 +134,8 @@ async def pid_in(path: Path) -> int:
 
 @real
 @bounded
-async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
-    """Began, taken up, words one by one, thoughts apart, the end; and the log has the same."""
+async def test_a_turn_is_reported_as_it_happens(tmp_path: Path) -> None:
+    """Start, acceptance, text in pieces, thinking apart, the end; and the log has the same."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         started = await events.next(Started)
@@ -167,8 +165,8 @@ async def test_a_turn_is_told_as_it_comes(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
-    """The turn has failed, with the words of the server; the agent goes on."""
+async def test_a_failure_of_the_model_is_reported(tmp_path: Path) -> None:
+    """The turn fails with the error of the server; the agent continues."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do fail 400")
@@ -182,7 +180,7 @@ async def test_a_failure_of_the_model_is_told(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) -> None:
-    """It is taken up when the turn before it has ended, and not earlier."""
+    """It is accepted when the turn before it has ended, and not earlier."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("long", "@do slow 4")
@@ -228,8 +226,8 @@ async def test_a_command_runs_when_it_is_allowed(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> None:
-    """The turn goes on; without a reason it is the sentence that the model knows."""
+async def test_a_denial_reaches_the_model_with_its_reason(tmp_path: Path) -> None:
+    """The turn continues; without a reason the model gets the sentence it knows."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made;;say understood;;")
@@ -252,8 +250,8 @@ async def test_a_refusal_reaches_the_model_with_its_reason(tmp_path: Path) -> No
 
 @real
 @bounded
-async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
-    """Then the program says its own sentence to the model, and the log tells of an interruption."""
+async def test_a_denial_can_stop_the_turn(tmp_path: Path) -> None:
+    """Then the model gets the program's own sentence, and the log shows an interruption."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
@@ -270,7 +268,7 @@ async def test_a_refusal_can_stop_the_turn(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_an_input_can_be_changed(tmp_path: Path) -> None:
-    """What runs is the changed one; the log keeps what the model gave."""
+    """The changed input runs; the log keeps the model's."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
@@ -288,7 +286,7 @@ async def test_an_input_can_be_changed(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
-    """Allowed for the session, all edits are; what is told is that the mode has changed."""
+    """Allowing one for the session allows all edits, and is reported as a change of mode."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", f"@do write {at.project}/a.txt=hello;;write {at.project}/b.txt=again;;run touch c")
@@ -305,7 +303,7 @@ async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
-    """Such commands are not asked about again, others are, and nothing is written to any settings."""
+    """Similar commands need no further approval, others do, and no settings are written."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch one;;run touch one two;;run touch three")
@@ -321,7 +319,7 @@ async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) -> None:
-    """Each has its own answer."""
+    """Each gets its own answer."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do both touch one // touch two")
@@ -338,7 +336,7 @@ async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) ->
 @real
 @bounded
 async def test_a_question_is_answered(tmp_path: Path) -> None:
-    """With one of its options, with other words, or not at all."""
+    """With one of its options, with a text, or not at all."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for chosen in ("Blue", "A dark green"):
@@ -360,8 +358,8 @@ async def test_a_question_is_answered(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
-    """With the approval the agent leaves the mode in which it only plans."""
+async def test_a_plan_is_shown_denied_and_approved(tmp_path: Path) -> None:
+    """Approval ends the plan mode."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start(mode="plan")
         assert (await events.next(Started)).mode == "plan"
@@ -382,7 +380,7 @@ async def test_a_plan_is_shown_refused_and_approved(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
-    """Its words are told apart, its refusal reaches it and not the agent that started it."""
+    """Its text is marked as its own, and a denial reaches it rather than the main agent."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do spawn run touch made // say the sub-agent is done")
@@ -406,8 +404,8 @@ async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_words_can_be_interrupted(tmp_path: Path) -> None:
-    """The model is no longer listened to, and the next message goes on from what it had said."""
+async def test_a_response_can_be_interrupted(tmp_path: Path) -> None:
+    """The response is cut off, and the next message continues from there."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.interrupt()
@@ -427,8 +425,8 @@ async def test_words_can_be_interrupted(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> None:
-    """Right after the message, when the program has not yet turned to it."""
+async def test_a_turn_can_be_interrupted_before_it_has_started(tmp_path: Path) -> None:
+    """Right after the message, before the program has read it."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do slow 7")
@@ -439,7 +437,7 @@ async def test_a_turn_can_be_interrupted_before_it_has_begun(tmp_path: Path) -> 
 @real
 @bounded
 async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
-    """They make a turn like any message; one of them begins another session."""
+    """They are a turn like any message; one of them starts another session."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for number, text in enumerate(("/plan", "/clear", "@do say on")):
@@ -455,7 +453,7 @@ async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
 @real
 @bounded
 async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
-    """Its process ends, and the agent goes on."""
+    """Its process ends, and the agent continues."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
@@ -473,8 +471,8 @@ async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) -> None:
-    """An answer that comes too late is passed over."""
+async def test_an_interrupt_cancels_open_requests(tmp_path: Path) -> None:
+    """An answer that arrives too late is ignored."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
@@ -494,7 +492,7 @@ async def test_what_was_asked_is_withdrawn_by_an_interruption(tmp_path: Path) ->
 @real
 @bounded
 async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
-    """From then on; and never to a mode in which nobody is asked."""
+    """From the next request on, and never to a mode that skips approvals."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start(model="claude-sonnet-4-5-20250929")
         await driver.set_mode("acceptEdits")
@@ -523,8 +521,8 @@ async def test_mode_and_model_can_be_changed(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
-    """In the same log, with all that was said before."""
+async def test_a_session_is_resumed_after_its_end(tmp_path: Path) -> None:
+    """In the same log, with the whole conversation so far."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do say before")
@@ -544,8 +542,8 @@ async def test_a_session_goes_on_after_its_end(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_session_goes_on_after_it_was_killed_while_it_asked(tmp_path: Path) -> None:
-    """The call is lost: it is not asked again, and the model is told so."""
+async def test_a_session_is_resumed_after_it_was_killed_during_a_request(tmp_path: Path) -> None:
+    """The call is lost: it is not asked again, and the model learns that."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         await driver.send("1", "@do run touch made")
@@ -577,8 +575,8 @@ def _log_of(at: Workspace, session: str | None) -> str:
 
 @real
 @bounded
-async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) -> None:
-    """The session it goes off from stays as it is."""
+async def test_a_fork_continues_from_the_end_or_from_any_message(tmp_path: Path) -> None:
+    """The original session does not change."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         for word in ("alpha", "beta"):
@@ -608,8 +606,8 @@ async def test_a_fork_goes_off_from_the_end_or_from_any_message(tmp_path: Path) 
 
 @real
 @bounded
-async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
-    """Not the tool, nor what it started in a session of its own, nor a message that waited."""
+async def test_nothing_is_left_running_after_a_stop(tmp_path: Path) -> None:
+    """Neither the tool, nor what it started in a session of its own, nor a waiting message."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
         aside = "(setsid sleep 300 & echo $! > aside)"
@@ -630,8 +628,8 @@ async def test_nothing_runs_after_the_end(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
-    """In the program's words where it has some."""
+async def test_a_failed_start_says_why(tmp_path: Path) -> None:
+    """With the error of the program if it has one."""
     async with workspace(tmp_path) as at:
         with pytest.raises(UnspoolError, match="No conversation found"):
             await at.start(session="00000000-0000-4000-8000-000000000000")
@@ -653,8 +651,8 @@ async def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
 
 @real
 @bounded
-async def test_a_program_that_ends_by_itself_leaves_its_last_words(tmp_path: Path) -> None:
-    """Only the last of them, and its code."""
+async def test_an_unexpected_exit_is_reported_with_the_error_output(tmp_path: Path) -> None:
+    """Only the end of it, and the exit code."""
     dying = tmp_path / "dying.py"
     dying.write_text(
         f"#!{sys.executable}\n"
@@ -680,8 +678,8 @@ async def test_a_program_that_ends_by_itself_leaves_its_last_words(tmp_path: Pat
 # --- without the program ---------------------------------------------------------------------------------------------
 
 
-def test_the_program_knows_little_of_our_environment() -> None:
-    """Its own variables, and what every program needs; in another home not even where its settings are."""
+def test_the_environment_of_the_program_is_small() -> None:
+    """Its own variables and the common ones; with another home, none that point to its settings."""
     ours = {
         "PATH": "/bin", "HOME": "/home/me", "SOME_SECRET": "x", "OPENAI_API_KEY": "x", "AWS_SECRET_ACCESS_KEY": "x",
         "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": "/c", "CLAUDE_CODE_SSE_PORT": "1", "CLAUDECODE": "1",
@@ -701,8 +699,8 @@ def test_the_program_knows_little_of_our_environment() -> None:
     assert "AWS_SECRET_ACCESS_KEY" in build_environment(RunSpec(folder="/p"), ours | {"CLAUDE_CODE_USE_BEDROCK": "1"})
 
 
-def test_no_mode_is_skipped_silently() -> None:
-    """The mode is always said, whatever the settings of the person are, and nothing is taken for an option."""
+def test_the_permission_mode_is_always_given() -> None:
+    """The mode is always given, whatever the user's settings are, and no value is taken for an option."""
     assert "--permission-mode=default" in build_command("claude", RunSpec(folder="/p"), "id")
     assert not set(ClaudeDriverFactory.capabilities.modes) & {"bypassPermissions", "dontAsk", "auto"}
     arguments = build_command("claude", RunSpec(folder="/p", session="--x", fork=True, at="--y", model="--z"), "id")
@@ -711,7 +709,7 @@ def test_no_mode_is_skipped_silently() -> None:
 
 
 def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to install."""
+    """The error says what to install."""
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("UNSPOOL_CLAUDE_PROGRAM", raising=False)

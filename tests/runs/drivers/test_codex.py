@@ -1,4 +1,4 @@
-"""Running Codex itself: what its driver tells, what the model is sent, and what the reader finds in the file agree."""
+"""The real Codex with a scripted model: the events, what the model gets and the session file agree."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ QUESTION = (
 
 
 class Workspace:
-    """A home of its own, a model, and one driver after the other."""
+    """A temporary home, a scripted model, and one driver after the other."""
 
     def __init__(self, home: Path, model: CodexModel) -> None:
         self.home = home
@@ -66,7 +66,7 @@ class Workspace:
         self._messages = 0
 
     async def start(self, **spec: Any) -> Started:
-        """A new program."""
+        """Start a new process."""
         self.driver, self.events = CodexDriver(PROGRAM), EventCollector()
         await self.driver.start(RunSpec(folder=str(self.folder), home=str(self.home), **spec), self.events)
         started = await self.events.next(Started)
@@ -74,14 +74,14 @@ class Workspace:
         return started
 
     async def send(self, text: str) -> str:
-        """A message; its id."""
+        """Send a message; returns its id."""
         self._messages += 1
         id = f"message-{self._messages}"
         await self.driver.send(id, text)
         return id
 
     async def turn(self, text: str, decision: Answer | None = None) -> TurnEnded:
-        """A message and its whole turn, in which everything that is asked is decided alike."""
+        """Send a message and wait for the end of its turn, giving every request the same answer."""
         await self.send(text)
         while True:
             event = await self.events.next(PermissionRequest | TurnEnded)  # type: ignore[arg-type]
@@ -91,22 +91,22 @@ class Workspace:
             await self.driver.answer(event, decision)
 
     def read(self, session: str | None = None) -> Session:
-        """What the reader says of a session."""
+        """A session as the reader sees it."""
         library = Library(self.home)
         return library.load(library.find(session or self.session))
 
     def sent(self, request: int = -1) -> list[str]:
-        """The words of all items of a request."""
+        """The texts of all items of a request."""
         return [text_of(item) for item in self.model.requests[request]["input"]]
 
     def outputs(self) -> list[Json]:
-        """What tools gave back, in the newest request."""
+        """The tool outputs in the newest request."""
         return [item for item in self.model.last["input"] if item["type"].endswith("_output")]
 
 
 @asynccontextmanager
 async def at(home: Path) -> AsyncIterator[Workspace]:
-    """A bench on which nothing stays running."""
+    """A workspace in which nothing stays running."""
     async with CodexModel() as model:
         made = Workspace(home, model)
         try:
@@ -122,7 +122,7 @@ def _dummy_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def in_workspace(tmp_path: Path, body: Callable[[Workspace], Awaitable[None]]) -> None:
-    """Run a test on a bench."""
+    """Run a test in a workspace."""
 
     async def whole() -> None:
         async with at(tmp_path) as made:
@@ -132,13 +132,13 @@ def in_workspace(tmp_path: Path, body: Callable[[Workspace], Awaitable[None]]) -
 
 
 async def pid_in(path: Path) -> int:
-    """A number, once a command has written it into a file."""
+    """A number that a command writes to a file, once it is there."""
     await wait_until_async(lambda: path.exists() and path.read_text().endswith("\n"), f"a line in {path.name}")
     return int(path.read_text())
 
 
 def texts(session: Session, author: str) -> list[str]:
-    """What somebody said in a session."""
+    """The texts of one author in a session."""
     return [
         block.text
         for message in session.messages
@@ -151,7 +151,7 @@ def texts(session: Session, author: str) -> list[str]:
 # --- turns -----------------------------------------------------------------------------------------------------------
 
 
-def test_words_come_as_they_are_said(tmp_path: Path) -> None:
+def test_text_arrives_in_pieces(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         started = await at.start()
         assert (started.mode, started.model) == ("ask", "gpt-5.5")
@@ -184,7 +184,7 @@ def test_a_failed_turn_says_why(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_a_message_reaches_the_turn_that_runs(tmp_path: Path) -> None:
+def test_a_message_reaches_the_current_turn(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         await at.send("@do ask sleep 0.2 ;; say Done.")
@@ -244,7 +244,7 @@ def test_what_is_allowed_for_the_session_is_not_asked_again(tmp_path: Path) -> N
     in_workspace(tmp_path, body)
 
 
-def test_a_refusal_lets_the_turn_go_on_and_its_reason_is_read_with_it(tmp_path: Path) -> None:
+def test_the_turn_continues_after_a_denial_and_the_model_gets_the_reason_with_it(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start(mode="read-only")
         ended = await at.turn("@do ask touch made ;; say Well.", Answer(verdict="deny"))
@@ -299,7 +299,7 @@ def test_what_a_script_of_the_model_asks_belongs_to_its_call(tmp_path: Path) -> 
 
 
 def test_a_script_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its call is in the file, and from a refusal until its end: only then the model reads the reason."""
+    """Until its call is in the file, and from a denial until its end: only then does the model get the reason."""
     looks = 0
 
     def late(path: str, text: str) -> str | None:
@@ -328,7 +328,7 @@ def test_a_script_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     in_workspace(tmp_path, body)
 
 
-def test_a_refusal_can_end_the_turn(tmp_path: Path) -> None:
+def test_a_denial_can_end_the_turn(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         refusal = Answer(verdict="deny_stop", reason="Never do that.")
@@ -423,7 +423,7 @@ def test_a_subagent_asks_for_itself(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_the_agent_is_at_work_until_its_subagents_are_done(tmp_path: Path) -> None:
+def test_the_agent_is_working_until_its_subagents_are_done(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         spawn = "@do search spawn agent ;; spawn %do ask touch made // say Child. ;; say Parent."
@@ -448,7 +448,7 @@ def test_the_agent_is_at_work_until_its_subagents_are_done(tmp_path: Path) -> No
 # --- interrupting ----------------------------------------------------------------------------------------------------
 
 
-def test_interrupting_words(tmp_path: Path) -> None:
+def test_interrupting_a_response(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         await at.driver.interrupt()
@@ -485,7 +485,7 @@ def test_interrupting_a_command_ends_it_and_loses_no_message(tmp_path: Path) -> 
     in_workspace(tmp_path, body)
 
 
-def test_what_was_asked_in_a_turn_that_is_interrupted_is_withdrawn(tmp_path: Path) -> None:
+def test_an_interrupt_cancels_open_requests(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         await at.send("@do ask touch made ;; say Never.")
@@ -503,7 +503,7 @@ def test_what_was_asked_in_a_turn_that_is_interrupted_is_withdrawn(tmp_path: Pat
 # --- going on --------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_goes_on_after_it_was_stopped(tmp_path: Path) -> None:
+def test_a_session_is_resumed_after_it_was_stopped(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         first = await at.start()
         await at.turn("@do say First.")
@@ -518,7 +518,7 @@ def test_a_session_goes_on_after_it_was_stopped(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_a_session_goes_on_after_its_program_was_killed_while_it_asked(tmp_path: Path) -> None:
+def test_a_session_is_resumed_after_it_was_killed_during_a_request(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         started = await at.start()
         await at.send("@do ask touch made ;; say Never.")
@@ -546,7 +546,7 @@ def test_a_session_goes_on_after_its_program_was_killed_while_it_asked(tmp_path:
     in_workspace(tmp_path, body)
 
 
-def test_a_fork_goes_on_after_a_turn(tmp_path: Path) -> None:
+def test_a_fork_continues_after_a_turn(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()
         for word in ("One.", "Two.", "Three."):
@@ -573,7 +573,7 @@ def test_a_fork_goes_on_after_a_turn(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_what_cannot_be_gone_on_with_is_said(tmp_path: Path) -> None:
+def test_a_failed_start_says_why(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         with pytest.raises(UnspoolError, match=r"Could not start Codex: thread/resume"):
             await at.start(session="01a1e25f-ded1-71f0-acda-21103c6e4c7f")
@@ -619,7 +619,7 @@ def test_mode_and_model_change_with_the_next_turn(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_a_plan_is_told_as_words(tmp_path: Path) -> None:
+def test_a_plan_arrives_as_text(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         assert (await at.start(mode="plan")).mode == "plan"
         await at.turn("@do say <proposed_plan>\n# Plan\n\nFirst this.\n</proposed_plan>\n")
@@ -630,7 +630,7 @@ def test_a_plan_is_told_as_words(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_nothing_is_asked_only_where_that_was_named(tmp_path: Path) -> None:
+def test_full_access_must_be_chosen_at_the_start(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         config = at.home / ".codex" / "config.toml"
         config.write_text('approval_policy = "never"\nsandbox_mode = "danger-full-access"\n' + config.read_text())
@@ -666,7 +666,7 @@ def test_stopping_leaves_nothing_behind(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_a_program_that_ends_by_itself_has_the_last_word(tmp_path: Path) -> None:
+def test_an_unexpected_exit_is_reported_with_the_error_output(tmp_path: Path) -> None:
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\necho 'no such luck' >&2\nexit 3\n")
     program.chmod(0o755)
@@ -680,7 +680,7 @@ def test_a_program_that_ends_by_itself_has_the_last_word(tmp_path: Path) -> None
     run(body())
 
 
-def test_the_program_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PROGRAM_VARIABLE, "/bin/sh")
     assert CodexDriverFactory().find_program() == "/bin/sh"
     monkeypatch.setenv(PROGRAM_VARIABLE, "/nowhere/codex")

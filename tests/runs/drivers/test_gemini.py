@@ -1,4 +1,4 @@
-"""The real Gemini CLI, with a scripted model: what the driver tells, what the model gets and what the reader says."""
+"""The real Gemini CLI with a scripted model: the events, what the model gets and the session file agree."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Workspace:
-    """A home and a project that are thrown away, a scripted model, and an agent that runs with them."""
+    """A temporary home and project, a scripted model, and an agent that runs in them."""
 
     def __init__(self, folder: Path, model: GeminiModel) -> None:
         self.home = folder / "home"
@@ -92,12 +92,12 @@ class Workspace:
         return await self.events.next(Started)
 
     async def say(self, text: str) -> TurnEnded:
-        """A turn in which nothing is asked."""
+        """A turn without requests."""
         await self.driver.send("m", text)
         return await self.events.next(TurnEnded)
 
     async def request(self, text: str) -> PermissionRequest:
-        """Say something and wait until the agent asks."""
+        """Send a message and wait for the agent's request."""
         await self.driver.send("m", text)
         return await self.events.next(PermissionRequest)
 
@@ -107,7 +107,7 @@ class Workspace:
         return await self.events.next(TurnEnded)
 
     async def stop(self) -> AgentExited:
-        """End it; nothing of it is left."""
+        """Stop the agent; nothing of it is left."""
         pid = self.driver._connection.process.pid if self.driver._connection else 0
         mark = self.driver._connection.process.mark if self.driver._connection else ""
         await self.driver.stop()
@@ -116,7 +116,7 @@ class Workspace:
         return self.events.all(AgentExited)[0]
 
     def let_a_minute_pass(self) -> None:
-        """Give the session files the names they would have had, had they been begun long ago."""
+        """Rename the session files as if they had been created long ago."""
         for path in self.files():
             path.rename(path.with_name(f"session-2026-01-01T00-00-{path.stem[-8:]}.jsonl"))
 
@@ -144,7 +144,7 @@ async def workspace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 def said(session: Session, role: m.Role) -> list[str]:
-    """The words of one side on the active path."""
+    """The texts of one author on the active path."""
     return [
         block.text
         for message in session.active_path()
@@ -155,13 +155,13 @@ def said(session: Session, role: m.Role) -> list[str]:
 
 
 def results(session: Session) -> dict[str, tuple[str, str]]:
-    """The outcome and the words of every result, by the call."""
+    """The outcome and the text of every result, by call."""
     blocks = (block for message in session.messages for block in message.blocks)
     return {block.call_id: (block.outcome, block.content) for block in blocks if isinstance(block, m.ToolResult)}
 
 
 def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words come as they are said, what is asked shows what will happen, and the log has the same."""
+    """Text arrives in pieces, requests show what will happen, and the log has the same."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -204,8 +204,8 @@ def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.
     run(body())
 
 
-def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refused call does not run. A reason is told next, and one that stops the turn waits for the next message."""
+def test_denials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A denied call does not run. Its reason is the next message; with a stop it waits for the next message."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -235,7 +235,7 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words, a running command and a question for permission: all are stopped, and the session goes on."""
+    """A response, a running command and a request are stopped, and the session continues."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -270,7 +270,7 @@ def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is sent while the model speaks is its next turn; each is told when it is taken up."""
+    """A message sent during a response is the next turn, and is reported when it is accepted."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -293,7 +293,7 @@ def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pyte
 
 
 def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both change while it runs; what skips all questions is not to be had later."""
+    """Both can be changed, but not to the mode that skips all approvals."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -321,8 +321,8 @@ def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     run(body())
 
 
-def test_asking_for_nothing_has_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever names the mode that skips all questions when the agent is started gets it. And errors end a turn."""
+def test_skipping_approvals_must_be_chosen_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mode that skips all approvals can be chosen at the start. And errors end a turn."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -340,7 +340,7 @@ def test_asking_for_nothing_has_to_be_asked_for(tmp_path: Path, monkeypatch: pyt
 
 
 def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same command is not asked for again, by this process or while it runs."""
+    """The same command needs no further approval while this process is running."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -366,7 +366,7 @@ def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan itself is shown, not only the file it is in; to agree to it ends the mode."""
+    """The plan itself is shown, not only its file; approval ends the plan mode."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -386,7 +386,7 @@ def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that reads runs without a question; one that could do more is refused by the program."""
+    """One that only reads runs without approval; the program denies one that could do more."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -404,8 +404,8 @@ def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(body())
 
 
-def test_going_on_with_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice, as the second time is when the program would have deleted it; what was said is not told again."""
+def test_resuming_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice, because the second time the program would have deleted it; the past is not reported again."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -428,8 +428,8 @@ def test_going_on_with_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     run(body())
 
 
-def test_killed_while_it_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end is told once; the session can be gone on with, and the call was never made."""
+def test_killed_during_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit is reported once; the session can be resumed, and the call was never made."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
@@ -456,7 +456,7 @@ def test_killed_while_it_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the command that runs, nor one that was put into the background in a session of its own."""
+    """Neither the running command nor one in the background in a session of its own."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:

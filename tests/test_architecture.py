@@ -17,9 +17,9 @@ from unspool.core.events import EVENT_KINDS
 PACKAGE = Path(unspool.__file__).parent
 FLOORS = (
     ("_version",),
-    ("core", "io", "search"),
+    ("core", "io"),
     ("agents",),
-    ("render",),
+    ("render", "search"),
     ("store",),
     ("library", "model"),
     ("ingest",),

@@ -100,11 +100,12 @@ class Library:
     def _loose(self, folder: Path) -> list[SessionRef]:
         """Session files in a folder without the layout of an agent, such as an export or a copy."""
         found = []
+        suffixes = session_suffixes()
         for parent, folders, names in os.walk(folder):
             folders.sort()
             for name in sorted(names):
                 path = Path(parent, name)
-                if path.suffix in (".jsonl", ".json", ".zst"):
+                if name.endswith(suffixes):
                     with suppress(OSError):
                         found += self._recognise(path)
         return found
@@ -226,7 +227,7 @@ class Library:
     # --- names ---
 
     def find(self, name: str) -> SessionRef:
-        """A session by path, id, unique beginning of an id, or `latest`; see `core.resolve`."""
+        """A session by path, id, unique prefix of an id, or `latest`; see `core.resolve`."""
         if looks_like_path(name):
             path = expanded(name)
             if path.exists():
@@ -259,6 +260,11 @@ def _of_file(ref: SessionRef) -> SessionRef:
 
 def _id_of(ref: SessionRef) -> str:
     return ref.id
+
+
+def session_suffixes() -> tuple[str, ...]:
+    """How the names of session files can end."""
+    return tuple({suffix for agent in AGENTS.values() for suffix in agent.info.suffixes})
 
 
 def expanded(name: str | Path) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from .agents import AGENTS, SessionRef, unanswered
+from .agents import AGENTS, RepairStrategy, SessionRef, unanswered
 from .core.errors import UnspoolError, UsageError
 from .core.session import Session
 from .io.files import name_of, read_everything
@@ -52,9 +52,12 @@ def default_folder() -> Path:
 
 def repair_session(library: Library, ref: SessionRef, target: Path | None = None, *, is_folder: bool = True) -> Repair:
     """Write a repaired copy of a session to a file, or to a directory laid out like a home directory."""
+    strategy = AGENTS[ref.agent].info.repair
+    if strategy is None:
+        raise UsageError(f"cannot repair sessions of {AGENTS[ref.agent].info.title}")
     sources = _files_of(library, ref)
     with tempfile.TemporaryDirectory(prefix="unspool-repair-") as staging:
-        copy = _Copy(ref, Path(staging))
+        copy = _Copy(ref, Path(staging), strategy)
         for source in sources:
             copy.add(source)
         copy.complete()
@@ -88,9 +91,9 @@ def _files_of(library: Library, ref: SessionRef) -> list[Path]:
 class _Copy:
     """A temporary home directory that contains only the copy."""
 
-    def __init__(self, ref: SessionRef, home: Path) -> None:
+    def __init__(self, ref: SessionRef, home: Path, strategy: RepairStrategy) -> None:
         self._ref = ref
-        self._mender = AGENTS[ref.agent].repair_strategy
+        self._strategy = strategy
         self._home = home
         self.places: list[PurePosixPath] = []
         self.changes: Counter[str] = Counter()
@@ -101,7 +104,7 @@ class _Copy:
             data = read_everything(source)
         except OSError as error:
             raise UnspoolError(f"{source}: {error.strerror}") from error
-        clean = self._mender.clean(source.name, source.absolute().parent.parts, data)
+        clean = self._strategy.clean(source.name, source.absolute().parent.parts, data)
         if clean is None:
             raise UnspoolError(f"cannot repair {source}: too little of it is intact")
         self.places.append(clean.place)
@@ -118,7 +121,7 @@ class _Copy:
         # Sources refer to files in the order in which the reader opened them.
         names = {name_of(self._path(place)): self._path(place) for place in self.places}
         read = [names[file.path] for file in sessions[0].info.files if file.path in names]
-        logs, changes = self._mender.complete(sessions, [path.read_bytes() for path in read])
+        logs, changes = self._strategy.complete(sessions, [path.read_bytes() for path in read])
         self.changes.update(changes)
         for path, data in zip(read, logs, strict=True):
             path.write_bytes(data)

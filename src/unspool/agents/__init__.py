@@ -1,24 +1,24 @@
-"""The agents whose sessions can be read: the only list of them in the project."""
+"""The coding agents whose sessions can be read. `registry` has the only list of them."""
 
 from __future__ import annotations
 
-from ._repair import unanswered
-from .base import Agent, AgentInfo, BuilderFactory, Peek, SessionRef, SessionSource, Steps, finish
-from .claude import Claude
-from .codex import Codex
-from .gemini import Gemini
-
-AGENTS: dict[str, Agent] = {agent.info.name: agent for agent in (Claude(), Codex(), Gemini())}
+from ._repair import RepairStrategy, unanswered
+from .base import Agent, AgentInfo, BuilderFactory, Colour, Peek, SessionRef, SessionSource, Steps, finish
+from .registry import AGENTS, AgentRegistry, agent_named
 
 __all__ = [
     "AGENTS",
     "Agent",
     "AgentInfo",
+    "AgentRegistry",
     "BuilderFactory",
+    "Colour",
     "Peek",
+    "RepairStrategy",
     "SessionRef",
     "SessionSource",
     "Steps",
+    "agent_named",
     "finish",
     "unanswered",
 ]

@@ -1,11 +1,12 @@
-"""What every agent has to offer: facts about it, a way to find its sessions, and a way to read one."""
+"""What an agent has to offer: its row in the table of agents, a way to find its sessions, and a way to read one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -13,45 +14,79 @@ from ..core import model as m
 from ..core.builder import SessionBuilder
 from ._repair import RepairStrategy
 
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_COLOUR = re.compile(r"#[0-9a-f]{6}")
+
+
+class Colour(NamedTuple):
+    """An agent's colour on light and on dark pages, each as `#rrggbb`."""
+
+    light: str = "#66727f"
+    dark: str = "#9aa5b1"
+
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about an agent that need no judgement."""
+    """One row of the table of agents. Everything that names, shows, finds or runs an agent derives from it."""
 
     name: str
+    """Identifies the agent in filters, addresses, the store and the JSON record: lower-case letters, digits, `-`."""
     title: str
+    letter: str
+    """One character that stands for the agent where space is short."""
+    colour: Colour = Colour()
     folder: str
-    """Of its sessions, inside a home directory."""
-    variable: str
-    """Environment variable that names the folder."""
+    """The folder inside a home directory where the agent keeps its data."""
+    variable: str = ""
+    """Environment variable that overrides the location of the folder; empty when there is none."""
     variable_is_home: bool = False
-    """The variable names the home directory, not the folder in it."""
+    """The variable names the home directory that contains the folder, not the folder itself."""
     places: tuple[str, ...]
-    """Files, and folders with files, that matter in its folder."""
-    resume: tuple[str, ...]
-    """Command that goes on with a session; `{id}` stands for it."""
+    """Files and subfolders of the folder that hold sessions, or that sessions are read with. The first holds most."""
+    suffixes: tuple[str, ...] = (".jsonl",)
+    """How the names of session files end; a file with another suffix is never taken for a session."""
+    resume: tuple[str, ...] = ()
+    """Command that resumes a session, with `{id}` for its id; empty when the agent has none."""
+    install: str | None = None
+    """Command that installs the agent's program."""
+    source: Callable[[Path], SessionSource]
+    """Opens the agent's folder for finding and reading sessions."""
+    repair: RepairStrategy | None = None
+    """How damaged logs are repaired; None when they cannot be."""
+    driver: str | None = None
+    """`module:name` of the `DriverFactory` that runs the agent, imported when agents are run; None if it cannot run."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that would not work in an address, a style sheet or a query."""
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"agent name {self.name!r} must be lower-case letters, digits and '-'")
+        if len(self.letter) != 1:
+            raise ValueError(f"letter of agent {self.name!r} must be one character, not {self.letter!r}")
+        for colour in self.colour:
+            if not _COLOUR.fullmatch(colour):
+                raise ValueError(f"colour of agent {self.name!r} must look like #0d6b52, not {colour!r}")
 
 
 class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that was found, before it is read."""
+    """A session that was found but not yet read."""
 
     agent: str
     id: str
     kind: m.Kind
     root: Path
-    """The agent's folder it was found in."""
+    """The agent's folder in which it was found."""
     path: Path
     """Its log, or the first of them."""
     more: tuple[Path, ...] = ()
-    """Further files of the same session, in the order in which they are read."""
+    """Further logs of the same session, in reading order."""
     parent: str | None = None
     """Of a sub-agent: the session that started it."""
     is_inside: bool = False
-    """A sub-agent that stands in its session's own file."""
+    """A sub-agent that is recorded in the log of the session that started it."""
     archived: bool = False
 
 
 class Peek(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first lines of a log tell, without reading the rest."""
+    """What the beginning of a log shows, without reading the rest."""
 
     title: str | None = None
     project: m.Project | None = None
@@ -62,17 +97,17 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Steps = Generator[None, None, list[SessionBuilder]]
-"""Reading, a block of the log at a time; what it returns are the drafts."""
+"""Reading one block of the log at a time; the return value is the list of builders."""
 
 BuilderFactory = Callable[[str, m.Kind], SessionBuilder | None]
-"""Gives the draft for a session by its id, or None when its lines are not wanted."""
+"""Returns the builder for a session id, or None when that session is not wanted."""
 
 
 T = TypeVar("T")
 
 
 def finish(steps: Generator[None, None, T]) -> T:
-    """Take all steps at once."""
+    """Run all steps and return the result."""
     while True:
         try:
             next(steps)
@@ -82,82 +117,81 @@ def finish(steps: Generator[None, None, T]) -> T:
 
 
 class SessionSource(Protocol):
-    """One agent's folder. It remembers what it has looked up, so it serves one pass over the sessions."""
+    """The sessions in one agent's folder. It caches what it looks up, so it serves one pass over the sessions."""
 
     root: Path
 
     @property
     def live(self) -> dict[str, m.Status]:
-        """Sessions that a running program has open, as far as the agent keeps a list of them."""
+        """Sessions that a running program has open, if the agent keeps a list of them."""
         ...
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions in the folder; files that hold none are left out."""
+        """All sessions in the folder; files without a conversation are left out."""
         ...
 
     def ref(self, path: Path) -> SessionRef | None:
         """The session that a file in the folder belongs to."""
         ...
 
-    def lists(self, ref: SessionRef) -> bool:
+    def contains(self, ref: SessionRef) -> bool:
         """Whether a session is one of `refs`, without finding them all."""
         ...
 
     def peek(self, ref: SessionRef) -> Peek:
-        """Look at the beginning of a session."""
+        """Read only the beginning of a session."""
         ...
 
     def read(self, ref: SessionRef, make: BuilderFactory) -> Steps:
-        """Read a session, and the sub-agents that stand in the same file."""
+        """Read a session and the sub-agents that are recorded in the same log."""
         ...
 
     def has_inline_subagents(self, ref: SessionRef) -> bool:
-        """Whether sub-agents may stand in the session's own files."""
+        """Whether the session's own logs may contain sub-agents."""
         ...
 
-    def around(self, ref: SessionRef) -> str:
-        """What else than its own files shapes a session: when this changes, it has to be read again."""
+    def fingerprint(self, ref: SessionRef) -> str:
+        """A digest of everything besides its own logs that shapes a session; it is read again when this changes."""
         ...
 
 
-class Agent(Protocol):
-    """A coding agent whose sessions can be read."""
+class Agent:
+    """A coding agent whose sessions can be read: its row in the table, and the decisions that need code.
+
+    A subclass sets `info` and overrides `recognises`. The other methods have defaults that suit an agent which keeps
+    its sessions as files below one folder.
+    """
 
     info: AgentInfo
 
-    @property
-    def repair_strategy(self) -> RepairStrategy:
-        """Repairs copies of its logs."""
-        ...
-
     def open(self, root: Path) -> SessionSource:
-        """Its sessions in one folder."""
-        ...
+        """The sessions in one folder."""
+        return self.info.source(root)
 
-    def recognises(self, path: Path, head: bytes) -> bool:
-        """Whether a file, found anywhere, is one of this agent's logs."""
-        ...
+    def recognises(self, path: Path, head: bytes) -> bool:  # noqa: ARG002 - subclasses look at both
+        """Whether a file, found anywhere, is one of this agent's logs; `head` is its beginning."""
+        return False
 
     def root_of(self, path: Path) -> Path:
-        """The agent's folder that a log lies in, or the log's own folder when it lies elsewhere."""
-        ...
+        """The agent's folder that contains a log, or the log's own folder when it is somewhere else."""
+        return next((parent for parent in path.parents if parent.name == self.info.folder), path.parent)
 
-    def has_layout(self, folder: Path) -> bool:
-        """Whether a folder of another name is one of this agent's."""
-        ...
+    def has_layout(self, folder: Path) -> bool:  # noqa: ARG002 - subclasses look
+        """Whether a folder with another name is laid out like this agent's."""
+        return False
 
-    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
+    def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:  # noqa: ARG002 - subclasses know the tools
         """What a call of one of its tools does."""
-        ...
+        return m.Action(raw_input)
 
-    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:
-        """The files that a call of one of its tools is about."""
-        ...
+    def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - subclasses know the tools
+        """The files that a call of one of its tools concerns."""
+        return []
 
-    def retention(self, root: Path) -> timedelta | None:
-        """How long it keeps sessions, by the settings in its folder; None when it deletes none."""
-        ...
+    def retention(self, root: Path) -> timedelta | None:  # noqa: ARG002 - subclasses read their settings
+        """How long the agent keeps sessions, according to the settings in its folder; None when it deletes none."""
+        return None
 
     def is_log(self, path: Path) -> bool:
         """Whether a change of a file in the agent's folder matters."""
-        ...
+        return path.name.endswith(self.info.suffixes)

@@ -95,7 +95,7 @@ def _without_command(arguments: list[str]) -> int:
     """Help, the version, or an unknown command; none of these needs the parsers of the agents."""
     parser = argparse.ArgumentParser(
         prog="unspool",
-        description="Read, search and supervise the sessions of Claude Code, Codex CLI and Gemini CLI.",
+        description="Read, search and supervise the sessions of your coding agents.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="\n\n".join(
             (

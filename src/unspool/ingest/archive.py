@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ..agents import AGENTS
+from ..agents import agent_named
 from ..io.files import name_of
 from ..store import Store
 from ..store.compression import pack
@@ -129,7 +129,7 @@ def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path
 def _layout(agent: str, path: str) -> Path:
     """A file's place in a home directory: from the agent's folder on, wherever that was."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
-    folder = AGENTS[agent].info.folder
-    places = {place.split("/")[0] for place in AGENTS[agent].info.places}
+    info = agent_named(agent).info
+    places = {place.split("/")[0] for place in info.places}
     start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
-    return Path(folder, *parts[start:])
+    return Path(info.folder, *parts[start:])

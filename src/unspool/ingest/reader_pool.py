@@ -213,7 +213,7 @@ def _read_group(tasks: list[Task], number: int) -> int:
 
 def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
     try:
-        around = home.around(task.ref)
+        around = home.fingerprint(task.ref)
         files = {change.seen.path: packed(change.seen) for change in task.changes}
         return ReadRef(task.home, task.position, around, list(_sessions(home, agent, task.ref)), files, None)
     except OSError as error:

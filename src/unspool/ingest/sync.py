@@ -86,7 +86,7 @@ class Syncer:
         `home` must know the current state of the folder.
         """
         ref = home.ref(path)
-        if ref is None or path not in _paths(ref) or not home.lists(ref):
+        if ref is None or path not in _paths(ref) or not home.contains(ref):
             return None
         store, report = self._store, Report()
         with store.exclusive():
@@ -103,7 +103,7 @@ class Syncer:
             ingest = _Ingest(store, agent, home, changes, report)
             pipeline = Pipeline(store)
             try:
-                ingest.take_in(_Outdated(ref, home.around(ref), bool(stored), bool(stored)), pipeline)
+                ingest.take_in(_Outdated(ref, home.fingerprint(ref), bool(stored), bool(stored)), pipeline)
             except BaseException as error:
                 pipeline.cancel(error)
                 raise
@@ -227,7 +227,7 @@ class _Ingest:
         changes = self.changes_of(ref)
         grew = outdated.same_files and all(change.how in ("grown", "moved") for change in changes)
         stored = store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
-        around = self.home.around(ref) if outdated.around is None else outdated.around
+        around = self.home.fingerprint(ref) if outdated.around is None else outdated.around
         queue = WriteQueue(pipeline)
         files: list[int] = []
         queue.add(lambda: files.extend(self._kept(_paths(ref))), self.size_of(ref) // 8)
@@ -292,7 +292,7 @@ class _HomeSync(_Ingest):
             if ref.id not in before:
                 found.append(_Outdated(ref, None, is_known=False, same_files=False))
                 continue
-            paths, around = _paths(ref), self.home.around(ref)
+            paths, around = _paths(ref), self.home.fingerprint(ref)
             same_files = files.get(ref.id) == {_path_before(path, changed) for path in paths}
             if not same_files or before[ref.id] != around or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))

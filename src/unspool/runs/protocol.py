@@ -244,7 +244,7 @@ class DriverFactory(Protocol):
     name: str
     capabilities: Capabilities
     extra: str
-    """The optional dependencies it needs, such as `unspool[claude]`."""
+    """The extra with the optional dependencies it needs, as in `unspool[extra]`."""
 
     def find_program(self) -> str:
         """The path of the agent's program. Raises NotFoundError with install instructions when it is missing."""

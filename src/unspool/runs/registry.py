@@ -1,11 +1,29 @@
-"""The agents that can be run, by name."""
+"""The agents that can be run: those whose row in the table of agents names a driver."""
 
 from __future__ import annotations
 
-from .drivers.claude import ClaudeDriverFactory
-from .drivers.codex import CodexDriverFactory
-from .drivers.gemini import GeminiDriverFactory
+import logging
+from importlib import import_module
+
+from ..agents import AGENTS
 from .protocol import DriverFactory
 
-_FACTORIES: tuple[DriverFactory, ...] = (ClaudeDriverFactory(), CodexDriverFactory(), GeminiDriverFactory())
-DRIVERS: dict[str, DriverFactory] = {factory.name: factory for factory in _FACTORIES}
+_log = logging.getLogger(__name__)
+
+
+def load_drivers() -> dict[str, DriverFactory]:
+    """Import the drivers of all agents that have one. A driver that cannot be imported is logged and left out."""
+    found: dict[str, DriverFactory] = {}
+    for name, agent in AGENTS.items():
+        if agent.info.driver is None:
+            continue
+        try:
+            module, _, factory = agent.info.driver.partition(":")
+            found[name] = getattr(import_module(module), factory)()
+        except Exception as error:
+            # Drivers of installed packages may fail in any way; the other agents can be run all the same.
+            _log.warning("The driver of agent %r was not loaded: %s: %s", name, type(error).__name__, error)
+    return found
+
+
+DRIVERS: dict[str, DriverFactory] = load_drivers()

@@ -20,6 +20,7 @@ from typing import Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
+from ..agents import AGENTS
 from ..core.errors import UsageError
 from ..core.events import find_kind
 from ..core.timestamps import parse_time
@@ -110,7 +111,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a hit has to be, whatever its words. All filters apply together."""
 
     agent: Values[str] = Values()
-    """`claude`, `codex`, `gemini`."""
+    """The name of an agent."""
     project: Values[str] = Values()
     """Part of the project's path; not case-sensitive."""
     tool: Values[Name] = Values()
@@ -160,6 +161,11 @@ def _choice(what: str, *values: str, **others: str) -> _Read:
     return read
 
 
+def _agent(value: str, now: datetime | None) -> object:
+    # Agents of installed packages are found on first use, not when this module is imported.
+    return _choice("agent", *AGENTS)(value, now)
+
+
 def _text(value: str, _now: datetime | None) -> str:
     return value
 
@@ -195,7 +201,7 @@ def _time(value: str, now: datetime | None) -> datetime | None:
 
 
 _FILTERS: dict[str, _Read] = {
-    "agent": _choice("agent", "claude", "codex", "gemini"),
+    "agent": _agent,
     "project": _text,
     "tool": _name,
     "role": _choice("role", "human", "model", "harness", "subagent", "hook", user="human", assistant="model"),

@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 import msgspec
 import zstandard
 
-from ..agents import AGENTS
+from ..agents import agent_named
 from ..core import model as m
 from ..core.errors import NotFoundError
 from ..core.session import Session
@@ -158,9 +158,10 @@ class SessionQuery:
 
     def resume_command(self) -> str | None:
         """The shell command that resumes the session."""
-        if self.row.kind != "main":
+        resume = agent_named(self.row.agent).info.resume
+        if self.row.kind != "main" or not resume:
             return None
-        command = shlex.join(part.format(id=self.row.name) for part in AGENTS[self.row.agent].info.resume)
+        command = shlex.join(part.format(id=self.row.name) for part in resume)
         project = self.head.info.project
         return f"cd {shlex.quote(project.path)} && {command}" if project is not None and project.path else command
 

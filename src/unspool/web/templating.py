@@ -27,6 +27,7 @@ from ..render.sanitize import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry
 from ..render.truncate import cut, cut_prose
 from ..store.rows import SessionRow
+from .agent_styles import AgentBadges, session_folder, stylesheet_url
 from .session_list import url_name
 from .views import LiveEntry
 
@@ -36,7 +37,6 @@ LONGEST_PROSE = 200_000
 MOST_CELLS = 20_000
 """Short rows of a table are padded with cells, so a few lines could become megabytes of HTML."""
 SLASH = "~"
-AGENTS = {"claude": ("C", "Claude Code"), "codex": ("X", "Codex CLI"), "gemini": ("G", "Gemini CLI")}
 _HEADING = re.compile(r"<(/?)h([1-6])>")
 TOOL_ICONS = (
     ("web", "globe"), ("fetch", "globe"), ("url", "globe"), ("grep", "search"), ("glob", "search"),
@@ -63,11 +63,12 @@ def environment() -> Environment:
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, number=number, duration=duration, when=when, base_name=base_name,
         short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
-        is_expanded=is_expanded, compact=compact, link=link,
+        is_expanded=is_expanded, compact=compact, link=link, session_folder=session_folder,
     )  # fmt: skip
     made.globals.update(
         marks=MARKS,
-        agents=AGENTS,
+        agents=AgentBadges(),
+        agent_styles=stylesheet_url,
         made_up=MADE_UP_RESULT,
         saved=SAVED,
         icon=icon,

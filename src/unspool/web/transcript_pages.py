@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from ..agents import AGENTS
+from ..agents import agent_named
 from ..core import model as m
 from ..core.errors import NotFoundError
 from ..render.transcript import Entry, Transcript, problem_entry
@@ -87,7 +87,7 @@ class TranscriptPages:
             yield from _problems_between(problems, message, after)
 
     def _transcript(self, messages: list[m.Message]) -> Transcript:
-        describe = AGENTS[self._query.row.agent].describe
+        describe = agent_named(self._query.row.agent).describe
         return Transcript(self._head, describe, messages=messages, branch_of=self._query.branch_of)
 
     def _problems(self, before: m.Message | None, after: m.Message | None) -> list[tuple[int, m.Problem]]:

@@ -103,7 +103,7 @@ class ClaudeSource:
         id = f"{parent}/{name['id']}"
         return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
 
-    def lists(self, ref: SessionRef) -> bool:
+    def contains(self, ref: SessionRef) -> bool:
         """Whether the session has a conversation."""
         folder = self._around.folder_of(ref.path)
         if ref.kind == "main":
@@ -129,7 +129,7 @@ class ClaudeSource:
         """Whether sub-agents are in the file of the session, as in 1.0.x."""
         return ref.kind == "main" and any(map(holds_sidechain, (ref.path, *ref.more)))
 
-    def around(self, ref: SessionRef) -> str:
+    def fingerprint(self, ref: SessionRef) -> str:
         """Digest the files of related sessions, clears, the origin, titles in other files, and whether it is open."""
         folder = self._around.folder_of(ref.path)
         owner = ref.parent or ref.id

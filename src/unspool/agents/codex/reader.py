@@ -82,7 +82,7 @@ class CodexSource:
         thread = head.id or (file.thread if file is not None else path.stem)
         return self._ref(thread, [file or RolloutFile(path, thread, thread, "", archived=False)])
 
-    def lists(self, ref: SessionRef) -> bool:
+    def contains(self, ref: SessionRef) -> bool:
         """Whether the thread is in this folder."""
         return ref.id in self._folder.threads
 
@@ -105,7 +105,7 @@ class CodexSource:
         """Never: each sub-agent has its own file."""
         return False
 
-    def around(self, ref: SessionRef) -> str:
+    def fingerprint(self, ref: SessionRef) -> str:
         """Digest the name of a thread, its clears, the threads it started, and what it shares with others."""
         folder = self._folder
         children = folder.children.get(ref.id)

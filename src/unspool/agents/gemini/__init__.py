@@ -11,7 +11,7 @@ import msgspec
 from ...core import model as m
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import AgentInfo
+from ..base import Agent, AgentInfo, Colour
 from .reader import GeminiSource
 from .repair import GeminiRepair
 from .tools import action_of, paths_in
@@ -20,56 +20,57 @@ _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
 
-class Gemini:
+class Gemini(Agent):
     """Gemini CLI by Google."""
 
     info = AgentInfo(
         name="gemini",
         title="Gemini CLI",
+        letter="G",
+        colour=Colour("#3c55c8", "#8ba0ff"),
         folder=".gemini",
         variable="GEMINI_CLI_HOME",
         variable_is_home=True,
         places=("tmp", "projects.json"),
+        suffixes=(".json", ".jsonl"),
         resume=("gemini", "--resume", "{id}"),
+        install="npm install -g @google/gemini-cli",
+        source=GeminiSource,
+        repair=GeminiRepair(),
+        driver="unspool.runs.drivers.gemini:GeminiDriverFactory",
     )
-
-    repair_strategy = GeminiRepair()
-
-    def open(self, root: Path) -> GeminiSource:
-        """Sessions in a `.gemini` folder."""
-        return GeminiSource(root)
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project."""
         return path.suffix in (".json", ".jsonl") and b'"projectHash"' in head and b'"sessionId"' in head
 
     def root_of(self, path: Path) -> Path:
-        """The folder above `tmp`."""
+        """The folder that contains `tmp`."""
         for parent in path.parents:
             if parent.name == "chats":
                 return parent.parent.parent.parent
         return path.parent
 
     def has_layout(self, folder: Path) -> bool:
-        """A folder of another name with chats in it."""
+        """A folder with another name contains chats."""
         return any((folder / "tmp").glob("*/chats"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
-        """What a call does."""
+        """What a call of one of its tools does."""
         return action_of(name, raw_input, None)[1]
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
-        """The files a call is about."""
+        """The files that a call concerns."""
         return paths_in(raw_input)
 
     def is_log(self, path: Path) -> bool:
-        """Chats and the prompt log; its folder for passing files holds much else."""
+        """Chats and the prompt log; its folder for temporary files holds much else."""
         return path.name in ("logs.json", "projects.json", ".project_root") or (
             path.suffix in (".json", ".jsonl") and "chats" in path.parts
         )
 
     def retention(self, root: Path) -> timedelta | None:
-        """Thirty days, or what the settings say of `general.sessionRetention`."""
+        """Thirty days, unless the settings have `general.sessionRetention`."""
         settings = decode_any(read_whole(root / "settings.json") or b"")
         general = settings.get("general") if isinstance(settings, dict) else None
         given = general.get("sessionRetention") if isinstance(general, dict) else None

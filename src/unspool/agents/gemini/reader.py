@@ -62,7 +62,7 @@ class GeminiSource:
             return self._ref(head.session, files)
         return self._ref(head.session, GeminiFiles([head]))
 
-    def lists(self, ref: SessionRef) -> bool:
+    def contains(self, ref: SessionRef) -> bool:
         """Whether the session has a prompt."""
         return ref.id in self._folder.sessions
 
@@ -90,7 +90,7 @@ class GeminiSource:
         """Never: each sub-agent has its own file."""
         return False
 
-    def around(self, ref: SessionRef) -> str:
+    def fingerprint(self, ref: SessionRef) -> str:
         """Digest what was typed while the session ran, its clears, its origin, and its sub-agents."""
         folder = self._folder
         ended = self.peek(ref).ended_at

@@ -23,11 +23,16 @@ _FILTERS = ("has:", "is:")
 """How words among the sessions ask for events; both mean the same."""
 
 
+def home_help() -> str:
+    """What a home directory is, for the help of options that take one."""
+    return f"a home directory that contains {', '.join(agent.info.folder for agent in AGENTS.values())}"
+
+
 def add_places(parser: argparse.ArgumentParser) -> None:
     """Where to look for sessions."""
     parser.add_argument(
         "--home", action="append", default=[], metavar="DIR",
-        help="a home directory that contains .claude, .codex, .gemini (default: yours); may be repeated",
+        help=f"{home_help()} (default: yours); may be repeated",
     )  # fmt: skip
 
 

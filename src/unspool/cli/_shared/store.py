@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from ...ingest.sync import Progress, Report, Syncer
 from ...store import Store, open_store
+from .options import home_help
 from .output import remark
 
 _PATIENCE_SECONDS = 0.5
@@ -27,7 +28,7 @@ def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
         metavar="DIR",
         action="append",
         default=[],
-        help="a home directory that contains .claude, .codex, .gemini (default: yours); may be repeated",
+        help=f"{home_help()} (default: yours); may be repeated",
     )
     if syncs:
         parser.add_argument("--no-sync", action="store_true", help="do not import changes first")

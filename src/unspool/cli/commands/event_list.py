@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from ...agents import AGENTS
 from ...core import model as m
 from ...core.events import BY_NAME, find_listed_kind
 from ...core.timestamps import parse_time
@@ -41,7 +42,7 @@ class Entry(msgspec.Struct, kw_only=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--agent", choices=("claude", "codex", "gemini"), help="only sessions of this agent")
+    parser.add_argument("--agent", choices=list(AGENTS), help="only sessions of this agent")
     parser.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
     parser.add_argument("--tool", metavar="NAME", help="only calls of this tool")
     parser.add_argument("--since", metavar="TIME", help="only events since TIME: 2026-11-01, 7d, 12h, today")

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from ...agents import AGENTS
+from ...agents import agent_named
 from ...core.errors import UnspoolError, UsageError
 from ...core.session import Session
 from ...core.stream import SessionLine, iter_stream
@@ -134,7 +134,7 @@ def _stream(session: Session, _: Branches) -> Iterator[bytes]:
 def _markdown(session: Session, branches: Branches) -> Iterator[bytes]:
     from ...render.markdown import render_markdown
 
-    for line in render_markdown(session, AGENTS[session.agent].describe, branches):
+    for line in render_markdown(session, agent_named(session.agent).describe, branches):
         yield line.encode("utf-8", "replace") + b"\n"
 
 
@@ -142,7 +142,7 @@ def _html(session: Session, branches: Branches) -> Iterator[bytes]:
     # Templates and syntax highlighting take as long to load as everything else.
     from ...render.html import render_html
 
-    for piece in render_html(session, AGENTS[session.agent].describe, branches):
+    for piece in render_html(session, agent_named(session.agent).describe, branches):
         yield piece.encode("utf-8", "replace")
 
 

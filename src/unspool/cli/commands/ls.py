@@ -132,7 +132,7 @@ def _counted(kind: str, count: int) -> str:
 
 
 def _cells(row: Row, columns: int) -> list[str]:
-    # Codex ids begin with a time, so sessions of the same minute share their first digits.
+    # Some ids begin with a time, so sessions of the same minute share their first digits.
     short = row.id if row.kind == "subagent" else row.id[:13]
     cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
     cells.append(row.title or "")

@@ -6,6 +6,7 @@ import argparse
 import os
 import uuid
 
+from ...agents import AGENTS
 from ...core.errors import UsageError
 from .._shared.client import Server, who
 from .._shared.output import print_json
@@ -22,7 +23,7 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("prompt", help="the first message to the agent")
-    parser.add_argument("--agent", help="claude, codex or gemini (default: claude)")
+    parser.add_argument("--agent", help=f"{', '.join(_names())} (default: {_names()[0]})")
     parser.add_argument("--folder", help="directory to work in (default: the current one, or that of the session)")
     parser.add_argument("--resume", metavar="SESSION", help="resume a session")
     parser.add_argument("--fork-at", type=int, metavar="N", help="fork the session after message N")
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     server = Server()
     since = server.ask("GET", "/api/runs")["seq"]
     body = {
-        "agent": args.agent or (None if args.resume else "claude"), "session": args.resume, "at": args.fork_at,
+        "agent": args.agent or (None if args.resume else _names()[0]), "session": args.resume, "at": args.fork_at,
         "folder": _folder(args), "fork": args.fork, "mode": args.mode, "model": args.model,
         "take_over": args.take_over, "prompt": args.prompt,
         "message_id": uuid.uuid4().hex, "who": who(),
@@ -52,6 +53,11 @@ def run(args: argparse.Namespace) -> int:
         print_json(started["run"]) if args.json else print(started["run"]["id"])
         return 0
     return follow(server, started["run"]["id"], since, as_json=args.json, until_idle=True)
+
+
+def _names() -> list[str]:
+    """The agents that can be run; the first is the default."""
+    return [name for name, agent in AGENTS.items() if agent.info.driver is not None]
 
 
 def _folder(args: argparse.Namespace) -> str | None:

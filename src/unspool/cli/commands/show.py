@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from ...agents import AGENTS
+from ...agents import agent_named
 from ...render.terminal import render_terminal
 from .._shared.options import add_places, add_view, choose, is_terminal
 from .._shared.output import console, print_json, print_pieces
@@ -54,5 +54,5 @@ def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
     for library, ref in choose(args):
         # Message numbers are those of the whole record, so that they work with `context --at`.
         for session in library.load_all(ref, args.tip, "all", args.orphans):
-            describe = AGENTS[session.agent].describe
+            describe = agent_named(session.agent).describe
             yield from render_terminal(session, describe, args.branches, full=args.full, plain=not is_terminal())

@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...agents import AGENTS
 from ...core.plural import counted
 from ...core.timestamps import parse_time, zone_seconds
 from ...render.sanitize import one_line
@@ -29,7 +30,7 @@ _ROWS = 12
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--agent", choices=("claude", "codex", "gemini"), help="only sessions of this agent")
+    parser.add_argument("--agent", choices=list(AGENTS), help="only sessions of this agent")
     parser.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
     parser.add_argument("--since", metavar="TIME", help="only sessions active since TIME: 2026-11-01, 7d, 12h, today")
     parser.add_argument("--until", metavar="TIME", help="only sessions started before TIME")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..protocol import AgentExited, Answer, Capabilities, Emit, PermissionRequest, RunSpec
 from .claude_command import MODES, build_command, build_environment, check_spec
@@ -77,7 +78,7 @@ class ClaudeDriverFactory:
         found = _bundled_program() or shutil.which("claude")
         if found is None:
             raise NotFoundError(
-                "Claude Code is not installed. Install it with: pip install 'unspool[claude]', which includes it."
+                f"Claude Code is not installed. Install it with: {AGENTS[NAME].info.install}, which includes it."
             )
         return found
 

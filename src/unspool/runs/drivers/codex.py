@@ -30,6 +30,7 @@ import shutil
 import msgspec
 
 from ..._version import __version__
+from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..protocol import AgentExited, Answer, Capabilities, Driver, Emit, PermissionRequest, RunSpec, Started
 from .codex_config import FULL_ACCESS, MODES, Mode, build_environment, find_mode, find_turn
@@ -68,7 +69,7 @@ class CodexDriverFactory:
                 raise NotFoundError(f"Cannot run Codex: {PROGRAM_VARIABLE}={named} is not a program")
             return found
         if (found := _bundled_program() or shutil.which("codex")) is None:
-            raise MissingExtraError("Codex is not installed; install it with: pip install 'unspool[codex]'")
+            raise MissingExtraError(f"Codex is not installed; install it with: {AGENTS['codex'].info.install}")
         return found
 
     def create(self) -> Driver:

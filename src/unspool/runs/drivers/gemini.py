@@ -75,7 +75,7 @@ class GeminiDriverFactory:
         found = shutil.which(named or "gemini")
         if found is None:
             problem = f"{PROGRAM_VARIABLE}={named} is not a program" if named else "it is not installed"
-            raise NotFoundError(f"Cannot run Gemini CLI: {problem}. Install it with: npm install -g @google/gemini-cli")
+            raise NotFoundError(f"Cannot run Gemini CLI: {problem}. Install it with: {AGENTS['gemini'].info.install}")
         return found
 
     def create(self) -> GeminiDriver:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from ...agents import AGENTS
 from ...core.errors import NotFoundError
 from ..errors import InvalidRequestError
 from ..session_query import SessionQuery
@@ -108,6 +109,8 @@ def parse_params(endpoint: Endpoint, in_path: dict[str, str], query: bytes) -> P
     for name, canonical in endpoint.params.synonyms.items():
         if name in given:
             given[name] = canonical(given[name])
+    if "agent" in given and given["agent"] not in AGENTS:
+        raise _not_allowed(endpoint, "agent", given["agent"])
     try:
         return msgspec.convert(given, endpoint.params, strict=False)
     except msgspec.ValidationError as error:
@@ -128,14 +131,21 @@ def _explain(endpoint: Endpoint, given: dict[str, str], what: str) -> InvalidReq
     name = field[1] if field is not None else ""
     if name not in given:
         return InvalidRequestError(f"A parameter is missing: {what}.", f"See {PREFIX}/openapi.json for what is needed.")
+    return _not_allowed(endpoint, name, given[name])
+
+
+def _not_allowed(endpoint: Endpoint, name: str, value: str) -> InvalidRequestError:
     rule = in_words(parameter_schemas(endpoint)[name])
-    return InvalidRequestError(f"{name} cannot be {_shown(given[name])}.", f"{name} is {rule}.")
+    return InvalidRequestError(f"{name} cannot be {_shown(value)}.", f"{name} is {rule}.")
 
 
 def parameter_schemas(endpoint: Endpoint) -> dict[str, dict[str, Any]]:
     """The JSON Schema of each parameter."""
     _, definitions = msgspec.json.schema_components([endpoint.params])
     found: dict[str, dict[str, Any]] = definitions[endpoint.params.__name__]["properties"]
+    if "agent" in found:
+        # Which agents there are is known only once installed packages have been looked up.
+        found["agent"] = {"description": found["agent"]["description"], "enum": list(AGENTS)}
     return found
 
 

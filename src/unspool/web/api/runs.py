@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec.structs import replace
 
-from ...agents import AGENTS, SessionRef
+from ...agents import SessionRef, agent_named
 from ...core.errors import NotFoundError, UnspoolError, UsageError
 from ...library import Library
 from ...runs.fork import Branch, ForkPlan, nearest_named, plan_fork
@@ -254,4 +254,4 @@ def fork_branch(query: SessionQuery, branch: int) -> Branch:
 
 def title_of(agent: str) -> str:
     """The display name of an agent."""
-    return AGENTS[agent].info.title if agent in AGENTS else agent
+    return agent_named(agent).info.title

@@ -30,7 +30,7 @@ MOST_MESSAGES = 1000
 
 # --- parameters ------------------------------------------------------------------------------------------------------
 
-Agent = Annotated[Literal["claude", "codex", "gemini"], Meta(description="Sessions of this agent.")]
+Agent = Annotated[str, Meta(max_length=40, description="Sessions of this agent.")]
 ProjectSubstring = Annotated[str, Meta(max_length=1000, description="Sessions whose project path contains this.")]
 Key = Annotated[
     str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from litestar.handlers import HTTPRouteHandler
 
+from .. import agent_styles
 from . import events, runs, search, session, session_fragments, sessions, stats
 
 routes: list[HTTPRouteHandler] = [
@@ -14,4 +15,5 @@ routes: list[HTTPRouteHandler] = [
     *search.routes,
     *stats.routes,
     *runs.routes,
+    agent_styles.stylesheet,
 ]

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from markupsafe import Markup
 
-from ...agents import AGENTS
+from ...agents import agent_named
 from ...core.errors import NotFoundError, UsageError
 from ...core.session import Session
 from ...core.views import OrphanMode, View
@@ -238,7 +238,7 @@ def _export(store: Store, key: str, format: str, orphans: OrphanMode) -> Downloa
         raise UsageError(f"Unknown export format {format!r}; choose from md, html, ndjson")
     row = query_of(store, key).row
     session = View(store.messages.load_session(row.id), (), "all", orphans).whole()
-    describe = AGENTS[row.agent].describe
+    describe = agent_named(row.agent).describe
     name = f"{row.agent}-{row.name.replace('/', '-')}"
     if format == "ndjson":
         return Download(msgspec.json.encode(session) + b"\n", "application/x-ndjson", f"{name}.ndjson")

@@ -8,7 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from markupsafe import Markup
 
-from ...agents import AGENTS
+from ...agents import agent_named
 from ...core import model as m
 from ...core.errors import NotFoundError
 from ...render.sanitize import pretty
@@ -252,6 +252,6 @@ def _full_text(message: m.Message, block: m.Block) -> tuple[str, str]:
 
 def _full_call(query: SessionQuery, call: m.ToolCall) -> str:
     rejected = [one.action for one in query.head.rejections if one.tool_use_id == call.id and one.action is not None]
-    action = rejected[0] if rejected else AGENTS[query.row.agent].describe(call.name, call.raw_input)
+    action = rejected[0] if rejected else agent_named(query.row.agent).describe(call.name, call.raw_input)
     kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
     return render("output.html", kind=kind, text=text, path=action.path)

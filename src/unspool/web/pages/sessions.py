@@ -9,12 +9,13 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
+from ...agents import AGENTS
 from ...core.errors import UsageError
 from ...core.events import BADGE_KINDS, find_kind
 from ...store import Store
 from ...store.rows import SessionRow
 from ..session_list import list_sessions, name_of_project
-from ..templating import AGENTS, HERE, render
+from ..templating import HERE, render
 from ..views import ListedSession, ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
 

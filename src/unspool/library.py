@@ -1,4 +1,4 @@
-"""Finding and reading sessions: in home directories, folders and single files."""
+"""Finds and reads sessions in home directories, folders and single files."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ from .core.session import Session
 from .core.sinks import DropMessages
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
-from .io.files import changed_at
 
 _HEAD = 1 << 14
 _DONE = object()
 
 
 class Library:
-    """The sessions of some homes. What it looked up is cached, so that a long-lived program should create a new one."""
+    """The sessions of some places. It caches what it looks up, so a long-lived program creates a new one."""
 
     def __init__(
         self, *places: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
     ) -> None:
-        """`places` are home directories, agents' folders, other folders or files; without any, the user's own home.
+        """`places` are home directories, agents' folders, other folders or files; by default the user's home.
 
         `evidence` returns decisions that were recorded while agents ran, which take precedence over what the files
         suggest. Without it, the files alone decide.
@@ -40,7 +39,7 @@ class Library:
         self._evidence = evidence or no_evidence
         self._homes: dict[tuple[str, Path], SessionSource] = {}
         self._listed: dict[tuple[str, Path], SessionSource] = {}
-        """The sources that are listed as a whole. A single file has a source too, which is not listed."""
+        """The sources of which all sessions are listed; one that was opened for a single file is not among them."""
         self._files: dict[Path, SessionRef] = {}
         if not places:
             self._add_default(os.environ if environ is None else environ)
@@ -49,7 +48,7 @@ class Library:
 
     @classmethod
     def of_nothing(cls, evidence: Evidence | None = None) -> Library:
-        """A library that lists no sessions and only reads those it is given."""
+        """A library that lists no sessions but can read any."""
         library = cls.__new__(cls)
         library._evidence = evidence or no_evidence
         library._homes, library._listed, library._files = {}, {}, {}
@@ -65,8 +64,8 @@ class Library:
             self._list(info.name, root / info.folder if named and info.variable_is_home else root)
 
     def _add_place(self, place: Path) -> None:
-        if place.is_file():
-            self._add_files([self.ref_of(place)])
+        if _file_of(place) is not None:
+            self._add_files(self.refs_of(place))
             return
         if not place.is_dir():
             raise NotFoundError(f"{place}: no such file or directory")
@@ -84,7 +83,7 @@ class Library:
             self._add_files(self._loose(place))
 
     def _list(self, name: str, root: Path) -> None:
-        # The same folder may be given by different paths.
+        # Several paths can refer to the same folder.
         self._listed.setdefault((name, root.resolve()), self._open(name, root))
 
     def _add_files(self, refs: Iterable[SessionRef]) -> None:
@@ -98,7 +97,7 @@ class Library:
         return self._homes[key]
 
     def _loose(self, folder: Path) -> list[SessionRef]:
-        """Session files in a folder without the layout of an agent, such as an export or a copy."""
+        """Session files in a folder without any agent's layout, such as an export or a copy."""
         found = []
         suffixes = session_suffixes()
         for parent, folders, names in os.walk(folder):
@@ -112,8 +111,16 @@ class Library:
 
     def ref_of(self, path: Path) -> SessionRef:
         """The session in a file, wherever the file is."""
+        refs = self.refs_of(path)
+        if len(refs) > 1:
+            shown = ", ".join(ref.id for ref in refs[:5])
+            raise AmbiguousError(f"{path} holds {len(refs)} sessions: {shown}{', …' if len(refs) > 5 else ''}")
+        return refs[0]
+
+    def refs_of(self, path: Path) -> list[SessionRef]:
+        """The sessions in a file, wherever the file is: several when it is a database, else one."""
         path = path.absolute()
-        if not path.is_file():
+        if _file_of(path) is None:
             raise NotFoundError(f"{path}: no such file")
         try:
             refs = self._recognise(path)
@@ -122,20 +129,22 @@ class Library:
         if not refs:
             names = ", ".join(agent.info.title for agent in AGENTS.values())
             raise NotFoundError(f"{path}: not a session file of {names}")
-        return refs[0]
+        return refs
 
     def _recognise(self, path: Path) -> list[SessionRef]:
-        """The session in a file; empty where there is none."""
-        with open(path, "rb") as file:
-            head = file.read(_HEAD)
+        """The sessions of a file; empty when it holds none."""
+        file = _file_of(path) or path
+        with open(file, "rb") as opened:
+            head = opened.read(_HEAD)
         for agent in AGENTS.values():
-            if agent.recognises(path, head):
-                ref = self._open(agent.info.name, agent.root_of(path)).ref(path)
-                return [ref] if ref is not None else []
+            if agent.recognises(file, head):
+                source = self._open(agent.info.name, agent.root_of(file))
+                ref = source.ref(path)
+                return [ref] if ref is not None else [ref for ref in source.refs() if file in ref.path.parents]
         return []
 
     def homes(self) -> list[tuple[str, Path]]:
-        """The agents' folders that are listed as a whole."""
+        """The agents' folders of which all sessions are listed."""
         return [(agent, home.root) for (agent, _), home in self._listed.items()]
 
     # --- sessions ---
@@ -149,14 +158,14 @@ class Library:
                     yield ref
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
-        """Sub-agents whose records are in the file of a session; they are found by reading it."""
+        """Sub-agents that are recorded in the log of a session; finding them takes reading it."""
         if ref.is_inside or not self._home(ref).has_inline_subagents(ref):
             return []
         drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
         return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
 
     def peek(self, ref: SessionRef) -> Peek:
-        """A summary of a session from its first and last lines."""
+        """What the beginning of a session shows."""
         if not ref.is_inside:
             return self._home(ref).peek(ref)
         session = self.load(ref)
@@ -173,7 +182,7 @@ class Library:
     def load_all(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
-        """A session, and the sub-agents in the same file."""
+        """Read a session and the sub-agents that are recorded in the same log."""
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
@@ -184,7 +193,7 @@ class Library:
     def stream(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
-        """The same as a stream. The log is read twice, so that memory stays small however long the session is."""
+        """Read a session in small pieces, in constant memory however long it is: the log is read twice."""
         drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
         for draft in drafts:
             outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
@@ -204,7 +213,7 @@ class Library:
         return found
 
     def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
-        """Read the log again, and complete each message with what the first pass found."""
+        """Read the log a second time and complete each message with what the first pass found."""
         home, draft, expected = self._home(ref), outline.builder, len(outline.builder)
         ready: list[m.Message] = []
         steps = home.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
@@ -228,9 +237,9 @@ class Library:
 
     def find(self, name: str) -> SessionRef:
         """A session by path, id, unique prefix of an id, or `latest`; see `core.resolve`."""
-        if looks_like_path(name):
+        if looks_like_path(name) or name.endswith(session_suffixes()):
             path = expanded(name)
-            if path.exists():
+            if path.exists() or _file_of(path) is not None:
                 return self.ref_of(path)
         refs = list(self.refs())
         if name == LATEST:
@@ -250,11 +259,23 @@ class Library:
         mains = [ref for ref in refs if ref.kind == "main"]
         if not mains:
             raise no_sessions()
-        return max(mains, key=lambda ref: max(map(changed_at, (ref.path, *ref.more))))
+        return max(mains, key=_modified)
+
+
+def _modified(ref: SessionRef) -> int:
+    log = AGENTS[ref.agent].log
+    return max(log(path).modified() for path in (ref.path, *ref.more))
+
+
+def _file_of(path: Path) -> Path | None:
+    """The file at a path, or the database that holds the log at a path; None when there is neither."""
+    if path.is_file():
+        return path
+    return next((parent for parent in path.parents if parent.is_file()), None)
 
 
 def _of_file(ref: SessionRef) -> SessionRef:
-    """The session whose file contains a sub-agent; any other session itself."""
+    """The session in whose log a sub-agent is recorded; for any other session, the session itself."""
     return replace(ref, id=ref.parent, kind="main", parent=None, is_inside=False) if ref.is_inside else ref
 
 
@@ -268,5 +289,5 @@ def session_suffixes() -> tuple[str, ...]:
 
 
 def expanded(name: str | Path) -> Path:
-    """A path as a user typed it; an unknown `~name` stays as it is."""
+    """Expand `~` in a path; a `~name` of an unknown user stays as it is."""
     return Path(os.path.expanduser(name))

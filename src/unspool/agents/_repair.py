@@ -1,8 +1,8 @@
-"""Repairing logs: what all agents share. Every agent's `mending.py` knows the rest.
+"""Repairing logs: what all agents share. The `repair.py` of each agent knows the rest.
 
-A repair has two steps. The first makes a log readable: each line of the copy is an intact record. The second looks at
-what the readers make of that copy, and adds what the conversation lacks: results that were never recorded, parents
-that are gone. Neither ever changes what an intact record says.
+A repair has two steps. The first makes a log readable: each line of the copy is an intact record. The second reads
+that copy and adds what the conversation lacks: results that were never recorded, parents that are gone. Neither ever
+changes an intact record.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from ..io.lines import block_of
 T = TypeVar("T")
 
 LEFT_OUT = "lines left out"
-"""Lines, or elements of a document, of which nothing is intact."""
+"""Lines, or elements of a document, without anything intact in them."""
 SPLIT = "lines split"
-"""Damaged lines that gave back records, each of which got a line of its own."""
+"""Damaged lines that contained records, each of which got a line of its own."""
 MENDED = "lines mended"
-"""Lines without the bytes that were no text."""
+"""Lines from which bytes that are not text were removed."""
 RESULT = "results added"
-"""Results made up for calls that have none."""
+"""Placeholder results for calls that have none."""
 STITCHED = "parents stitched"
-"""Messages whose parent is gone, hung on the message before."""
+"""Messages whose parent is gone, attached to the message before."""
 ENDED = "documents closed"
-"""Documents that ended in the middle, or went on after their end."""
+"""Documents that ended too early, or had bytes after their end."""
 HEAD = "headers added"
-"""First lines that were lost, written anew from what the others tell."""
+"""First lines that were lost, reconstructed from the other lines."""
 
 
 class Clean(NamedTuple):
-    """A log of which every line is an intact record."""
+    """A log in which every line is an intact record."""
 
     place: PurePosixPath
     """Where it belongs in the agent's folder."""
@@ -52,7 +52,7 @@ class RepairStrategy(Protocol):
         ...
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
-        """Add what the conversations in some clean logs lack; the logs are the files of the session, in order."""
+        """Add what the conversations in clean logs lack; the logs are the files of the session, in order."""
         ...
 
 
@@ -64,7 +64,7 @@ class Piece(NamedTuple, Generic[T]):
 
 
 def intact(data: bytes, decoder: RecordDecoder[T]) -> tuple[list[Piece[T]], Counter[str]]:
-    """All records of a log, those of damaged lines too, and what had to be done to get them."""
+    """All records of a log, including those in damaged lines, and what had to be done to get them."""
     pieces: list[Piece[T]] = []
     changes: Counter[str] = Counter()
     for line in block_of(data).lines() if data else ():
@@ -77,7 +77,7 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
     """The records of one line; `changes` counts what was wrong with it."""
     whole = line
     if b"\0" in line and isinstance(decode_any(without := line.replace(b"\0", b"")), dict):
-        # A run of zeros that a crash put between two bytes took nothing away.
+        # A run of zeros that a crash left between two bytes has replaced nothing.
         whole = without
     found: list[Piece[T]] = []
     reasons = set()
@@ -97,7 +97,7 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
 
 
 def _plain(line: bytes) -> bytes:
-    """A record as every reader of JSON takes it: no halves of signs, and no numbers that are none."""
+    """A record as any JSON parser accepts it: no lone surrogates, no NaN."""
     line = mend(line)[0]
     if decode_any(line) is None:
         line = encode(json.loads(line, parse_constant=lambda _: None))
@@ -115,7 +115,7 @@ def joined(lines: Sequence[bytes]) -> bytes:
 
 
 def below(folders: Sequence[str], *names: str) -> tuple[str, ...] | None:
-    """The end of a path, from the last folder with one of some names on; None when there is none."""
+    """The end of a path, starting at the last folder with one of some names; None when there is none."""
     found = [place for place, folder in enumerate(folders) if folder in names]
     return tuple(folders[found[-1] :]) if found else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..io.sources import LogSource, file_source
 from ._repair import RepairStrategy
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -195,3 +197,24 @@ class Agent:
     def is_log(self, path: Path) -> bool:
         """Whether a change of a file in the agent's folder matters."""
         return path.name.endswith(self.info.suffixes)
+
+    def logs(self, root: Path) -> Iterator[LogSource]:
+        """Everything in the agent's folder that is archived: sessions, and what sessions are read with.
+
+        An agent that keeps its sessions in a database yields one source per session. Raises OSError when the folder
+        cannot be read.
+        """
+        for place in self.info.places:
+            path = root / place
+            if path.is_dir():
+                for folder, _, names in os.walk(path):
+                    inside = Path(folder)
+                    for name in names:
+                        if self.is_log(file := inside / name):
+                            yield self.log(file)
+            else:
+                yield self.log(path)
+
+    def log(self, path: Path) -> LogSource:
+        """The source of the bytes of one log, by the path that `SessionRef` and the store know it by."""
+        return file_source(path)

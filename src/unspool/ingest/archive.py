@@ -70,7 +70,7 @@ def keep(store: Store, change: Changed) -> FileRow:
     kept = _append(store, row, seen)
     row = row._replace(
         agent=seen.agent, device=seen.device, inode=seen.inode, size=seen.size, changed=seen.changed,
-        kept=kept, mark=mark_of(seen.path, kept), gone_at=None,
+        kept=kept, mark=mark_of(seen.source, kept), gone_at=None,
     )  # fmt: skip
     store.files.put(row)
     return row
@@ -93,7 +93,7 @@ def _append(store: Store, row: FileRow, seen: Seen) -> int:
 def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
     data = rest
     try:
-        with open(seen.path, "rb", buffering=0) as file:
+        with seen.source.open() as file:
             file.seek(start + len(rest))
             left = seen.size - start - len(rest)
             while left > 0 and (more := file.read(min(CHUNK - len(data), left))):

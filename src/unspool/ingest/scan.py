@@ -1,73 +1,67 @@
-"""What is on the disk, and what of it has changed since it was last seen."""
+"""Compares the logs on disk with what is known of them, to find what has changed."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ..agents import AGENTS
 from ..io.files import name_of
+from ..io.sources import LogSource, Stamp
 from ..store.rows import FileRow
 
 _EDGE = 4096
 
-Change = Literal["new", "grown", "rewritten", "moved", "touched"]
+Change = Literal["new", "grown", "rewritten", "moved"]
 
 
 class Seen(NamedTuple):
-    """A file as it is now."""
+    """A log as it is now."""
 
     agent: str
-    path: Path
+    source: LogSource
     device: int
     inode: int
     size: int
     changed: int
 
+    @property
+    def path(self) -> Path:
+        """What identifies the log."""
+        return self.source.path
+
 
 class Changed(NamedTuple):
-    """A file that is not as it was."""
+    """A log that is not as it was."""
 
     seen: Seen
     how: Change
     before: FileRow | None
 
 
-def walk(agent: str, root: Path) -> Iterator[Seen]:
-    """All files that matter in an agent's folder."""
-    rules = AGENTS[agent]
-    for place in rules.info.places:
-        path = root / place
-        if path.is_dir():
-            for folder, _, names in os.walk(path):
-                inside = Path(folder)
-                for name in names:
-                    inner = inside / name
-                    if rules.is_log(inner) and (seen := look(agent, inner)) is not None:
-                        yield seen
-        elif (seen := look(agent, path)) is not None:
-            yield seen
+def look(agent: str, path: Path, known: FileRow | None = None) -> Seen | None:
+    """A log as it is now; None when it is gone."""
+    return _seen(agent, AGENTS[agent].log(path), known)
 
 
-def look(agent: str, path: Path) -> Seen | None:
-    """A file, if it is there."""
-    try:
-        facts = path.stat()
-    except OSError:
-        return None
-    return Seen(agent, path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+def _seen(agent: str, source: LogSource, known: FileRow | None) -> Seen | None:
+    before = Stamp(known.device, known.inode, known.size, known.changed) if known is not None else None
+    stamp = source.stamp(before)
+    return Seen(agent, source, *stamp) if stamp is not None else None
 
 
-def compare(seen: Iterable[Seen], known: dict[str, FileRow]) -> tuple[list[Changed], list[FileRow]]:
-    """What has changed, and which files are gone."""
+def compare(agent: str, sources: Iterable[LogSource], known: dict[str, FileRow]) -> tuple[list[Changed], list[FileRow]]:
+    """The logs that have changed, and the files that are gone."""
     changes: list[Changed] = []
     missing = {path: row for path, row in known.items() if row.gone_at is None}
     fresh: list[Seen] = []
-    for entry in seen:
-        row = known.get(name_of(entry.path))
+    for source in sources:
+        row = known.get(name_of(source.path))
+        entry = _seen(agent, source, row)
+        if entry is None:
+            continue
         if row is None:
             fresh.append(entry)
             continue
@@ -75,7 +69,7 @@ def compare(seen: Iterable[Seen], known: dict[str, FileRow]) -> tuple[list[Chang
         if row.gone_at is None and (row.device, row.inode, row.size, row.changed) == entry[2:]:
             continue
         changes.append(Changed(entry, _how(entry, row), row))
-    moved = {(row.device, row.inode): row for row in missing.values()}
+    moved = {(row.device, row.inode): row for row in missing.values() if row.inode}
     for entry in fresh:
         before = moved.get((entry.device, entry.inode))
         if before is not None and _how(entry, before) == "grown":
@@ -87,39 +81,39 @@ def compare(seen: Iterable[Seen], known: dict[str, FileRow]) -> tuple[list[Chang
 
 
 def _how(seen: Seen, row: FileRow) -> Change:
-    """Whether a file only grew: then what was kept of it still stands at its beginning."""
-    if seen.size >= row.kept and mark_of(seen.path, row.kept) == row.mark:
+    """Whether a log only grew: it still begins with the bytes that were archived."""
+    if seen.size >= row.kept and mark_of(seen.source, row.kept) == row.mark:
         return "grown"
     return "rewritten"
 
 
 class Mark:
-    """A digest of the first and the last of some bytes: whether a file still begins with them is asked often."""
+    """A digest of the first and last few of some bytes: cheap to compute again for a log that may have grown."""
 
     def __init__(self) -> None:
         self._first = b""
         self._last = b""
 
     def add(self, data: bytes) -> None:
-        """The next bytes, in pieces of any size."""
+        """Add the next bytes, in pieces of any size."""
         if len(self._first) < _EDGE:
             self._first += data[: _EDGE - len(self._first)]
         self._last = data[-_EDGE:] if len(data) >= _EDGE else (self._last + data)[-_EDGE:]
 
     def digest(self) -> bytes:
-        """Of all that was added."""
+        """The digest of everything that was added."""
         return hashlib.blake2b(self._first + self._last, digest_size=16).digest()
 
 
-def mark_of(path: Path, length: int) -> bytes:
-    """The mark of a file's first bytes; empty when they cannot be read."""
+def mark_of(source: LogSource, length: int) -> bytes:
+    """The mark of a log's first `length` bytes; empty when they cannot be read."""
     mark = Mark()
     try:
-        with open(path, "rb", buffering=0) as file:
-            mark.add(file.read(min(_EDGE, length)))
+        with source.open() as stream:
+            mark.add(stream.read(min(_EDGE, length)))
             if length > _EDGE:
-                file.seek(max(0, length - _EDGE))
-                mark.add(file.read(_EDGE))
+                stream.seek(max(0, length - _EDGE))
+                mark.add(stream.read(_EDGE))
     except OSError:
         return b""
     return mark.digest()

@@ -20,7 +20,7 @@ from ..store import Store
 from ..store.rows import FileRow
 from .archive import keep, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
-from .scan import Changed, compare, look, walk
+from .scan import Changed, compare, look
 from .session import SessionIngest, WriteQueue, forget_session
 from .transactions import Pipeline
 from .writer import SessionWriter
@@ -97,7 +97,8 @@ class Syncer:
             stored = store.sessions.from_source(agent, ref.id)
             if any({file.path for file in store.files.of_session(known.id)} != set(names) for known in stored.values()):
                 return None
-            changes, _ = compare(seen, {name: row for name in names if (row := store.files.at(name)) is not None})
+            known = {name: row for name in names if (row := store.files.at(name)) is not None}
+            changes, _ = compare(agent, (entry.source for entry in seen), known)
             if stored and not changes:
                 return report
             ingest = _Ingest(store, agent, home, changes, report)
@@ -115,15 +116,14 @@ class Syncer:
         homes = []
         for agent, root in Library(*self._locations).homes():
             inside = {path: row for path, row in known.items() if _is_inside(path, root)}
-            changes, missing = compare(walk(agent, root), inside)
             report.files += len(inside)
-            if (
-                changes
-                or missing
-                or self._store.sessions.has_unsettled(agent)
-                or (open_too and self._store.sessions.has_open(agent))
-            ):
-                homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
+            try:
+                changes, missing = compare(agent, AGENTS[agent].logs(root), inside)
+                if changes or missing or self._is_unsettled(agent, open_too):
+                    homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
+            except OSError as error:
+                # A folder that cannot be listed now may be readable again later; its sessions are not gone.
+                report.failures[str(root)] = str(error)
         if not homes:
             return
         try:
@@ -132,6 +132,11 @@ class Syncer:
             pipeline.cancel(error)
             raise
         pipeline.commit()
+
+    def _is_unsettled(self, agent: str, open_too: bool) -> bool:
+        """Whether sessions have to be read again although no file has changed."""
+        sessions = self._store.sessions
+        return sessions.has_unsettled(agent) or (open_too and sessions.has_open(agent))
 
     def _take_in(self, homes: list[_HomeSync], pipeline: Pipeline, teller: _ProgressReporter) -> None:
         shared = [
@@ -273,7 +278,7 @@ class _HomeSync(_Ingest):
     ) -> None:
         super().__init__(store, agent, AGENTS[agent].open(root), changes, report)
         self._missing = missing
-        refs = _each_once(self.home.refs())
+        refs = _each_once(agent, self.home.refs())
         self._ids = {ref.id for ref in refs}
         own = {path for ref in refs for path in _paths(ref)}
         self._others = [change for path, change in self._changed.items() if path not in own]
@@ -352,20 +357,14 @@ def _paths(ref: SessionRef) -> list[Path]:
     return [ref.path, *ref.more]
 
 
-def _each_once(refs: Iterable[SessionRef]) -> list[SessionRef]:
+def _each_once(agent: str, refs: Iterable[SessionRef]) -> list[SessionRef]:
     """Keep one session of each id: moving a project leaves copies, and the newest one counts."""
     found: dict[str, SessionRef] = {}
+    log = AGENTS[agent].log
     for ref in refs:
-        if ref.id not in found or _changed_at(ref.path) > _changed_at(found[ref.id].path):
+        if ref.id not in found or log(ref.path).modified() > log(found[ref.id].path).modified():
             found[ref.id] = ref
     return list(found.values())
-
-
-def _changed_at(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def _path_before(path: Path, changed: dict[Path, Changed]) -> str:

@@ -43,8 +43,7 @@ class SessionTail:
     @staticmethod
     def can_follow(ref: SessionRef) -> bool:
         """Whether a session is written by appending lines."""
-        path = ref.more[-1] if ref.more else ref.path
-        return path.suffix == ".jsonl"
+        return AGENTS[ref.agent].log(ref.more[-1] if ref.more else ref.path).is_appendable
 
     def take_in(self) -> int:
         """Store what was appended, inside a transaction; returns the number of new messages."""

@@ -197,7 +197,7 @@ class Watcher:
             return None
         agent, root = place
         seen = look(agent, path)
-        if seen is None or seen.size < row.kept or mark_of(path, row.kept) != row.mark:
+        if seen is None or seen.size < row.kept or mark_of(seen.source, row.kept) != row.mark:
             return None
         home = self._home(agent, root)
         ref = home.ref(path)

@@ -1,8 +1,8 @@
-"""Lines to typed records, whatever state the lines are in.
+"""Decodes lines into typed records, whatever state the lines are in.
 
-The fast way decodes a whole block at once. A block with anything unusual in it goes line by line: unpaired
-surrogates are mended, records inside torn lines are salvaged, fields of an unexpected type are left out, and
-each of these is told as a problem. Every line that is not blank gives at least one record or one problem.
+The fast path decodes a whole block at once. A block with anything unusual in it is decoded line by line: unpaired
+surrogates are repaired, records inside torn lines are salvaged, fields of an unexpected type are left out, and
+each of these is reported. Every line that is not blank results in at least one record or one reported damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ESCAPE = re.compile(
 _NOTHING = b"\0 \t\r\n"
 _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
-"""How many times the length of a damaged line may be scanned for records, so that no line takes for ever."""
+"""Limit for scanning a damaged line for records, as a multiple of its length, so that no line takes forever."""
 
 _generic = msgspec.json.Decoder()
 _BROKEN = object()
@@ -37,7 +37,7 @@ _TOO_DEEP = object()
 
 
 class Place(NamedTuple):
-    """Where a record stands in its file."""
+    """Where a record is in its log."""
 
     line: int
     offset: int
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Why a line, or a part of one, is not simply a record."""
+    """Why a line, or a part of one, is not just a record."""
 
     reason: str
     detail: str
@@ -55,18 +55,18 @@ class Damage(NamedTuple):
 
 
 class Batch(NamedTuple, Generic[T]):
-    """Records in file order, with where each of them stands."""
+    """Records in file order, and where each of them is."""
 
     records: list[T]
     places: list[Place] | None
-    """Of each record; None when the records are simply the lines of the block."""
+    """One per record; None when the records are exactly the lines of the block."""
     block: Block
     damages: list[Damage]
     lines: int
     """Lines that are not blank."""
 
     def bytes_at(self, offset: int, length: int) -> bytes:
-        """A line, or a piece of one, as it stands in the file."""
+        """The original bytes of a line, or of a piece of one."""
         start = offset - self.block.offset
         return self.block.data[start : start + length]
 
@@ -81,7 +81,7 @@ class Batch(NamedTuple, Generic[T]):
 
 
 class RecordDecoder(Generic[T]):
-    """Decode the lines of one kind of log into Structs of type `T`."""
+    """Decodes the lines of one kind of log into Structs of type `T`."""
 
     def __init__(self, record: type[T], is_record: Callable[[dict[str, Any]], bool]) -> None:
         self._type = record
@@ -93,7 +93,7 @@ class RecordDecoder(Generic[T]):
         data, starts = block.data, block.starts
         count = len(starts) - 1
         try:
-            # Lines that all begin with a brace hold no blank one, so that a glued pair cannot hide behind a gap.
+            # When every line begins with a brace, none is blank, so a glued pair cannot hide behind a gap.
             if bytes(map(data.__getitem__, starts[:-1])) == b"{" * count:
                 records = self._decoder.decode_lines(data)
                 if len(records) == count:
@@ -122,7 +122,7 @@ class RecordDecoder(Generic[T]):
         return Batch(records, places, block, damages, filled)
 
     def line(self, line: bytes, place: Place, torn: bool = False) -> Iterator[tuple[T, Place] | Damage]:
-        """Whatever can be made of one line: records, and what is wrong with it."""
+        """Decode one line: the records in it, and what is wrong with it."""
         try:
             yield self._decoder.decode(line), place
         except (*_DAMAGE, RecursionError) as error:
@@ -149,7 +149,7 @@ class RecordDecoder(Generic[T]):
             yield record, place
 
     def _fitted(self, line: bytes, value: dict[str, Any]) -> tuple[T, list[str]]:
-        """An object as a record, and the names of the fields that had to be left out for that."""
+        """Decode an object as a record, and name the fields that had to be left out for that."""
         dropped: list[str] = []
         try:
             return self._decoder.decode(line), dropped
@@ -168,8 +168,8 @@ class RecordDecoder(Generic[T]):
             yield record, Place(place.line, place.offset + start, end - start)
 
     def _intact_records(self, line: bytes) -> Iterator[tuple[int, int, T]]:
-        """Find the records in a line that is none."""
-        # Latin-1 keeps one character a byte; the structure of JSON is ASCII, so the extents come out right.
+        """Find the records in a line that is not one itself."""
+        # Latin-1 keeps one character per byte; the structure of JSON is ASCII, so the offsets are right.
         text = line.decode("latin-1")
         scan = json.JSONDecoder(strict=True).raw_decode
         effort = _SALVAGE_EFFORT * len(line) + 10_000
@@ -191,15 +191,15 @@ class RecordDecoder(Generic[T]):
 
 
 def mend(line: bytes) -> tuple[bytes, str | None]:
-    """Repair what has one obvious repair: half an emoji, bytes that are no UTF-8, a run of NULs around a record.
+    """Repair what has one obvious repair: half an emoji, invalid UTF-8, a run of NULs around a record.
 
-    Gives back the line, and what was wrong with it.
+    Returns the line, and what was wrong with it.
     """
     reason = None
     mended = line.strip(_NOTHING)
     if len(mended) < len(line.strip()):
         reason = "nul-bytes"
-    # Node slices strings between surrogates and then writes the half as an escape.
+    # Node cuts strings between surrogates and then writes the remaining half as an escape.
     if b"\\ud" in mended or b"\\uD" in mended:
         paired = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
         if paired != mended:
@@ -212,7 +212,7 @@ def mend(line: bytes) -> tuple[bytes, str | None]:
 
 
 def _value(line: bytes) -> object:
-    """The plain value of a line. Python's own reader also takes numbers that are none, such as NaN."""
+    """The plain value of a line. Python's own decoder also accepts NaN and infinities."""
     try:
         return _generic.decode(line)
     except (*_DAMAGE, RecursionError):
@@ -226,9 +226,9 @@ def _value(line: bytes) -> object:
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy of a piece of JSON that does not hold on to its line, is valid UTF-8 and stands in one line.
+    """A copy of a piece of JSON that does not keep its line in memory, is valid UTF-8 and fits on one line.
 
-    msgspec does not look into what it passes over, so that bytes which are no UTF-8 can be in there.
+    msgspec does not validate what it skips, so a raw value can contain invalid UTF-8.
     """
     data = bytes(raw)
     if not data.isascii():
@@ -242,7 +242,7 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
-    """A piece of a line as JSON, by the names and places that lead to it."""
+    """A piece of a line as JSON, by the keys and indexes that lead to it."""
     value = _value(mend(line)[0])
     try:
         for step in path:
@@ -253,7 +253,7 @@ def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
 
 
 def decode_any(data: bytes | str | msgspec.Raw) -> object:
-    """A piece of JSON as plain values; None when it is none, or too deep."""
+    """Decode JSON into plain values; None when it is invalid, or nested too deeply."""
     try:
         return _generic.decode(data) if data else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -265,7 +265,7 @@ def _json_kind(value: object) -> str:
 
 
 def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) -> Any:
-    """Build a Struct from an object some of whose fields have an unexpected type; those are left out."""
+    """Build a Struct from an object, leaving out fields that have an unexpected type."""
     fields = {}
     for field in msgspec.structs.fields(kind):
         if field.encode_name not in value:

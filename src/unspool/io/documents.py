@@ -1,7 +1,7 @@
-"""Logs that are one JSON document instead of lines: take the elements of its one long list apart.
+"""Logs that are one JSON document instead of lines: splits its one long list into elements.
 
-The agents that write such documents indent them by two, so that every element of the list begins and ends on lines
-of its own: even a torn document gives back all elements that are whole. A document in one line is decoded at once.
+The agents that write such documents indent them by two spaces, so every element of the list begins and ends on lines
+of its own, and all complete elements of a torn document can be recovered. A document on one line is decoded whole.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Element(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document taken apart."""
+    """A document, split into its list and the rest."""
 
     head: dict[str, Any]
-    """What stands beside the list."""
+    """The other fields of the document."""
     elements: list[Element]
     damages: list[Damage]
 
@@ -79,7 +79,7 @@ def _elements(data: bytes, start: int) -> tuple[list[Element], list[Damage], int
 
 
 def _whole(data: bytes, key: str) -> Document:
-    """A document of another layout: all or nothing."""
+    """Decode a document with another layout, which is all or nothing."""
     value = decode_any(data)
     if not isinstance(value, dict):
         return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")])

@@ -1,4 +1,4 @@
-"""Opening log files: plain or compressed, growing, vanishing, unreadable. The only code that reads their bytes."""
+"""Reads logs: plain or compressed, growing, vanishing or unreadable."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import zstandard
 from ..core import model as m
 from .decode import Batch, Damage, Place, RecordDecoder
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
+from .sources import COMPRESSED, LineFile, LogSource
 
 T = TypeVar("T")
 
@@ -22,16 +23,16 @@ _REMEMBERED = 1 << 15
 
 
 class Patience:
-    """Lets a reading wait at the end of a file that grows, instead of ending there."""
+    """Makes a reader pause at the end of a growing file instead of finishing there."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.caught_up = False
-        """All that was there has been read."""
+        """Everything that was in the file has been read."""
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Whatever reads the file meanwhile is patient."""
+        """While this is active, reading the file pauses at its end."""
         token = _patience.set(self)
         try:
             yield
@@ -39,7 +40,7 @@ class Patience:
             _patience.reset(token)
 
     def batches(self, read: Callable[[int], bytes], decoder: RecordDecoder[T], log: m.LogFile) -> Iterator[Batch[T]]:
-        """What is there, then nothing until somebody asks again: then what has come since."""
+        """What is in the file, then an empty batch each time its end is reached; then what has been added since."""
         splitter = LineSplitter()
         while True:
             while chunk := read(BLOCK_SIZE):
@@ -56,28 +57,33 @@ _patience: ContextVar[Patience | None] = ContextVar("patience", default=None)
 
 
 def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
-    """The account of a log that is about to be read."""
+    """The entry in the record for a log that is about to be read."""
     return m.LogFile(path=name_of(path), size=0, role=role)
 
 
 def name_of(path: Path) -> str:
-    """A path as text that every program can read: file names may hold bytes that are no text."""
+    """A path as valid text: file names may contain bytes that are not."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: int | None = None) -> Iterator[Batch[T]]:
-    """Decode a log, block by block, as far as it reached when it was opened.
+def read_batches(
+    source: Path | LogSource, decoder: RecordDecoder[T], log: m.LogFile, limit: int | None = None
+) -> Iterator[Batch[T]]:
+    """Decode a log block by block, up to where it ended when it was opened. A path means a file of lines.
 
-    What cannot be read is a damage in the last batch, never an exception; `log` is brought up to date on the way.
+    What cannot be read is reported as damage in the last batch, never as an exception. `log` is updated on the way.
     """
+    if isinstance(source, Path):
+        source = LineFile(source)
     try:
-        with open(path, "rb", buffering=0) as file:
+        with source.open() as file:
             patience = _patience.get()
-            if patience is not None and patience.path == path:
+            if patience is not None and patience.path == source.path:
                 yield from patience.batches(file.read, decoder, log)
                 return
-            size = os.fstat(file.fileno()).st_size
-            read = _unpacked(file.read) if path.suffix == ".zst" else _bounded(file.read, size)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            read = _unpacked(file.read) if source.path.suffix == COMPRESSED else _bounded(file.read, size)
             if limit is not None:
                 read = _bounded(read, limit)
             for block in iter_blocks(read):
@@ -90,7 +96,7 @@ def read_batches(path: Path, decoder: RecordDecoder[T], log: m.LogFile, limit: i
 
 
 def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
-    """The lines of a log as they are, a block at a time; ends where the file cannot be read."""
+    """The raw lines of a log, one block at a time; ends where the file cannot be read."""
     splitter = LineSplitter()
     try:
         with open(path, "rb", buffering=0) as file:
@@ -104,10 +110,10 @@ def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
 
 
 def read_start(path: Path, size: int) -> Block | None:
-    """The whole lines among the first bytes of a log; None when there are none or it cannot be read."""
+    """The whole lines within the first bytes of a log; None when there are none or it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
-            read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+            read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
             data = read(size)
             while data and b"\n" not in data and len(data) < (1 << 26):
                 more = read(size)
@@ -121,7 +127,7 @@ def read_start(path: Path, size: int) -> Block | None:
 
 
 def read_end(path: Path, size: int) -> Block | None:
-    """The whole lines among the last bytes of a log; their numbers and offsets mean nothing."""
+    """The whole lines within the last bytes of a log; their numbers and offsets are meaningless."""
     try:
         with open(path, "rb", buffering=0) as file:
             length = os.fstat(file.fileno()).st_size
@@ -134,10 +140,10 @@ def read_end(path: Path, size: int) -> Block | None:
 
 
 def read_everything(path: Path) -> bytes:
-    """A log from its beginning to its end, unpacked; of a broken compression what can be had. Raises OSError."""
+    """A whole log, decompressed as far as possible. Raises OSError."""
     pieces = []
     with open(path, "rb", buffering=0) as file:
-        read = _unpacked(file.read) if path.suffix == ".zst" else file.read
+        read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
         with suppress(zstandard.ZstdError):
             while data := read(BLOCK_SIZE):
                 pieces.append(data)
@@ -145,7 +151,7 @@ def read_everything(path: Path) -> bytes:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """A small file; None when it cannot be read."""
+    """The bytes of a small file; None when it cannot be read."""
     try:
         return path.read_bytes()
     except OSError:
@@ -153,7 +159,7 @@ def read_whole(path: Path) -> bytes | None:
 
 
 def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
-    """The first bytes of a file, and how many it has; None when it cannot be read."""
+    """The first bytes of a file, and its size; None when it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read(size), os.fstat(file.fileno()).st_size
@@ -162,7 +168,7 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
 
 
 def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
-    """Read what is asked of a file again only when the file has changed; a program that follows many asks often."""
+    """Cache what a function reads from a file until the file changes; programs that follow many files call often."""
     known: dict[Path, tuple[tuple[int, ...], T]] = {}
 
     @wraps(read)
@@ -185,7 +191,7 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
 
 
 def is_closed(path: Path) -> bool:
-    """Whether there is a file that we may not read."""
+    """Whether there is a file that we have no permission to read."""
     try:
         with open(path, "rb"):
             return False
@@ -196,23 +202,15 @@ def is_closed(path: Path) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Length of a file; 0 when it is gone."""
+    """Size of a file; 0 when it is gone."""
     try:
         return path.stat().st_size
     except OSError:
         return 0
 
 
-def changed_at(path: Path) -> float:
-    """When a file was last written to; 0.0 when it is gone."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]:
-    """Stop after so many bytes: what is appended meanwhile belongs to the next reading."""
+    """Stop after `limit` bytes: what is appended in the meantime is read next time."""
     left = limit
 
     def read_some(size: int) -> bytes:

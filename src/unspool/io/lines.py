@@ -1,4 +1,4 @@
-"""Bytes in, whole lines with their places out. No I/O, and no idea of what a line says."""
+"""Splits bytes into whole lines and remembers where each begins. No I/O, and no knowledge of what a line contains."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from itertools import pairwise
 from typing import NamedTuple
 
 BLOCK_SIZE = 1 << 20
-"""How much is read at a time: large enough to be fast, small enough to be nothing."""
+"""Bytes read at a time: large enough to be fast, small enough not to matter for memory."""
 
 
 class Block(NamedTuple):
-    """A run of whole lines."""
+    """Consecutive whole lines."""
 
     data: bytes
     number: int
-    """Of the first line, counted from 1."""
+    """Number of the first line, counted from 1."""
     offset: int
-    """Of the first byte."""
+    """Offset of the first byte."""
     starts: list[int]
-    """Where each line begins in the data, and where the last one ends (as if by a newline)."""
+    """Where each line begins in the data, and one past the newline that ends, or would end, the last one."""
 
     def lines(self) -> Iterator[bytes]:
         """The lines without their newlines, blank ones included."""
@@ -44,15 +44,15 @@ def find_starts(data: bytes) -> list[int]:
 
 
 def block_of(data: bytes) -> Block:
-    """Some bytes as the first block of a file."""
+    """Bytes as the first block of a file."""
     return Block(data, 1, 0, find_starts(data))
 
 
 class LineSplitter:
-    """Turn chunks of bytes into blocks of complete lines.
+    """Turns chunks of bytes into blocks of complete lines.
 
-    Agents write one record a line, but the bytes reach us in whatever pieces the operating system hands over, so
-    the last piece is often half a line. It stays here until its newline arrives.
+    Agents write one record per line, but the bytes arrive in whatever pieces the operating system returns, so the
+    last piece is often half a line. It is held back until its newline arrives.
     """
 
     def __init__(self) -> None:
@@ -61,17 +61,17 @@ class LineSplitter:
         self._offset = 0
 
     def feed(self, chunk: bytes) -> Block | None:
-        """Take the next bytes; give back the lines they complete, if any."""
+        """Add the next bytes and return the lines they complete, if any."""
         whole = self.cut(chunk)
         return self._advance(whole) if whole else None
 
     def flush(self) -> Block | None:
-        """What is left at the end: a last line without a newline."""
+        """Return what is left at the end: a last line without a newline."""
         whole = self.rest()
         return self._advance(whole) if whole else None
 
     def cut(self, chunk: bytes) -> bytes:
-        """The same as `feed` for who does not ask where the lines begin."""
+        """Like `feed`, for callers that do not need to know where the lines begin."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             if chunk:
@@ -84,7 +84,7 @@ class LineSplitter:
         return whole
 
     def rest(self) -> bytes:
-        """The bytes of the line that has no end."""
+        """Return the bytes of the unfinished line."""
         whole = b"".join(self._rest)
         self._rest = []
         return whole
@@ -97,7 +97,7 @@ class LineSplitter:
 
 
 def iter_blocks(read: Callable[[int], bytes], size: int = BLOCK_SIZE) -> Iterator[Block]:
-    """All blocks of a source, with at most one block and one unfinished line in memory."""
+    """All blocks that `read` returns, with at most one block and one unfinished line in memory."""
     splitter = LineSplitter()
     while chunk := read(size):
         if block := splitter.feed(chunk):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -32,16 +31,10 @@ def find_owner(ref: SessionRef, now: float | None = None, ours_until: float | No
         title = AGENTS[ref.agent].info.title
         return SessionOwner(name=title, evidence=f"{title} has it open and is {status}")
     now = time.time() if now is None else now
-    written = max((_modified_at(path) for path in (ref.path, *ref.more)), default=0.0)
+    log = AGENTS[ref.agent].log
+    written = max(log(path).modified() for path in (ref.path, *ref.more)) / 1e9
     is_ours = ours_until is not None and written <= ours_until + _FLUSH_SECONDS
     age = now - written
     if age < _RECENT_SECONDS and not is_ours:
         return SessionOwner(name="Another program", evidence=f"its file was written {max(0.0, age):.0f} s ago")
     return None
-
-
-def _modified_at(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
+from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
@@ -101,6 +103,7 @@ def _print(report: Report) -> None:
     print(harmless(report.path))
     calls = counted(report.orphans, "unfinished call")
     print(f"  {counted(report.lines, 'line')}, {report.damaged:,} damaged, {calls}")
+    log = agent_named(report.agent).log(Path(report.path))
     for problem in report.places:
-        at = f"line {problem.source.line}, byte {problem.source.offset:,}" if problem.source is not None else "?"
+        at = log.position(problem.source.line, problem.source.offset) if problem.source is not None else "?"
         print(f"  {problem.reason:<18} {at:<28} {one_line(problem.detail, 120)}")

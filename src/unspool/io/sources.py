@@ -1,0 +1,225 @@
+"""Where the bytes of a session come from: a file of lines, a whole JSON document, or rows of a SQLite database.
+
+Ingest, the archive and the readers see a log as a `LogSource`: something with a path that identifies it, a stamp that
+shows whether it changed, and bytes. What it is stored in stays in here.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import quote, unquote
+
+import msgspec
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
+    from types import TracebackType
+
+COMPRESSED = ".zst"
+"""Suffix of files that are compressed with Zstandard."""
+_ROWS = ".jsonl"
+_BUSY_SECONDS = 2.0
+
+
+class Stamp(NamedTuple):
+    """What shows, without reading it, whether a log has changed."""
+
+    device: int
+    inode: int
+    """0 where the log is not a file of its own."""
+    size: int
+    changed: int
+    """When it was last written, in nanoseconds since 1970."""
+
+
+class ByteStream(Protocol):
+    """The part of a binary file that is used to read a log."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; empty at the end."""
+        ...
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Move to a position, and return it counted from the beginning."""
+        ...
+
+    def __enter__(self) -> ByteStream: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class LogSource(Protocol):
+    """One log: the records of a session, or of a part of one, as bytes."""
+
+    @property
+    def path(self) -> Path:
+        """Identifies the log. The log of a session in a database has a path below the database file."""
+        ...
+
+    @property
+    def is_appendable(self) -> bool:
+        """Whether it grows by whole lines at its end, so that it can be followed while it is written."""
+        ...
+
+    def stamp(self, known: Stamp | None = None) -> Stamp | None:
+        """Its current stamp, or None when it is gone. An unchanged log may return `known` instead of measuring."""
+        ...
+
+    def modified(self) -> int:
+        """When it was last written, in nanoseconds since 1970; 0 when it is gone."""
+        ...
+
+    def open(self) -> ByteStream:
+        """Its bytes as they are archived, compressed ones as they are. Raises OSError."""
+        ...
+
+    def position(self, line: int, offset: int) -> str:
+        """Describes to a person where in the log a record begins."""
+        ...
+
+
+class LineFile:
+    """A file to which the agent appends one record per line."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def is_appendable(self) -> bool:
+        """Yes, unless the agent has compressed it: it is finished then."""
+        return self.path.suffix != COMPRESSED
+
+    def stamp(self, known: Stamp | None = None) -> Stamp | None:  # noqa: ARG002 - asking the file system is cheap
+        """What the file system says about the file."""
+        try:
+            facts = self.path.stat()
+        except OSError:
+            return None
+        return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+    def modified(self) -> int:
+        """When the file was last written to."""
+        stamp = self.stamp()
+        return stamp.changed if stamp is not None else 0
+
+    def open(self) -> ByteStream:
+        """The file."""
+        return open(self.path, "rb", buffering=0)
+
+    def position(self, line: int, offset: int) -> str:
+        """Line and byte."""
+        return f"line {line}, byte {offset:,}"
+
+
+class JsonDocument(LineFile):
+    """A file that is one JSON document and is written as a whole whenever something is added."""
+
+    __slots__ = ()
+
+    @property
+    def is_appendable(self) -> bool:
+        """Never: its end is always in the way."""
+        return False
+
+
+def file_source(path: Path) -> LogSource:
+    """The source for a file, by its suffix."""
+    return JsonDocument(path) if path.suffix == ".json" else LineFile(path)
+
+
+class SqliteSource:
+    """The rows of one session in a SQLite database, as JSON lines: one object per row, with a key per column.
+
+    `queries` select the rows, in an order in which new rows come last; each takes the session as the parameter
+    `:session`. `changed` is any number that grows when the session changes, ideally the time in nanoseconds, which
+    the agent's own list of sessions usually has: only sessions with another number are read again.
+    """
+
+    __slots__ = ("_changed", "_queries", "database", "session")
+
+    is_appendable = False
+
+    def __init__(self, database: Path, session: str, queries: tuple[str, ...], changed: int) -> None:
+        self.database = database
+        self.session = session
+        self._queries = queries
+        self._changed = changed
+
+    @property
+    def path(self) -> Path:
+        """The name of the session, below the database file."""
+        return self.database / (quote(self.session, safe="") + _ROWS)
+
+    @staticmethod
+    def session_at(path: Path) -> tuple[Path, str]:
+        """The database and the session that a path refers to."""
+        return path.parent, unquote(path.name.removesuffix(_ROWS))
+
+    def stamp(self, known: Stamp | None = None) -> Stamp | None:
+        """The rows are only measured when `changed` is another number than before; without rows it is gone."""
+        if known is not None and known.changed == self._changed:
+            return known
+        try:
+            size = len(self._rows())
+        except FileNotFoundError:
+            return None
+        except OSError:
+            # Busy or damaged, which is not the same as gone: whoever reads it is told why it cannot be read.
+            return known or Stamp(0, 0, 0, self._changed)
+        return Stamp(0, 0, size, self._changed) if size else None
+
+    def modified(self) -> int:
+        """The number that the session was found with."""
+        return self._changed
+
+    def open(self) -> ByteStream:
+        """The rows as they are now."""
+        return BytesIO(self._rows())
+
+    def position(self, line: int, offset: int) -> str:  # noqa: ARG002 - a row has no offset that could be looked up
+        """The number of the row."""
+        return f"row {line}"
+
+    def _rows(self) -> bytes:
+        encode = msgspec.json.Encoder().encode_lines
+        return b"".join(encode(query(self.database, sql, session=self.session)) for sql in self._queries)
+
+
+def query(database: Path, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+    """Select rows of an agent's database, each as a dict. The database is never written. Raises OSError."""
+    import sqlite3
+
+    try:
+        with closing(_connect(database)) as connection:
+            cursor = connection.execute(sql, parameters)
+            names = [column[0] for column in cursor.description]
+            return [dict(zip(names, row, strict=True)) for row in cursor]
+    except sqlite3.Error as error:
+        raise OSError(None, str(error), str(database)) from error
+
+
+def _connect(database: Path) -> Connection:
+    import sqlite3
+
+    mode = "mode=ro&immutable=1" if _is_closed_write_ahead(database) else "mode=ro"
+    connection = sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return connection
+
+
+def _is_closed_write_ahead(database: Path) -> bool:
+    """Whether a database in write-ahead mode is open in no program.
+
+    SQLite would create files beside it for the locks of readers, although there is nobody to lock out.
+    """
+    with open(database, "rb") as file:
+        header = file.read(20)
+    is_write_ahead = header[18:20] == b"\2\2"
+    return is_write_ahead and not database.with_name(database.name + "-wal").exists()

@@ -1,0 +1,119 @@
+"""Where bytes come from: what changes, what grows, and what is left alone."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from unspool.io.sources import JsonDocument, LineFile, LogSource, SqliteSource, Stamp, file_source, query
+
+QUERIES = ("SELECT id AS name FROM session WHERE id = :session", "SELECT n, text FROM row WHERE session = :session")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A database with two sessions."""
+    path = tmp_path / "some.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE session (id TEXT)")
+        connection.execute("CREATE TABLE row (session TEXT, n INTEGER, text TEXT)")
+        connection.executemany("INSERT INTO session VALUES (?)", [("one",), ("a/b",)])
+        connection.executemany("INSERT INTO row VALUES ('one', ?, ?)", [(1, "first"), (2, "zwei\u2028drei")])
+    return path
+
+
+def read(source: LogSource) -> bytes:
+    with source.open() as stream:
+        return stream.read()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "appendable"),
+    [("a.jsonl", LineFile, True), ("a.jsonl.zst", LineFile, False), ("a.json", JsonDocument, False)],
+)
+def test_files_by_their_suffix(name: str, kind: type, appendable: bool) -> None:
+    """Only plain lines can be followed while they are written."""
+    source = file_source(Path(name))
+    assert type(source) is kind
+    assert source.is_appendable == appendable
+
+
+def test_a_file_is_stamped_by_the_file_system(tmp_path: Path) -> None:
+    """The stamp changes with the file, and there is none when it is gone."""
+    source = LineFile(tmp_path / "log.jsonl")
+    assert (source.stamp(), source.modified()) == (None, 0)
+    source.path.write_bytes(b"{}\n")
+    before = source.stamp()
+    assert before is not None
+    assert (before.size, before.changed) == (3, source.modified())
+    source.path.write_bytes(b"{}\n{}\n")
+    assert source.stamp(before) != before
+    assert source.position(2, 1003) == "line 2, byte 1,003"
+    with pytest.raises(OSError, match="nowhere"):
+        LineFile(Path("/nowhere")).open()
+
+
+def test_rows_are_lines(database: Path) -> None:
+    """One object per row; only LF ends a line."""
+    source = SqliteSource(database, "one", QUERIES, 7)
+    data = '{"name":"one"}\n{"n":1,"text":"first"}\n{"n":2,"text":"zwei\u2028drei"}\n'.encode()
+    assert read(source) == data
+    assert source.stamp() == Stamp(0, 0, len(data), 7)
+    assert source.position(2, 15) == "row 2"
+    assert not source.is_appendable
+
+
+def test_a_session_is_named_by_a_path_below_the_database(database: Path) -> None:
+    """Whatever its id is made of, it can be found again."""
+    for session in ("one", "a/b", "..", "ä b%"):
+        source = SqliteSource(database, session, QUERIES, 1)
+        assert source.path.parent == database
+        assert SqliteSource.session_at(source.path) == (database, session)
+        assert pickle.loads(pickle.dumps(source)).path == source.path
+
+
+def test_rows_are_measured_only_when_the_number_is_another(database: Path) -> None:
+    """A database has many sessions, of which few change."""
+    known = Stamp(0, 0, 1, 7)
+    assert SqliteSource(database, "one", QUERIES, 7).stamp(known) == known
+    measured = SqliteSource(database, "one", QUERIES, 8).stamp(known)
+    assert measured is not None
+    assert measured.size > 1
+
+
+def test_gone_is_not_unreadable(database: Path, tmp_path: Path) -> None:
+    """A session without rows, or without a database, is gone; one that cannot be read now stays as it was."""
+    known = Stamp(0, 0, 1, 7)
+    assert SqliteSource(database, "nobody", QUERIES, 8).stamp(known) is None
+    assert SqliteSource(tmp_path / "no.db", "one", QUERIES, 8).stamp(known) is None
+    database.write_bytes(b"SQLite format 3\0" + b"\0" * 1000)
+    broken = SqliteSource(database, "one", QUERIES, 8)
+    assert broken.stamp(known) == known
+    assert broken.stamp() == Stamp(0, 0, 0, 8)
+    with pytest.raises(OSError, match=r"some\.db"):
+        broken.open()
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_nothing_is_left_beside_a_database(database: Path, mode: str) -> None:
+    """Whether its agent runs or not, and what it has written last is read."""
+    with closing(sqlite3.connect(database)) as agent:
+        agent.execute(f"PRAGMA journal_mode = {mode}")
+        with agent:
+            agent.execute("INSERT INTO row VALUES ('one', 3, 'third')")
+        before = sorted(path.name for path in database.parent.iterdir())
+        assert b"third" in read(SqliteSource(database, "one", QUERIES, 1))
+        assert sorted(path.name for path in database.parent.iterdir()) == before
+    assert query(database, "SELECT count(*) AS count FROM row") == [{"count": 3}]
+    assert [path.name for path in database.parent.iterdir()] == ["some.db"]
+
+
+def test_text_that_is_none_is_read_all_the_same(database: Path) -> None:
+    """Agents put all kinds of output into their databases."""
+    with closing(sqlite3.connect(database)) as agent, agent:
+        agent.execute("INSERT INTO row VALUES ('one', 3, CAST(x'ff41' AS TEXT))")
+    assert "\ufffdA".encode() in read(SqliteSource(database, "one", QUERIES, 1))

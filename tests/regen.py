@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 
 from unspool.core.json_schema import json_schema
+from unspool.testing import Recording
 from unspool.web.api.openapi import openapi_text
 from unspool.web.api.routes import ENDPOINTS
 
 from .examples import PAGES, with_real_outputs
 from .outline import outline
-from .recordings import Recording, recordings
+from .recordings import recordings
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"

@@ -23,8 +23,7 @@ import unspool.model
 from unspool.api import stream
 from unspool.core.errors import NotFoundError
 from unspool.core.stream import SessionLine
-
-from .builders import ClaudeLog, CodexLog, texts
+from unspool.testing import ClaudeLog, CodexLog, texts
 
 SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
 FUNCTIONS = [name for name in unspool.__all__ if name.islower() and not name.startswith("_")]

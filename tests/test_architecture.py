@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unspool
+from unspool.agents import AGENTS
 from unspool.core.events import EVENT_KINDS
 
 PACKAGE = Path(unspool.__file__).parent
@@ -23,7 +24,7 @@ FLOORS = (
     ("store",),
     ("library", "model"),
     ("ingest",),
-    ("api", "repair"),
+    ("api", "repair", "testing"),
     ("runs",),
     ("web",),
     ("cli",),
@@ -41,6 +42,17 @@ SQL = re.compile(
 """Statements, and the fragments of which conditions are made."""
 WITH_SQL = ("store", "runs.log")
 """The store, and the log of runs, which has a database of its own."""
+NAMES_AGENTS = {
+    "api.py": "examples run on the samples",
+    "cli/commands/event_list.py": "an example in the help",
+    "cli/commands/ls.py": "an example in the help",
+    "cli/commands/run.py": "an example in the help",
+    "testing/__init__.py": "exports the log builders",
+    "testing/claude.py": "builds logs",
+    "testing/codex.py": "builds logs",
+    "testing/gemini.py": "builds logs",
+}
+"""Source files outside `agents/` and `runs/drivers/` that may name an agent, and why."""
 MOST_LINES_OF_A_FILE = 650
 MOST_LINES_OF_A_FUNCTION = 60
 
@@ -124,7 +136,7 @@ def test_there_are_no_cycles() -> None:
 @pytest.mark.parametrize("module", [name for name in modules() if name.startswith("agents.")])
 def test_agents_know_nothing_of_each_other(module: str) -> None:
     """One agent's reader can be removed without touching another's."""
-    agents = {"claude", "codex", "gemini"}
+    agents = set(AGENTS)
     parts = module.split(".")
     if parts[1] in agents:
         others = {
@@ -133,9 +145,22 @@ def test_agents_know_nothing_of_each_other(module: str) -> None:
         assert {name.split(".")[1] for name in others} <= {parts[1]}
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if not name.startswith("agents.")])
+def test_agents_are_named_in_one_place() -> None:
+    """A new agent is a folder and a row of the table: nothing else knows which agents there are."""
+    names = re.compile("|".join(AGENTS), re.IGNORECASE)
+    texts = (path for path in PACKAGE.rglob("*") if path.suffix in (".py", ".html", ".css", ".js", ".svg", ".sql"))
+    naming = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in texts
+        if not {"samples", "agents", "drivers"} & set(path.relative_to(PACKAGE).parts[:-1])
+        and names.search(path.read_text(encoding="utf-8"))
+    }
+    assert naming == set(NAMES_AGENTS)
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if not name.startswith(("agents.", "testing."))])
 def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
-    """What an agent calls its fields is known in one place."""
+    """What an agent calls its fields is known in one place, and to the builders of logs for tests."""
     source = (PACKAGE / (module.replace(".", "/") + ".py")).read_text()
     assert [name for name in FIELDS_OF_AGENTS if name in source] == []
 

@@ -10,8 +10,7 @@ import zstandard
 
 from unspool.core import model as m
 from unspool.library import Library
-
-from .builders import ClaudeLog, CodexLog, GeminiLog, call, load, texts
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 
 
 def test_a_long_branch_that_was_left_stays_dead(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from unspool.core.json_schema import json_schema
 from unspool.core.session import Session
 from unspool.core.stream import StreamLine, collect
 from unspool.library import Library
+from unspool.testing import Recording, wrong_contexts, wrong_counts
 
-from .conformance import wrong_contexts, wrong_counts
-from .recordings import Recording, log_files, recordings
+from .recordings import recordings
 from .regen import golden, golden_path
 from .validation import check_line, check_session
 
@@ -92,7 +92,7 @@ def test_every_line_is_accounted_for(recording: Recording) -> None:
             if file.role == "log" and not file.path.endswith(".json"):
                 # A damaged line of which something was salvaged gives one record or more.
                 assert sum(file.records.values()) - (file.lines - file.damaged) == salvaged, file.path
-    assert {str(path) for path in log_files(recording)} <= read
+    assert {str(path) for path in recording.logs()} <= read
 
 
 def test_the_agents_files_are_understood(recording: Recording) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import unspool
+from unspool.testing import ClaudeLog
 
-from .builders import ClaudeLog
 from .cli.run import environment
 from .waiting import PATIENCE
 

@@ -18,9 +18,9 @@ from unspool.core.session import Session
 from unspool.core.stream import collect
 from unspool.io import files
 from unspool.library import Library
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
-from .builders import ClaudeLog, CodexLog, GeminiLog, call, texts
-from .recordings import CORPUS, log_files, recordings
+from .recordings import CORPUS, recordings
 from .validation import check_session
 
 NASTY: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 100, [], {}, [[]], [{}], {"type": "text"}, ["a", 1, None]]
@@ -46,7 +46,7 @@ def small_logs(agent: str) -> list[Path]:
     """A short log of each version, and of each form a log has."""
     chosen: dict[tuple[str, str], Path] = {}
     for recording in recordings(agent):
-        for path in log_files(recording):
+        for path in recording.logs():
             key = recording.version, path.suffix
             if path.stat().st_size > 0 and (key not in chosen or path.stat().st_size < chosen[key].stat().st_size):
                 chosen[key] = path

@@ -13,8 +13,7 @@ import unspool
 from unspool.agents import AGENTS
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.library import Library
-
-from .builders import ClaudeLog, CodexLog, GeminiLog, texts
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, texts
 
 
 def write_all(home: Path) -> dict[str, Path]:

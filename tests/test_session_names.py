@@ -14,10 +14,10 @@ from unspool.agents import AGENTS
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.library import Library
 from unspool.store import open_store
+from unspool.testing import ClaudeLog, CodexLog
 from unspool.web.pages.session_fragments import query_of
 from unspool.web.session_list import find
 
-from .builders import ClaudeLog, CodexLog
 from .cli.run import call_main
 from .store.contents import synced
 

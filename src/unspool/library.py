@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -21,6 +22,7 @@ from .core.sinks import DropMessages
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
 
+_log = logging.getLogger(__name__)
 _HEAD = 1 << 14
 _DONE = object()
 
@@ -37,7 +39,7 @@ class Library:
         suggest. Without it, the files alone decide.
         """
         self._evidence = evidence or no_evidence
-        self._homes: dict[tuple[str, Path], SessionSource] = {}
+        self._sources: dict[tuple[str, Path], SessionSource] = {}
         self._listed: dict[tuple[str, Path], SessionSource] = {}
         """The sources of which all sessions are listed; one that was opened for a single file is not among them."""
         self._files: dict[Path, SessionRef] = {}
@@ -51,7 +53,7 @@ class Library:
         """A library that lists no sessions but can read any."""
         library = cls.__new__(cls)
         library._evidence = evidence or no_evidence
-        library._homes, library._listed, library._files = {}, {}, {}
+        library._sources, library._listed, library._files = {}, {}, {}
         return library
 
     # --- places ---
@@ -92,9 +94,9 @@ class Library:
 
     def _open(self, name: str, root: Path) -> SessionSource:
         key = name, root
-        if key not in self._homes:
-            self._homes[key] = AGENTS[name].open(root)
-        return self._homes[key]
+        if key not in self._sources:
+            self._sources[key] = AGENTS[name].open(root)
+        return self._sources[key]
 
     def _loose(self, folder: Path) -> list[SessionRef]:
         """Session files in a folder without any agent's layout, such as an export or a copy."""
@@ -113,8 +115,7 @@ class Library:
         """The session in a file, wherever the file is."""
         refs = self.refs_of(path)
         if len(refs) > 1:
-            shown = ", ".join(ref.id for ref in refs[:5])
-            raise AmbiguousError(f"{path} holds {len(refs)} sessions: {shown}{', …' if len(refs) > 5 else ''}")
+            raise ambiguous(str(path), [ref.id for ref in refs])
         return refs[0]
 
     def refs_of(self, path: Path) -> list[SessionRef]:
@@ -145,29 +146,34 @@ class Library:
 
     def homes(self) -> list[tuple[str, Path]]:
         """The agents' folders of which all sessions are listed."""
-        return [(agent, home.root) for (agent, _), home in self._listed.items()]
+        return [(agent, source.root) for (agent, _), source in self._listed.items()]
 
     # --- sessions ---
 
     def refs(self) -> Iterator[SessionRef]:
         """All sessions, each once; files without a conversation are left out."""
         yield from self._files.values()
-        for home in self._listed.values():
-            for ref in home.refs():
-                if not self._files or ref.path.resolve() not in self._files:
-                    yield ref
+        for source in self._listed.values():
+            try:
+                for ref in source.refs():
+                    if not self._files or ref.path.resolve() not in self._files:
+                        yield ref
+            except OSError as error:
+                # The other folders can be read all the same.
+                _log.warning("Sessions in %s cannot be listed: %s", source.root, error)
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session; finding them takes reading it."""
-        if ref.is_inside or not self._home(ref).has_inline_subagents(ref):
+        if ref.is_inside or not self._source(ref).has_inline_subagents(ref):
             return []
-        drafts = finish(self._home(ref).read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
+        source = self._source(ref)
+        drafts = finish(source.read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
         return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
 
     def peek(self, ref: SessionRef) -> Peek:
         """What the beginning of a session shows."""
         if not ref.is_inside:
-            return self._home(ref).peek(ref)
+            return self._source(ref).peek(ref)
         session = self.load(ref)
         info, size = session.info, sum(message.source.length for message in session.messages)
         return Peek(
@@ -204,7 +210,7 @@ class Library:
             yield from lines_around(view.head(), (message for message in shown if message is not None))
 
     def _drafts(self, ref: SessionRef, make: BuilderFactory) -> list[SessionBuilder]:
-        drafts = finish(self._home(ref).read(_of_file(ref), make))
+        drafts = finish(self._source(ref).read(_of_file(ref), make))
         if not ref.is_inside:
             return drafts
         found = [draft for draft in drafts if draft.id == ref.id]
@@ -214,9 +220,9 @@ class Library:
 
     def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
         """Read the log a second time and complete each message with what the first pass found."""
-        home, draft, expected = self._home(ref), outline.builder, len(outline.builder)
+        source, draft, expected = self._source(ref), outline.builder, len(outline.builder)
         ready: list[m.Message] = []
-        steps = home.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
+        steps = source.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
         count = 0
         more = True
         while more and count < expected:
@@ -230,7 +236,7 @@ class Library:
         if count < expected:
             raise UnspoolError(f"{ref.path} changed while it was read: {count} of {expected} messages; try again")
 
-    def _home(self, ref: SessionRef) -> SessionSource:
+    def _source(self, ref: SessionRef) -> SessionSource:
         return self._open(ref.agent, ref.root)
 
     # --- names ---

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool.library import Library
-
-from ..builders import ClaudeLog
+from unspool.testing import ClaudeLog
 
 
 @pytest.mark.parametrize(("original", "fork"), [("one", "two"), ("two", "one")])

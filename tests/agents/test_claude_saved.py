@@ -9,8 +9,8 @@ import pytest
 from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.library import Library
+from unspool.testing import ClaudeLog, call
 
-from ..builders import ClaudeLog, call
 from ..recordings import recordings
 
 (LARGE,) = recordings("claude", "2.1.325", "large")

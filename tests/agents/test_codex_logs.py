@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from unspool.agents.codex.outcomes import judge
-
-from ..builders import CodexLog
+from unspool.testing import CodexLog
 
 RAN = "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code {}\nOutput:\n{}"
 

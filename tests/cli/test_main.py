@@ -16,8 +16,8 @@ import pytest
 from unspool._version import __version__
 from unspool.cli.main import commands
 from unspool.core.errors import NotFoundError
+from unspool.testing import ClaudeLog, GeminiLog, call
 
-from ..builders import ClaudeLog, GeminiLog, call
 from ..waiting import PATIENCE, wait_until
 from .run import COMMAND, SAMPLES, Run, call_main, environment, on_terminal
 

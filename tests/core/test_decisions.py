@@ -11,8 +11,7 @@ import pytest
 from unspool.core import model as m
 from unspool.core.decisions import EVIDENCE, RecordedDecision, apply_decisions
 from unspool.core.session import Session
-
-from ..builders import ClaudeLog, call
+from unspool.testing import ClaudeLog, call
 
 REFUSED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "

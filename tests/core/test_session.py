@@ -14,9 +14,9 @@ import unspool
 from unspool.core.errors import NotFoundError, UsageError
 from unspool.core.events import count_events
 from unspool.core.session import Session
+from unspool.testing import ClaudeLog, Recording, call, texts
 
-from ..builders import ClaudeLog, call, texts
-from ..recordings import Recording, recordings
+from ..recordings import recordings
 
 NEWEST = {recording.agent: recording.version for recording in recordings()}
 NEWEST_RECORDINGS = [recording for recording in recordings() if recording.version == NEWEST[recording.agent]]

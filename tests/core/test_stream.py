@@ -15,8 +15,8 @@ from unspool.core.errors import UnspoolError
 from unspool.core.stream import EndLine, MessageLine, SessionLine, StreamLine, collect, empty, iter_stream
 from unspool.io.lines import BLOCK_SIZE
 from unspool.library import Library
+from unspool.testing import ClaudeLog, CodexLog
 
-from ..builders import ClaudeLog, CodexLog
 from ..recordings import recordings
 
 DECODER = msgspec.json.Decoder(StreamLine)

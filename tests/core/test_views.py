@@ -16,8 +16,8 @@ from unspool.core.session import Session
 from unspool.core.stream import collect
 from unspool.core.views import Branches, OrphanMode, View
 from unspool.library import Library
+from unspool.testing import ClaudeLog, call, texts
 
-from ..builders import ClaudeLog, call, texts
 from ..recordings import recordings
 from ..validation import check_session
 

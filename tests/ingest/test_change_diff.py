@@ -16,8 +16,8 @@ from unspool.ingest.push import push_kept
 from unspool.ingest.sync import Syncer
 from unspool.ingest.tail import SessionTail
 from unspool.store.message_patches import MessagePatches, Span
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 
-from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..store.contents import new_store
 from ..store.homes import claude_log, codex_log, gemini_log, put
 

@@ -16,8 +16,8 @@ from unspool.library import Library
 from unspool.search.query import parse
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 
-from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..store.contents import new_store
 
 

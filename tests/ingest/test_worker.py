@@ -23,8 +23,8 @@ from unspool.ingest.watch import Watcher
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.filters import SessionFilter
 from unspool.store.store import Store
+from unspool.testing import ClaudeLog
 
-from ..builders import ClaudeLog
 from ..store.contents import Contents, contents, difference, fresh
 from ..store.homes import AGENTS, claude_log, codex_log, log_of, rest_of, write_home
 from ..waiting import PATIENCE, is_running, wait_until

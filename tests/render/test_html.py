@@ -13,8 +13,7 @@ from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.html import code, diff_lines, prose, render_html
-
-from ..builders import ClaudeLog, call
+from unspool.testing import ClaudeLog, call
 
 HOSTILE = [
     "<script>alert(1)</script>",

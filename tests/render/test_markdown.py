@@ -13,8 +13,7 @@ from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.markdown import render_markdown
 from unspool.render.safe_markup import contained
-
-from ..builders import ClaudeLog, call
+from unspool.testing import ClaudeLog, call
 
 REFUSAL = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse tabs\n\n# not spaces"  # noqa: E501
 BREAKING = [

@@ -13,8 +13,7 @@ from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.core.views import Branches
 from unspool.render.terminal import render_terminal
-
-from ..builders import ClaudeLog, GeminiLog, call
+from unspool.testing import ClaudeLog, GeminiLog, call
 
 DRAWN = re.compile(r"[\u2500-\u257f]")
 

@@ -23,8 +23,8 @@ from unspool.repair import Repair, repair_session
 from unspool.runs.drivers.claude import ClaudeDriverFactory
 from unspool.runs.drivers.codex import CodexDriverFactory
 from unspool.runs.processes import end_group
+from unspool.testing import texts
 
-from ..builders import texts
 from ..waiting import finished
 from .harness import run
 from .models.claude import ClaudeModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..builders import ClaudeLog, CodexLog, GeminiLog, Log, call
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, Log, call
 
 AGENTS = ("claude", "codex", "gemini")
 

@@ -20,9 +20,9 @@ from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
 from unspool.store.store import Store
 from unspool.store.usage_rows import UsageRows
+from unspool.testing import ClaudeLog, Recording
 
-from ..builders import ClaudeLog
-from ..recordings import Recording, recordings
+from ..recordings import recordings
 from .conftest import Open
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, claude_log, log_of, put, rest_of, write_home

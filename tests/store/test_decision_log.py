@@ -17,8 +17,8 @@ from unspool.ingest.sync import Syncer
 from unspool.library import Library
 from unspool.runs.log import RunLog
 from unspool.store.decision_log import FILE_NAME, recorded_decisions
+from unspool.testing import ClaudeLog, call
 
-from ..builders import ClaudeLog, call
 from .contents import new_store
 
 

@@ -15,8 +15,7 @@ from unspool.library import Library
 from unspool.search.query import parse
 from unspool.store import Store
 from unspool.store.search import QueryConditions
-
-from ..builders import ClaudeLog
+from unspool.testing import ClaudeLog
 
 Found = set[tuple[str, int]]
 """Messages: the session and the index of each."""

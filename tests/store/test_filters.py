@@ -10,8 +10,8 @@ import pytest
 from unspool.store import Store
 from unspool.store.filters import EventFilter, SessionFilter, containing, starting_with
 from unspool.store.rows import SessionRow
+from unspool.testing import ClaudeLog, call
 
-from ..builders import ClaudeLog, call
 from ..core.test_decisions import REFUSED
 from .contents import synced
 from .homes import AGENTS, write_home

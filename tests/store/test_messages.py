@@ -9,8 +9,8 @@ import msgspec
 from unspool.core import model as m
 from unspool.store import Store
 from unspool.store.messages import BLOCK
+from unspool.testing import ClaudeLog, GeminiLog, call
 
-from ..builders import ClaudeLog, GeminiLog, call
 from .contents import synced
 
 TURNS = 2 * BLOCK

@@ -12,8 +12,9 @@ from unspool.core.events import count_events
 from unspool.ingest.sync import Syncer
 from unspool.store.filters import SessionFilter
 from unspool.store.stats import compute_stats
+from unspool.testing import Recording
 
-from ..recordings import Recording, recordings
+from ..recordings import recordings
 from .contents import new_store
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")

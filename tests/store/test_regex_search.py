@@ -9,8 +9,8 @@ import pytest
 from unspool.search.query import Filters, parse
 from unspool.store import Store
 from unspool.store.regex_search import RegexRequest, literal_in, run, search_regex
+from unspool.testing import GeminiLog
 
-from ..builders import GeminiLog
 from .contents import synced
 
 FILLER = 200

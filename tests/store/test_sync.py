@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from unspool.store.backends.postgres import PostgresDatabase
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
+from unspool.testing import ClaudeLog
 
-from ..builders import ClaudeLog
 from . import server
 from .contents import MACHINE, contents, difference, fresh, new_store, synced
 from .homes import AGENTS, append, log_of, put

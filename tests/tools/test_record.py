@@ -16,9 +16,8 @@ from tools.record.shapes import Json, Shape, compare, kind_of, paths_in
 
 from unspool.core.errors import UnspoolError
 from unspool.runs.registry import DRIVERS
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, wrong_counts
 
-from ..builders import ClaudeLog, CodexLog, GeminiLog, call
-from ..conformance import wrong_counts
 from ..recordings import recordings
 from ..waiting import PATIENCE
 

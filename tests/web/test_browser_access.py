@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
+from unspool.testing import ClaudeLog, call
 from unspool.web.api.schemas import ItemKind
 
-from ..builders import ClaudeLog, call
 from .browser import (
     PHONE,
     Page,

@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from ..builders import ClaudeLog, call
+from unspool.testing import ClaudeLog, call
+
 from .browser import SCENARIOS, Page, Server, Visitor, entries, go, serving, shot, unfolded, until
 from .conftest import put_together, recordings
 

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from ..builders import ClaudeLog
+from unspool.testing import ClaudeLog
+
 from ..waiting import wait_until
 from .browser import Page, Server, Visitor, go, serving, settle, shot, until, wait_at
 

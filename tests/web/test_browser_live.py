@@ -11,9 +11,9 @@ from typing import Any, get_args
 
 import pytest
 
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 from unspool.web.api.schemas import ItemKind
 
-from ..builders import ClaudeLog, CodexLog, GeminiLog, call
 from ..waiting import wait_until
 from .browser import (
     Page,

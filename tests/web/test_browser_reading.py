@@ -13,9 +13,9 @@ from urllib.parse import quote
 import pytest
 
 from unspool.core.events import BADGE_KINDS
+from unspool.testing import ClaudeLog, call
 from unspool.web.api.schemas import ItemKind
 
-from ..builders import ClaudeLog, call
 from .browser import (
     Server,
     Visitor,

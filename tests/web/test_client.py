@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ..builders import ClaudeLog, call
+from unspool.testing import ClaudeLog, call
+
 from .browser import Page, Server, Visitor, home_of_recordings, scrolled, settle, until
 
 STATIC = Path(__file__).parents[2] / "src/unspool/web/static"

@@ -12,9 +12,9 @@ from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.transcript import Entry, Transcript, folded
+from unspool.testing import ClaudeLog, call
 from unspool.web.templating import asset, compact, duration, render_entries, render_entry, render_prose, short_id, when
 
-from ..builders import ClaudeLog, call
 from ..render.test_html import HOSTILE, PNG, everywhere
 from ..waiting import cpu_limit
 

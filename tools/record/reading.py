@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.conformance import wrong_counts
 from tests.recordings import CORPUS
 
 from unspool.io.files import read_everything
 from unspool.library import Library
+from unspool.testing import wrong_counts
 
 from .shapes import Json, Shape
 

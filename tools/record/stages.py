@@ -126,7 +126,7 @@ class Stage:
     def save(self, target: Path) -> None:
         """Copy the agent's sessions, and what a reader uses beside them; no settings, no keys, no caches."""
         info = AGENTS[self.agent].info
-        for place in info.places:
+        for place in info.paths:
             source = self.home / info.folder / place
             copy = target / info.folder / place
             if source.is_dir():

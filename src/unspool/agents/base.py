@@ -42,7 +42,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variable that overrides the location of the folder; empty when there is none."""
     variable_is_home: bool = False
     """The variable names the home directory that contains the folder, not the folder itself."""
-    places: tuple[str, ...]
+    paths: tuple[str, ...]
     """Files and subfolders of the folder that hold sessions, or that sessions are read with. The first holds most."""
     suffixes: tuple[str, ...] = (".jsonl",)
     """How the names of session files end; a file with another suffix is never taken for a session."""
@@ -51,7 +51,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     install: str | None = None
     """Command that installs the agent's program."""
     source: Callable[[Path], SessionSource]
-    """Opens the agent's folder for finding and reading sessions."""
+    """Opens the agent's folder for finding and reading sessions; nothing is read yet."""
     repair: RepairStrategy | None = None
     """How damaged logs are repaired; None when they cannot be."""
     driver: str | None = None
@@ -129,7 +129,7 @@ class SessionSource(Protocol):
         ...
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions in the folder; files without a conversation are left out."""
+        """All sessions in the folder; files without a conversation are left out. OSError when it cannot be read."""
         ...
 
     def ref(self, path: Path) -> SessionRef | None:
@@ -204,7 +204,7 @@ class Agent:
         An agent that keeps its sessions in a database yields one source per session. Raises OSError when the folder
         cannot be read.
         """
-        for place in self.info.places:
+        for place in self.info.paths:
             path = root / place
             if path.is_dir():
                 for folder, _, names in os.walk(path):

@@ -113,7 +113,7 @@ class _UnknownAgent(Agent):
 
     def __init__(self, name: str) -> None:
         self.info = AgentInfo(
-            name="unknown", title=name, letter="?", folder=f".{name}", places=(), suffixes=(), source=_no_source
+            name="unknown", title=name, letter="?", folder=f".{name}", paths=(), suffixes=(), source=_no_source
         )
 
 

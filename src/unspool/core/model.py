@@ -539,7 +539,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
     id: str
     """The session's id. That of a sub-agent begins with the id of its session."""
     agent: str
-    """The agent's short name: `claude`, `codex`, `gemini`."""
+    """The agent's short name, as in the table of agents."""
     kind: Kind
     """A session of its own, or a sub-agent."""
     versions: list[str]

@@ -154,7 +154,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
 
     @property
     def agent(self) -> str:
-        """The short name of the agent, such as `claude`."""
+        """The short name of the agent."""
         return self.info.agent
 
     @property

@@ -1,4 +1,4 @@
-"""Keeping the bytes of the agents' files, and giving them back exactly as they were."""
+"""Archives the bytes of the agents' logs, and restores them exactly as they were."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..store.rows import FileRow
 from .scan import Changed, Mark, Seen, mark_of
 
 CHUNK = 1 << 20
-"""Bytes that are compressed together."""
+"""How many bytes are compressed together."""
 
 
 class Packed(NamedTuple):
-    """All bytes of a file, made ready for the archive."""
+    """All bytes of a log, compressed for the archive."""
 
     chunks: list[tuple[int, bytes]]
-    """The length of each before it was packed, and what it became."""
+    """The length of each before compression, and the compressed bytes."""
     mark: bytes
 
     @property
     def kept(self) -> int:
-        """How many bytes there are."""
+        """How many bytes there are, before compression."""
         return sum(length for length, _ in self.chunks)
 
 
 def packed(seen: Seen) -> Packed:
-    """Pack a file that is to be kept as a new one."""
+    """Compress a log that is new to the archive."""
     chunks: list[tuple[int, bytes]] = []
     mark = Mark()
     for data in _pieces(seen, 0, b""):
@@ -41,7 +41,7 @@ def packed(seen: Seen) -> Packed:
 
 
 def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
-    """Put a packed file into the archive."""
+    """Put a compressed log into the archive."""
     row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], ready.kept, ready.mark, None)
     row = row._replace(id=store.files.put(row))
     start = 0
@@ -52,13 +52,13 @@ def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
 
 
 def keep(store: Store, change: Changed) -> FileRow:
-    """Bring the archive of a file up to date."""
+    """Bring the archive of a log up to date."""
     seen, before = change.seen, change.before
     if before is None and seen.size <= CHUNK:
         return keep_new(store, seen, packed(seen))
     if before is None or (change.how == "rewritten" and seen.size < before.size):
         if before is not None:
-            # What was cut off is in the archive alone.
+            # Only the archive still has what was cut off.
             store.files.mark_replaced(before.id)
         row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], 0, b"", None)
         row = row._replace(id=store.files.put(row))
@@ -77,7 +77,7 @@ def keep(store: Store, change: Changed) -> FileRow:
 
 
 def _append(store: Store, row: FileRow, seen: Seen) -> int:
-    """Add what is new; small pieces at the end go into one with it, so that they compress well."""
+    """Add what is new. It is compressed together with the last, incomplete chunk, which compresses better."""
     start = row.kept - row.kept % CHUNK
     rest = b"".join(store.files.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
     if rest and seen.size <= row.kept:
@@ -103,16 +103,16 @@ def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
                     yield data
                     data = b""
     except OSError:
-        # It went away, or may not be read: what was kept of it before stays.
+        # It is gone, or cannot be read: what was archived of it before stays.
         pass
     if data:
         yield data
 
 
 def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:
-    """Write the files of a session below a folder, as the agent lays them out; returns each with its length.
+    """Write the files of a session below a folder, laid out as the agent does; returns each with its length.
 
-    What lies in the session's own folder and is no session comes too: saved outputs, notes on sub-agents.
+    Other files in the session's own folder are included: saved outputs, notes on sub-agents.
     """
     written = []
     for file, agent, path in (*store.files.of_session(session), *store.files.beside_session(session)):
@@ -127,9 +127,9 @@ def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path
 
 
 def _layout(agent: str, path: str) -> Path:
-    """A file's place in a home directory: from the agent's folder on, wherever that was."""
+    """Where a file belongs in a home directory: its path starting at the agent's folder."""
     parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
     info = agent_named(agent).info
-    places = {place.split("/")[0] for place in info.places}
+    places = {place.split("/")[0] for place in info.paths}
     start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
     return Path(info.folder, *parts[start:])

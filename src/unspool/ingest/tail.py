@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..agents import SessionRef, SessionSource, Steps
+from ..agents import AGENTS, SessionRef, SessionSource, Steps
 from ..core import model as m
 from ..core.builder import SessionBuilder
-from ..io.files import Patience, name_of
+from ..io.files import FollowedFile, name_of
 from ..store import Store
 from ..store.rows import StoredSession
 from .archive import keep
@@ -27,7 +27,7 @@ class SessionTail:
         self.ref = ref
         self.path: Path = ref.more[-1] if ref.more else ref.path
         self._store = store
-        self._patience = Patience(self.path)
+        self._followed = FollowedFile(self.path)
         self._written = stored.messages
         self._waiting: list[Messages] = []
         """Pieces that were read but not written."""
@@ -69,7 +69,7 @@ class SessionTail:
             keep(self._store, Changed(seen, "grown", row))
 
     def _read(self) -> None:
-        self._patience.caught_up = False
-        with self._patience.active():
-            while not self._patience.caught_up:
+        self._followed.caught_up = False
+        with self._followed.active():
+            while not self._followed.caught_up:
                 next(self._steps)

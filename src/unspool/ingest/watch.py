@@ -146,7 +146,7 @@ class Watcher:
         for root, (agent, _) in self._homes.items():
             if path.is_relative_to(root):
                 inner = path.relative_to(root)
-                if any(inner.is_relative_to(place) for place in AGENTS[agent].info.places):
+                if any(inner.is_relative_to(place) for place in AGENTS[agent].info.paths):
                     return agent, root
         return None
 

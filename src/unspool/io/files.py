@@ -22,7 +22,7 @@ T = TypeVar("T")
 _REMEMBERED = 1 << 15
 
 
-class Patience:
+class FollowedFile:
     """Makes a reader pause at the end of a growing file instead of finishing there."""
 
     def __init__(self, path: Path) -> None:
@@ -33,11 +33,11 @@ class Patience:
     @contextmanager
     def active(self) -> Iterator[None]:
         """While this is active, reading the file pauses at its end."""
-        token = _patience.set(self)
+        token = _followed.set(self)
         try:
             yield
         finally:
-            _patience.reset(token)
+            _followed.reset(token)
 
     def batches(self, read: Callable[[int], bytes], decoder: RecordDecoder[T], log: m.LogFile) -> Iterator[Batch[T]]:
         """What is in the file, then an empty batch each time its end is reached; then what has been added since."""
@@ -53,7 +53,7 @@ class Patience:
             yield Batch([], None, block_of(b""), [], 0)
 
 
-_patience: ContextVar[Patience | None] = ContextVar("patience", default=None)
+_followed: ContextVar[FollowedFile | None] = ContextVar("followed", default=None)
 
 
 def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
@@ -77,9 +77,9 @@ def read_batches(
         source = LineFile(source)
     try:
         with source.open() as file:
-            patience = _patience.get()
-            if patience is not None and patience.path == source.path:
-                yield from patience.batches(file.read, decoder, log)
+            followed = _followed.get()
+            if followed is not None and followed.path == source.path:
+                yield from followed.batches(file.read, decoder, log)
                 return
             size = file.seek(0, os.SEEK_END)
             file.seek(0)

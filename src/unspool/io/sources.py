@@ -7,6 +7,7 @@ shows whether it changed, and bytes. What it is stored in stays in here.
 from __future__ import annotations
 
 from contextlib import closing
+from errno import EIO
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -202,7 +203,7 @@ def query(database: Path, sql: str, **parameters: Any) -> list[dict[str, Any]]:
             names = [column[0] for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor]
     except sqlite3.Error as error:
-        raise OSError(None, str(error), str(database)) from error
+        raise OSError(EIO, str(error), str(database)) from error
 
 
 def _connect(database: Path) -> Connection:

@@ -32,7 +32,7 @@ class AgentBadges(Mapping[str, tuple[str, str]]):
 def session_folder(name: str) -> str:
     """Where an agent keeps its sessions, for people to read."""
     info = AGENTS[name].info
-    return "/".join(("~", info.folder, *info.places[:1]))
+    return "/".join(("~", info.folder, *info.paths[:1]))
 
 
 def stylesheet_text() -> str:
@@ -64,4 +64,4 @@ def stylesheet_url() -> str:
 @get(PATH, include_in_schema=False, sync_to_thread=False)
 def stylesheet() -> Response[str]:
     """The colours of the agents."""
-    return Response(stylesheet_text(), media_type="text/css; charset=utf-8")
+    return Response(stylesheet_text(), media_type="text/css")

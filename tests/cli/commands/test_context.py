@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from unspool.library import Library
+from unspool.testing import ClaudeLog, call
 
-from ...builders import ClaudeLog, call
 from ..run import SAMPLES, Run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from unspool.library import Library
+from unspool.testing import ClaudeLog, call
 
-from ...builders import ClaudeLog, call
 from ..run import SAMPLES, Run
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from unspool.core.events import EVENT_NAMES, count_events
 from unspool.library import Library
+from unspool.testing import ClaudeLog, call
 
-from ...builders import ClaudeLog, call
 from ...recordings import recordings
 from ..run import SAMPLES, Run
 

@@ -11,8 +11,8 @@ import pytest
 import unspool
 from unspool.agents import SessionRef
 from unspool.library import Library
+from unspool.testing import ClaudeLog, GeminiLog, call
 
-from ...builders import ClaudeLog, GeminiLog, call
 from ...recordings import recordings
 from ..run import SAMPLES, Run
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from unspool.library import Library
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 
-from ...builders import ClaudeLog, CodexLog, GeminiLog, call
 from ...recordings import recordings
 from ..run import SAMPLES, Run
 

@@ -15,8 +15,8 @@ from unspool.core.errors import UnspoolError
 from unspool.core.session import Session
 from unspool.library import Library
 from unspool.repair import Repair, repair_session
+from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 
-from ...builders import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 from ...recordings import recordings
 from ..run import SAMPLES, Run
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from unspool.library import Library
+from unspool.testing import ClaudeLog, CodexLog, call
 
-from ...builders import ClaudeLog, CodexLog, call
 from ...recordings import recordings
 from ..run import SAMPLES, Run, on_terminal
 

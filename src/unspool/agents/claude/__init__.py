@@ -27,7 +27,7 @@ class Claude(Agent):
         colour=Colour("#964c0a", "#eea05a"),
         folder=".claude",
         variable="CLAUDE_CONFIG_DIR",
-        places=("projects", "history.jsonl", "sessions", "jobs"),
+        paths=("projects", "history.jsonl", "sessions", "jobs"),
         suffixes=(".jsonl",),
         resume=("claude", "--resume", "{id}"),
         install="pip install 'unspool[claude]'",

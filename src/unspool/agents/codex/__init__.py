@@ -24,7 +24,7 @@ class Codex(Agent):
         colour=Colour("#0d6b52", "#5cc7a5"),
         folder=".codex",
         variable="CODEX_HOME",
-        places=("sessions", "archived_sessions", "history.jsonl", "session_index.jsonl"),
+        paths=("sessions", "archived_sessions", "history.jsonl", "session_index.jsonl"),
         suffixes=(".jsonl", ".jsonl.zst", ".json"),
         resume=("codex", "resume", "{id}"),
         install="pip install 'unspool[codex]'",

@@ -31,7 +31,7 @@ class Gemini(Agent):
         folder=".gemini",
         variable="GEMINI_CLI_HOME",
         variable_is_home=True,
-        places=("tmp", "projects.json"),
+        paths=("tmp", "projects.json"),
         suffixes=(".json", ".jsonl"),
         resume=("gemini", "--resume", "{id}"),
         install="npm install -g @google/gemini-cli",

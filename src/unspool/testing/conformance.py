@@ -1,22 +1,103 @@
-"""Compares what unspool tells with what really happened, and with what the models were really sent."""
+"""Compares what unspool reads with what really happened, and with what the models were really sent."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from unspool.core.context_export import ContextLists, ReplyContext, each_reply
-from unspool.core.session import Session
+import msgspec
+
+from ..agents import AGENTS, Agent, SessionRef
+from ..core.context_export import ContextLists, ReplyContext, each_reply
+from ..core.session import Session
+from ..core.stream import StreamLine, collect
+from ..io.sources import JsonDocument
+from ..library import Library
+from .recordings import Recording
 
 _CUT = 200
-"""Recorded answers and texts are cut to this length."""
+"""Recorded answers and texts are truncated to this length."""
 _HEAD = 100
-"""Of a summary the beginning is compared."""
+"""How much of the beginning of a summary is compared."""
+_encode = msgspec.json.Encoder().encode
+_session = msgspec.json.Decoder(Session)
+_line = msgspec.json.Decoder(StreamLine)
 
 
-def count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[str]]:
-    """How often each kind of event is told, over all sessions of a recording; and the reasons of refusals."""
+@contextmanager
+def registered(*agents: Agent) -> Iterator[None]:
+    """Add agents to the table of agents, and remove them at the end."""
+    added: list[str] = []
+    try:
+        for agent in agents:
+            AGENTS.register(agent)
+            added.append(agent.info.name)
+        yield
+    finally:
+        for name in added:
+            AGENTS.unregister(name)
+
+
+def check_recording(recording: Recording) -> list[str]:
+    """What is wrong with what unspool reads from a recording; empty when it is right."""
+    sessions = recording.sessions()
+    return [
+        *wrong_counts(recording.truth, sessions),
+        *wrong_contexts(recording.contexts, sessions),
+        *check_home(recording.home),
+    ]
+
+
+def check_home(home: Path) -> list[str]:
+    """Which promises of a reader are broken for the sessions in a home directory; empty when all are kept.
+
+    Sessions are found again by their logs, nothing is lost between a log and the record, reading in pieces gives the
+    same record as reading at once, and the record survives JSON.
+    """
+    library = Library(home)
+    return [f"{ref.id}: {what}" for ref in library.refs() for what in _broken_promises(library, ref)]
+
+
+def _broken_promises(library: Library, ref: SessionRef) -> Iterator[str]:
+    agent = AGENTS[ref.agent]
+    source, again = agent.open(ref.root), agent.open(ref.root)
+    found = source.ref(ref.path)
+    if found is None or found.id != ref.id:
+        yield f"ref({ref.path}) finds {found.id if found is not None else 'nothing'}"
+    if not source.contains(ref):
+        yield "contains() denies a session that refs() lists"
+    if source.fingerprint(ref) != again.fingerprint(ref):
+        yield "fingerprint() changes although nothing has changed"
+    for path in (ref.path, *ref.more):
+        if agent.log(path).stamp() is None:
+            yield f"log({path}) is gone"
+    sessions = list(library.load_all(ref))
+    whole = [_encode(session) for session in sessions]
+    if [_encode(_session.decode(text)) for text in whole] != whole:
+        yield "the record changes when it is decoded from JSON and encoded again"
+    lines = [_line.decode(_encode(line)) for line in library.stream(ref)]
+    if [_encode(session) for session in collect(lines)] != whole:
+        yield "stream() and load() give different records"
+    for session in sessions:
+        yield from _lost_lines(agent, session)
+
+
+def _lost_lines(agent: Agent, session: Session) -> Iterator[str]:
+    """Logs with lines that are neither records nor damaged."""
+    salvaged = sum(problem.reason == "salvaged" for problem in session.problems)
+    for file in session.info.files:
+        if file.role == "log" and not isinstance(agent.log(Path(file.path)), JsonDocument):
+            # A damaged line from which something was salvaged has one record or more.
+            records, intact = sum(file.records.values()), file.lines - file.damaged
+            if records - intact != salvaged:
+                yield f"{file.path} has {intact} intact lines, {salvaged} salvaged records and {records} in the record"
+
+
+def _count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[str]]:
+    """How often each kind of event occurs in all sessions of a recording, and the reasons of rejections."""
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for session in sessions:
@@ -34,11 +115,11 @@ def count_events(sessions: Iterable[Session]) -> tuple[Counter[str], Counter[str
 
 
 def wrong_counts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
-    """In which numbers the record differs from what the files can tell of the truth."""
-    counts, reasons = count_events(sessions)
+    """Which counts differ from what the files can show of the truth."""
+    counts, reasons = _count_events(sessions)
     ranges: dict[str, tuple[int, int]] = truth.get("ambiguous") or {}
     wanted = {key: ranges.get(key, (value, value)) for key, value in truth["recoverable"].items()}
-    # One line of the log can stand for either of two events: then their sum is known.
+    # One line of the log can mean either of two events: then only their sum is known.
     wanted |= {key: (low, high) for key, (low, high) in ranges.items() if "+" in key}
     wrong = []
     for key, (low, high) in wanted.items():
@@ -51,20 +132,20 @@ def wrong_counts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
 
 
 def wrong_contexts(lines: list[dict[str, Any]], sessions: list[Session]) -> list[str]:
-    """In which replies the context differs from what the model was sent."""
+    """Which replies have another context than what the model was sent."""
     replies = [reply for session in sessions for reply in each_reply(session)]
     wrong = []
     for line, reply in zip(lines, _matched(lines, replies), strict=True):
         where = f"{line.get('agent') or line['session']} request {line['n']}"
         if reply is None:
-            wrong.append(f"{where}: its reply {line['reply']} is not told")
+            wrong.append(f"{where}: its reply {line['reply']} is missing")
         else:
             wrong += [f"{where}: {difference}" for difference in _differences(line, reply.context)]
     return wrong
 
 
 def _matched(lines: list[dict[str, Any]], replies: list[ReplyContext]) -> list[ReplyContext | None]:
-    """The reply to each request: the one with a call in common, else the one that begins alike."""
+    """The reply to each request: the one with a call in common, else the one that begins the same way."""
     found: list[ReplyContext | None] = [None] * len(lines)
     taken: set[int] = set()
     for fits in (_same_call, _same_context, _same_text):
@@ -89,7 +170,7 @@ def _same_call(line: dict[str, Any], reply: ReplyContext) -> bool:
 def _same_text(line: dict[str, Any], reply: ReplyContext) -> bool:
     said = _cut(reply.reply.texts[0]) if reply.reply.texts else ""
     recorded = line["reply"]["texts"]
-    # An answer that was interrupted is stored as far as it had come.
+    # Of an answer that was interrupted, only the beginning is stored.
     return said != "" and bool(recorded) and _cut(recorded[0]).startswith(said)
 
 

@@ -1,0 +1,139 @@
+"""The table of agents, and agents of installed packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import unspool
+from unspool.agents import AGENTS, Agent, AgentInfo, AgentRegistry, Colour
+from unspool.runs.registry import DRIVERS, load_drivers
+from unspool.testing import registered
+
+from ..cli.run import environment
+from .fourth.acme_unspool import AcmeAgent, AcmeSource
+from .fourth.logs import AcmeLog
+
+SOURCES = Path(unspool.__file__).parents[1]
+
+
+def installed(folder: Path, name: str, points: str) -> None:
+    """Put the metadata of a package into a folder, as an installer would."""
+    info = folder / f"{name}-1.5.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+    (info / "entry_points.txt").write_text(f"[unspool.agents]\n{points}\n")
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> Path:
+    """A folder of installed packages with the made-up agent in it."""
+    folder = tmp_path / "packages"
+    installed(folder, "acme-unspool", "acme = acme_unspool:AcmeAgent\ndesk = acme_unspool:DeskAgent")
+    shutil.copy(Path(__file__).parent / "fourth" / "acme_unspool.py", folder)
+    return folder
+
+
+def run(home: Path, packages: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own, which knows the packages."""
+    paths = os.pathsep.join((str(packages), str(SOURCES)))
+    command = (sys.executable, "-m", "unspool.cli.main", *arguments)
+    variables = environment(home, PYTHONPATH=paths)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_an_installed_package_adds_an_agent(packages: Path, tmp_path: Path) -> None:
+    """Through an entry point, without a line in unspool."""
+    log = AcmeLog("red")
+    log.turn("launch the rocket", "Ignition.")
+    log.write(tmp_path / "home")
+    done = run(tmp_path / "home", packages, "ls", "--agent", "acme", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = map(json.loads, done.stdout.splitlines())
+    assert (found["agent"], found["id"], found["title"]) == ("acme", "red", "launch the rocket")
+    searched = run(tmp_path / "home", packages, "search", "agent:acme", "launch", "--json")
+    assert (searched.returncode, searched.stderr) == (0, "")
+    assert len(searched.stdout.splitlines()) == 1
+
+
+def test_a_broken_package_is_told_by_name(packages: Path, tmp_path: Path) -> None:
+    """And changes nothing for the others."""
+    installed(packages, "broken", "fifth = broken_agent:Fifth\nsixth = broken_agent:missing\nseventh = json:loads")
+    (packages / "broken_agent.py").write_text(
+        "class Fifth:\n    def __init__(self):\n        raise OSError('no disk')\n"
+    )
+    done = run(tmp_path, packages, "ls", "--agent", "acme")
+    assert done.returncode == 0
+    assert "The agent 'fifth' of package broken 1.5 was not loaded: OSError: no disk" in done.stderr
+    assert "The agent 'sixth' of package broken 1.5 was not loaded: AttributeError" in done.stderr
+    assert "The agent 'seventh' of package broken 1.5 was not loaded: TypeError" in done.stderr
+    assert "acme" not in done.stderr
+
+
+def test_two_packages_with_one_name_are_told(packages: Path, tmp_path: Path) -> None:
+    """The first one stays."""
+    installed(packages, "other", "acme-too = acme_unspool:AcmeAgent")
+    done = run(tmp_path, packages, "ls", "--agent", "acme")
+    assert done.returncode == 0
+    assert "The agent 'acme-too' of package other 1.5 was not loaded" in done.stderr
+    assert "has an agent 'acme', but package acme-unspool 1.5 has one with the same name" in done.stderr
+
+
+def test_a_name_is_taken_once() -> None:
+    """Nobody can replace an agent that is there."""
+    with registered(AcmeAgent()):
+        assert list(AGENTS) == ["claude", "codex", "gemini", "acme"]
+        with pytest.raises(ValueError, match="this program has an agent 'acme', but this program has one"):
+            AGENTS.register(AcmeAgent())
+    assert "acme" not in AGENTS
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("name", "Acme Coder", "lower-case"),
+        ("name", 'a"] { }', "lower-case"),
+        ("letter", "AC", "one character"),
+        ("colour", Colour("red", "#ffffff"), "#0d6b52"),
+    ],
+)
+def test_a_row_that_would_not_work_is_refused(field: str, value: object, why: str) -> None:
+    """Names and colours go into addresses and style sheets."""
+    fields = msgspec.structs.asdict(AcmeAgent.info)
+    with pytest.raises(ValueError, match=why):
+        AgentInfo(**fields | {field: value})
+
+
+def test_every_agent_has_a_name_of_its_own() -> None:
+    """In every form in which people see it."""
+    infos = [agent.info for agent in AGENTS.values()]
+    for field in ("name", "title", "letter", "colour", "folder", "variable"):
+        assert len({getattr(info, field) for info in infos}) == len(infos)
+
+
+def test_drivers_come_from_the_table(caplog: pytest.LogCaptureFixture) -> None:
+    """All agents of ours can be run; one whose driver is broken is left out, by name."""
+    assert list(DRIVERS) == [name for name, agent in AGENTS.items() if agent.info.driver is not None]
+    assert all(factory.name == name for name, factory in DRIVERS.items())
+    fields = msgspec.structs.asdict(AcmeAgent.info)
+
+    class Broken(Agent):
+        info = AgentInfo(**fields | {"driver": "acme_unspool_runs:Driver"})
+
+    with registered(Broken()):
+        assert list(load_drivers()) == list(DRIVERS)
+    assert "The driver of agent 'acme' was not loaded" in caplog.text
+
+
+def test_a_registry_of_its_own_knows_what_it_was_given() -> None:
+    """And finds packages only when it is asked."""
+    registry = AgentRegistry((AcmeAgent(),))
+    assert isinstance(registry["acme"].open(Path("/nowhere")), AcmeSource)
+    assert (list(registry)[:1], dict(registry.failures)) == (["acme"], {})

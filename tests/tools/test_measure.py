@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 from tools import measure
 
 
@@ -15,5 +17,5 @@ def test_the_report_names_every_measure() -> None:
 def test_fields_are_counted() -> None:
     """Also those that are assigned together."""
     source = "class A:\n    def __init__(self):\n        self.a, self.b = 1, 2\n        self.c: int = 3\n"
-    (node,) = measure.ast.parse(source).body
+    (node,) = ast.parse(source).body
     assert set(measure._assigned(node)) == {"a", "b", "c"}  # type: ignore[arg-type]

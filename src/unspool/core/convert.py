@@ -38,6 +38,6 @@ def _encode_hook(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
     if isinstance(value, os.PathLike):
-        # A file name may hold bytes that are no UTF-8; Python marks them in a way that JSON cannot express.
+        # A file name may contain invalid UTF-8, which Python represents in a way that JSON cannot express.
         return os.fsencode(value).decode("utf-8", "replace")
     raise NotImplementedError(f"{type(value).__name__} is not part of a session record")

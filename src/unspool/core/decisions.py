@@ -81,7 +81,7 @@ class _Applied:
 
     def rejected(self, call_id: str, decision: RecordedDecision) -> None:
         """A person, or a timeout in place of a person, denied a call."""
-        by: m.Refuser = "user" if decision.by == "user" else "host"
+        by: m.RejectedBy = "user" if decision.by == "user" else "host"
         for place, event in enumerate(self._rejections):
             if event.tool_use_id == call_id:
                 self._rejections[place] = msgspec.structs.replace(

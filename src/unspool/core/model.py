@@ -27,9 +27,9 @@ Status = Literal["complete", "interrupted", "waiting", "running", "killed", "emp
 OriginKind = Literal["new", "clear", "fork", "branch", "resume", "subagent", "review"]
 During = Literal["response", "tool", "subagent", "approval"]
 RejectionType = Literal["edit", "command", "option", "plan", "permission", "other"]
-Refuser = Literal["user", "rule", "hook", "mode", "host"]
+RejectedBy = Literal["user", "rule", "hook", "mode", "host"]
 FailureKind = Literal["tool_error", "tool_use_error", "api_error", "truncated"]
-Interrupter = Literal["user", "system"]
+InterruptedBy = Literal["user", "system"]
 FileRole = Literal["log", "base", "memory", "metadata"]
 Trigger = Literal["auto", "manual"]
 Unanswered = Literal["omitted", "made_up", "sent"]
@@ -299,7 +299,7 @@ class Interruption(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The message that records it."""
     interrupted_message_index: int | None
     """What was cut off: the last message of the model, or the prompt that got no answer."""
-    type: Interrupter
+    type: InterruptedBy
     """Who interrupted."""
     during: During
     """What was running."""
@@ -359,7 +359,7 @@ class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
     """When it happened."""
     rejection_type: RejectionType
     """The kind of action that was rejected."""
-    by: Refuser
+    by: RejectedBy
     """Who or what rejected it."""
     evidence: str
     """What in the files shows it."""

@@ -37,7 +37,7 @@ class ClaudeVerdict(NamedTuple):
 
     outcome: m.Outcome
     evidence: str = ""
-    by: m.Refuser | None = None
+    by: m.RejectedBy | None = None
     reason: str | None = None
     exit_code: int | None = None
     is_open: bool = False

@@ -40,7 +40,7 @@ class CodexVerdict(NamedTuple):
     """How a call ended."""
 
     kind: Kind
-    by: m.Refuser | None = None
+    by: m.RejectedBy | None = None
     exit_code: int | None = None
 
 

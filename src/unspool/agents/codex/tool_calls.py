@@ -130,7 +130,7 @@ class CodexToolCalls:
         return patch_of(raw) is not None
 
     def _reject(
-        self, entry: CodexResult, by: m.Refuser, evidence: str, confidence: float, siblings: list[str] | None = None
+        self, entry: CodexResult, by: m.RejectedBy, evidence: str, confidence: float, siblings: list[str] | None = None
     ) -> None:
         kind: m.RejectionType = "other"
         action = None

@@ -69,7 +69,7 @@ class GeminiInterruptions:
         if status == 429 or (lost and self._turn.last_prompt >= 0 and self._turn.has_reply):
             self._add(message, index, "system", "API error", 0.9)
 
-    def _add(self, message: GeminiMessage, index: int, by: m.Interrupter, evidence: str, confidence: float) -> None:
+    def _add(self, message: GeminiMessage, index: int, by: m.InterruptedBy, evidence: str, confidence: float) -> None:
         interrupted = max(self._turn.last_reply, self._turn.last_prompt)
         self._calls.interruption = m.Interruption(
             message_index=index,

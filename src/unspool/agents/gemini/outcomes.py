@@ -23,7 +23,7 @@ class GeminiVerdict(NamedTuple):
     """How a call ended."""
 
     outcome: m.Outcome
-    by: m.Refuser | None = None
+    by: m.RejectedBy | None = None
     exit_code: int | None = None
     is_doubtful: bool = False
     """0.22 writes the same text for a rejected and for an interrupted call."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import unspool
+from tools import measure
 from unspool.agents import AGENTS
 from unspool.core.events import EVENT_KINDS
 
@@ -53,8 +54,13 @@ NAMES_AGENTS = {
     "testing/gemini.py": "builds logs",
 }
 """Source files outside `agents/` and `runs/drivers/` that may name an agent, and why."""
-MOST_LINES_OF_A_FILE = 650
-MOST_LINES_OF_A_FUNCTION = 60
+LARGE_CLASSES = {
+    "agents.codex.parser.CodexParser": "one short handler for each of the record types of all versions",
+    "agents.gemini.parser.GeminiParser": "one short handler for each of the record types of all versions",
+}
+"""Classes over the limit, and why."""
+FUNCTIONS = list(measure.functions())
+CLASSES = list(measure.classes())
 
 
 def modules() -> list[str]:
@@ -167,12 +173,23 @@ def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
 
 @pytest.mark.parametrize("module", modules())
 def test_nothing_grows_too_large(module: str) -> None:
-    """A file can be read in one sitting, a function on one screen."""
-    tree = parsed(module)
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    long = [node.name for node in functions if (node.end_lineno or 0) - node.lineno >= MOST_LINES_OF_A_FUNCTION]
-    assert long == []
-    assert len((PACKAGE / (module.replace(".", "/") + ".py")).read_text().splitlines()) <= MOST_LINES_OF_A_FILE
+    """A file can be read in one sitting, a function fits on a screen, and a class has one job."""
+    path = PACKAGE / (module.replace(".", "/") + ".py")
+    assert len(path.read_text().splitlines()) <= measure.MAX_FILE_LINES
+    assert [size for size in FUNCTIONS if size.module == module and size.lines >= measure.MAX_FUNCTION_LINES] == []
+    large = [
+        size
+        for size in CLASSES
+        if size.module == module
+        and (size.lines > measure.MAX_CLASS_LINES or size.fields > measure.MAX_CLASS_FIELDS)
+        and f"{module}.{size.name}" not in LARGE_CLASSES
+    ]
+    assert large == []
+
+
+def test_class_names_are_unique_in_a_package() -> None:
+    """One name means one thing."""
+    assert measure.duplicate_classes() == {}
 
 
 # --- event kinds -----------------------------------------------------------------------------------------------------

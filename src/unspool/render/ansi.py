@@ -25,7 +25,7 @@ _BASIC = (
 )  # fmt: skip
 
 
-class _Look(NamedTuple):
+class _AnsiStyle(NamedTuple):
     """How text looks from some place on."""
 
     ink: int | None = None
@@ -45,7 +45,7 @@ class _Look(NamedTuple):
         return " ".join(part for part in parts if part)
 
 
-_PLAIN = _Look()
+_PLAIN = _AnsiStyle()
 
 
 def coloured(text: str) -> Markup:
@@ -61,7 +61,7 @@ def coloured(text: str) -> Markup:
     return Markup("".join(pieces))
 
 
-def _runs(text: str) -> Iterator[tuple[_Look, str]]:
+def _runs(text: str) -> Iterator[tuple[_AnsiStyle, str]]:
     """Stretches of text that look the same."""
     look, begin, kept = _PLAIN, 0, ""
     for changes, found in enumerate(_SGR.finditer(text)):
@@ -76,7 +76,7 @@ def _runs(text: str) -> Iterator[tuple[_Look, str]]:
     yield look, kept + text[begin:]
 
 
-def _changed(look: _Look, codes: str) -> _Look:
+def _changed(look: _AnsiStyle, codes: str) -> _AnsiStyle:
     numbers = _numbers(codes)
     for code in numbers:
         if code == 0:
@@ -95,7 +95,7 @@ def _changed(look: _Look, codes: str) -> _Look:
     return look
 
 
-def _basic(look: _Look, code: int) -> _Look:
+def _basic(look: _AnsiStyle, code: int) -> _AnsiStyle:
     if code == 39:
         return look._replace(ink=None)
     if code == 49:

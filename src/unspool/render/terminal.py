@@ -28,7 +28,7 @@ _STYLES = {"": "blue", "accent": "blue", "warn": "yellow", "bad": "red"}
 _OUTPUT_LINES = 12
 
 
-class _Look(NamedTuple):
+class _TerminalStyle(NamedTuple):
     full: bool
     plain: bool
 
@@ -52,7 +52,7 @@ def render_terminal(
 ) -> Iterator[RenderableType]:
     """What to print, piece by piece. `full` shows all of every output; `plain` draws no lines and boxes."""
     yield _head(session)
-    look = _Look(full, plain)
+    look = _TerminalStyle(full, plain)
     entries = Transcript(session, describe, branches).entries()
     for entry in entries if full else folded(entries):
         piece = _entry(entry, look)
@@ -74,7 +74,7 @@ def _head(session: Session) -> RenderableType:
     return Padding(Group(*lines), (0, 0, 1, 0))
 
 
-def _entry(entry: Entry, look: _Look) -> RenderableType | None:
+def _entry(entry: Entry, look: _TerminalStyle) -> RenderableType | None:
     full = look.full
     if entry.kind == "prompt":
         label = f" {harmless(entry.label)}" if entry.label else ""
@@ -113,7 +113,7 @@ def _stamp(entry: Entry) -> tuple[str, str]:
     return (f"  #{entry.index} {local(entry.timestamp)}", "dim")
 
 
-def _call(call: CallView, look: _Look) -> RenderableType:
+def _call(call: CallView, look: _TerminalStyle) -> RenderableType:
     full = look.full
     outcome = outcome_of(call)
     colour = _COLOURS[outcome]

@@ -89,6 +89,24 @@ class _Found(NamedTuple):
     place: int
 
 
+class _EventIndex:
+    """The events of a session by the call or the message they belong to."""
+
+    def __init__(self, session: Session) -> None:
+        self.rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
+        self.orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
+        self.subagents = {agent.tool_use_id: agent for agent in session.subagents}
+        self.boundaries = {
+            boundary.message_index: boundary
+            for boundary in (*session.compaction.inherited, *session.compaction.boundaries)
+        }
+        self.summaries = {boundary.summary_message_index for boundary in self.boundaries.values()}
+        self.events_at = {kind: _by_message(kind, session) for kind in ENTRY_KINDS}
+        self.forks: dict[int, list[m.Branch]] = {}
+        for branch in session.branches:
+            self.forks.setdefault(-1 if branch.parent_index is None else branch.parent_index, []).append(branch)
+
+
 class Transcript:
     """Goes through a session and yields the entries to show: of all branches, or of the active path alone.
 
@@ -119,18 +137,7 @@ class Transcript:
         self._calls = {
             block.id for message in self._messages for block in message.blocks if isinstance(block, m.ToolCall)
         }
-        self._rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
-        self._orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
-        self._subagents = {agent.tool_use_id: agent for agent in session.subagents}
-        self._boundaries = {
-            boundary.message_index: boundary
-            for boundary in (*session.compaction.inherited, *session.compaction.boundaries)
-        }
-        self._summaries = {boundary.summary_message_index for boundary in self._boundaries.values()}
-        self._events_at = {kind: _by_message(kind, session) for kind in ENTRY_KINDS}
-        self._forks: dict[int, list[m.Branch]] = {}
-        for branch in session.branches:
-            self._forks.setdefault(-1 if branch.parent_index is None else branch.parent_index, []).append(branch)
+        self._index = _EventIndex(session)
 
     def entries(self) -> Iterator[Entry]:
         """Everything, in the order of the log."""
@@ -216,7 +223,7 @@ class Transcript:
 
     def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
         found = self._results.get(call.id)
-        rejection = self._rejections.get(call.id)
+        rejection = self._index.rejections.get(call.id)
         # What was refused may be recorded better than the input tells.
         recorded = rejection.action if rejection is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
@@ -228,8 +235,8 @@ class Transcript:
             action=action,
             result=found.result if found is not None else None,
             rejection=rejection,
-            orphan=self._orphans.get(call.id),
-            subagent=self._subagents.get(call.id),
+            orphan=self._index.orphans.get(call.id),
+            subagent=self._index.subagents.get(call.id),
             index=message.index,
             place=place,
             result_index=found.message.index if found is not None else None,
@@ -238,12 +245,12 @@ class Transcript:
         )
 
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
-        boundary = self._boundaries.get(index)
+        boundary = self._index.boundaries.get(index)
         if boundary is None:
             # The summary stands in a message of its own; the boundary before it has shown it.
             return (
                 None
-                if index in self._summaries
+                if index in self._index.summaries
                 else Entry(kind="note", index=index, label="summary", text=block.summary or "")
             )
         return Entry(kind="compaction", index=index, label=compaction_label(boundary), text=boundary.summary or "")
@@ -251,14 +258,14 @@ class Transcript:
     # --- events ---
 
     def _events(self, message: m.Message) -> Iterator[Entry]:
-        for kind, events in self._events_at.items():
+        for kind, events in self._index.events_at.items():
             for event in events.get(message.index, ()):
                 entry = _event_entry(kind, event, message.index)
                 entry.branch, entry.context, entry.timestamp = message.branch, message.context, message.timestamp
                 yield entry
 
     def _fork_notes(self, index: int) -> Iterator[Entry]:
-        for branch in self._forks.get(index, ()):
+        for branch in self._index.forks.get(index, ()):
             label = ", ".join([fork_label(branch), *self._happened_in(branch)])
             yield Entry(kind="fork", index=branch.root_index, key=f"fork{branch.id}", place=branch.id, label=label)
 

@@ -56,6 +56,8 @@ class MessagePatches(msgspec.Struct, omit_defaults=True):
         if found >= 0 and message.index <= self.spans[found].last:
             message.branch, message.context = self.spans[found].branch, self.spans[found].context
 
-    def rewrites_any(self, first: int, last: int) -> bool:
-        """Whether the content of a message in a range was replaced; the last one is not included."""
-        return any(first <= index < last for index in self.rewritten)
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message is corrected or on a span."""
+        corrections = (self.authors, self.outcomes, self.usages, self.parents, self.stitched, self.rewritten)
+        return not self.spans and not any(corrections)

@@ -6,6 +6,7 @@ made (`message_patches`), so that all readers go through `StoredMessages`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -20,7 +21,11 @@ from .message_patches import MessagePatches
 
 BLOCK = 64
 """The largest number of messages in a block."""
+_FETCHED = 8
+"""The number of compressed blocks that are fetched together."""
 _NO_LIMIT = 2**53
+_REWRITTEN = b'"rewritten"'
+"""Occurs in the JSON of patches that replace the content of a message."""
 _LIST = msgspec.json.Decoder(list[m.Message])
 _MESSAGE = msgspec.json.Decoder(m.Message)
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
@@ -85,8 +90,11 @@ class StoredMessages:
 
     def patches(self, id: int) -> MessagePatches:
         """The corrections to the messages of a session."""
+        return _decoded_patches(self._patches_json(id))
+
+    def _patches_json(self, id: int) -> bytes:
         found = self._database.rows("SELECT facts FROM session WHERE id = ?", id)
-        return _PATCHES.decode(unpack(found[0][0])) if found and found[0][0] else MessagePatches()
+        return unpack(found[0][0]) if found and found[0][0] else b""
 
     def packed_head(self, id: int) -> tuple[bytes, bytes]:
         """The record of a session without its messages, and the patches, as they are stored."""
@@ -112,11 +120,16 @@ class StoredMessages:
         `may_match` sees the JSON of a block, which is much cheaper than decoding it. A block in which a message was
         rewritten later is always decoded, because its JSON is out of date.
         """
-        patches = self.patches(id) if patches is None else patches
+        json = self._patches_json(id) if patches is None else b""
+        if _REWRITTEN in json:
+            patches = _decoded_patches(json)
+        rewritten = sorted(patches.rewritten) if patches is not None else []
         for number, (first, data) in enumerate(self._blocks(id, start, backwards=backwards)):
             if most_blocks is not None and number >= most_blocks:
                 return
-            if may_match(data) or patches.rewrites_any(first, first + BLOCK):
+            if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
+                # Where no block has to be decoded, the patches need not be decoded either.
+                patches = _decoded_patches(json) if patches is None else patches
                 yield from self._patched(_LIST.decode(data), patches)
 
     def outlines(self, id: int, patches: MessagePatches) -> list[m.Message]:
@@ -131,15 +144,22 @@ class StoredMessages:
         return (hash(bytes(raw)) for _, data in self._blocks(id) for raw in _RAW_LIST.decode(data))
 
     def _blocks(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The JSON of blocks, each with the index of its first message. One is in memory at a time."""
-        direction, order = ("<=", "DESC") if backwards else (">", "ASC")
-        sql = f"SELECT first FROM block WHERE session = ? AND first {direction} ? ORDER BY first {order}"
-        for (first,) in self._database.rows(sql, id, start if backwards else start - BLOCK):
-            for (data,) in self._database.rows("SELECT data FROM block WHERE session = ? AND first = ?", id, first):
+        """The JSON of blocks, each with the index of its first message. A few are in memory at a time."""
+        direction, order = ("<", "DESC") if backwards else (">", "ASC")
+        sql = f"SELECT first, data FROM block WHERE session = ? AND first {direction} ? ORDER BY first {order} LIMIT ?"
+        position = start + 1 if backwards else start - BLOCK
+        while rows := self._database.rows(sql, id, position, _FETCHED):
+            for first, data in rows:
                 yield first, unpack(data)
+            if len(rows) < _FETCHED:
+                return
+            position = rows[-1][0]
 
     @staticmethod
     def _patched(messages: Iterable[m.Message], patches: MessagePatches) -> Iterator[m.Message]:
+        if patches.is_empty:
+            yield from messages
+            return
         for message in messages:
             patches.apply(message)
             patches.apply_span(message)
@@ -169,3 +189,7 @@ def unpack_head(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
     if not head:
         raise NotFoundError("this session is no longer in the store; `unspool ls` lists what there is")
     return _HEAD.decode(unpack(head)), _PATCHES.decode(unpack(patches))
+
+
+def _decoded_patches(json: bytes) -> MessagePatches:
+    return _PATCHES.decode(json) if json else MessagePatches()

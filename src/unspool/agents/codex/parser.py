@@ -8,6 +8,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import NONE, PROMPT
 from ...io.decode import decode_any
+from .authors import author_of
 from .chain import CodexChain
 from .compaction import CodexCompactions
 from .content import blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of
@@ -21,13 +22,6 @@ from .subagents import CodexSubagents
 from .token_usage import TokenMeter
 from .tool_calls import CodexResult, CodexToolCalls
 from .turn import CodexTurn
-
-_INJECTED = (
-    "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>",
-    "<skills_instructions>", "<skill>", "<turn_aborted>", "<user_shell_command>", "<user_action>",
-    "<subagent_notification>", "<collaboration_mode>", "<INSTRUCTIONS>", "<apps_instructions>", "<personality_spec>",
-    "Another language model started to solve this problem",
-)  # fmt: skip
 
 
 class CodexParser:
@@ -146,7 +140,7 @@ class CodexParser:
         self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str,
         blocks: list[m.Block],
     ) -> None:  # fmt: skip
-        author = self._author(payload, text, inherited)
+        author = author_of(payload, text, is_main=self.builder.kind == "main" or inherited)
         if self.legacy.is_typescript:
             author = self.legacy.author_after_rejection(text) or author
         if author == "harness" and text.startswith("<"):
@@ -161,19 +155,6 @@ class CodexParser:
     def _blocks(self, payload: CodexPayload, source: m.Source) -> list[m.Block]:
         path = self.legacy.content_path
         return blocks_of(payload.content, lambda index: self.builder.raw_at(source, *path, index))
-
-    def _author(self, payload: CodexPayload, text: str, inherited: bool) -> m.Author:
-        """Return who wrote a user message: 0.166 records it; before, injected ones are known by how they begin."""
-        if text.startswith("<subagent_notification>"):
-            return "subagent"
-        passthrough = payload.internal_chat_message_metadata_passthrough
-        kinds = passthrough.content_item_kinds if passthrough is not None else None
-        if kinds:
-            if not any(kind.startswith("user.") for kind in kinds):
-                return "harness"
-        elif text[:1] in "<#A" and text.startswith(_INJECTED):
-            return "harness"
-        return "human" if self.builder.kind == "main" or inherited else "model"
 
     def _prompted(self, index: int, text: str) -> None:
         self.history.add_prompt(index, text)

@@ -10,6 +10,7 @@ import msgspec
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
+from .authors import SHELL_COMMAND
 from .content import other_blocks, parts_of, response_text, result_text, spoken_blocks
 from .conversation import Conversation, Replace
 from .outcomes import judge
@@ -47,6 +48,14 @@ class BlockFactory:
     def with_other(self, message: GeminiMessage, blocks: list[m.Block]) -> list[m.Block]:
         """Return blocks followed by the parts of a message that are not text."""
         return [*blocks, *self._other.get(message.id, ())]
+
+    def of_user(self, message: GeminiMessage, text: str, typed: str, is_human: bool) -> list[m.Block]:
+        """Return the blocks of a user message: a shell command, what a person typed, or a note of the agent."""
+        if text.startswith(SHELL_COMMAND):
+            return [m.Attachment("shell", text[len(SHELL_COMMAND) :].strip())]
+        if is_human:
+            return self.with_other(message, [m.Text(typed)])
+        return [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
 
     def of_reply(self, message: GeminiMessage, text: str) -> list[m.Block]:
         """Return what the model wrote and called, with the results that no other message brings (yet)."""

@@ -6,7 +6,7 @@ and replaces the whole list to compress it. Messages that leave the conversation
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
@@ -14,7 +14,7 @@ from ...core.tree import NONE
 from .schema import GeminiMessage
 
 
-class Add(NamedTuple):
+class Add(msgspec.Struct, gc=False):
     """Append a message."""
 
     message: GeminiMessage
@@ -25,7 +25,7 @@ class Add(NamedTuple):
     usage: m.Usage | None = None
 
 
-class Replace(NamedTuple):
+class Replace(msgspec.Struct, gc=False):
     """Give a message new content."""
 
     target: int
@@ -33,13 +33,13 @@ class Replace(NamedTuple):
     usage: m.Usage | None = None
 
 
-class Truncate(NamedTuple):
+class Truncate(msgspec.Struct, gc=False):
     """Drop a message and all after it; all messages if it is not in the conversation."""
 
     id: str
 
 
-class Reset(NamedTuple):
+class Reset(msgspec.Struct, gc=False):
     """Continue with exactly these messages."""
 
     indices: list[int]
@@ -76,14 +76,17 @@ class Conversation:
         return [index for index in before if index not in kept]
 
     def _add(self, operation: Add) -> None:
-        message, source, role, author, blocks, usage = operation
-        builder, id, at = self._builder, message.id or None, message.timestamp
+        message, role, author, live = operation.message, operation.role, operation.author, self.live
+        builder, id, parent = self._builder, message.id or None, live[-1] if live else NONE
         if author == "model" and role == "assistant":
             model = message.model if isinstance(message.model, str) else None
-            index = builder.add_reply(blocks, source, id, self.last, at, model, id or f"{len(builder)}", usage)
+            index = builder.add_reply(
+                operation.blocks, operation.source, id, parent, message.timestamp, model, id or f"{len(builder)}",
+                operation.usage,
+            )  # fmt: skip
         else:
-            index = builder.add(role, author, blocks, source, id, self.last, at)
-        self.live.append(index)
+            index = builder.add(role, author, operation.blocks, operation.source, id, parent, message.timestamp)
+        live.append(index)
         if id is not None:
             self._indices[id] = [index]
 
@@ -91,6 +94,11 @@ class Conversation:
     def last(self) -> int:
         """The last message, or NONE."""
         return self.live[-1] if self.live else NONE
+
+    @property
+    def tip(self) -> int | None:
+        """The last message, if there is one."""
+        return self.live[-1] if self.live else None
 
     def indices_of(self, id: str) -> list[int] | None:
         """Return the messages with an id; a copy may stand for several."""

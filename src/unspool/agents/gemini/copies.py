@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...core import model as m
-from .content import parts_of, responses_of
+from .authors import SNAPSHOT
+from .content import parts_of, responses_of, text_of
 from .conversation import Conversation
 from .schema import GeminiMessage
 
@@ -59,6 +60,11 @@ class Copies:
             if indices:
                 self._conversation.set_indices(message.id, indices)
         return indices
+
+    def find_snapshot(self, messages: list[GeminiMessage]) -> GeminiMessage | None:
+        """Return the first snapshot that is not in the session yet."""
+        new = (message for message in messages if self._conversation.indices_of(message.id) is None)
+        return next((message for message in new if text_of(message).startswith(SNAPSHOT)), None)
 
     def is_held(self, id: str) -> bool:
         """Whether a message with this id is held back."""

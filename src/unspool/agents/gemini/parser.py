@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from .authors import SESSION_CONTEXT, SHELL_COMMAND, SNAPSHOT, GeminiAuthors
+from .authors import SESSION_CONTEXT, SNAPSHOT, GeminiAuthors
 from .blocks import BlockFactory
 from .compaction import GeminiCompactions
 from .content import is_plain, parts_of, response_text, responses_of, text_of, usage_of
@@ -58,12 +58,14 @@ class GeminiParser:
             self._release()
             known = self.conversation.indices_of(message.id)
         if known is not None:
-            self._release()
+            if self._copies.held:
+                self._release()
             self._repeated(message, source, known[-1])
         elif message.model is UNSET and message.type in ("user", "gemini"):
             self._copies.held.append(HeldMessage(message, source))
         else:
-            self._release()
+            if self._copies.held:
+                self._release()
             self._new(message, source)
 
     def header(self, again: bool) -> None:
@@ -88,7 +90,7 @@ class GeminiParser:
             self._copies.drop_copies()
         self._release()
         after_header, self._reload.after_header = self._reload.after_header, False
-        snapshot = next((message for message in messages if self._is_new_snapshot(message)), None)
+        snapshot = self._copies.find_snapshot(messages)
         if snapshot is not None:
             self._compress(messages, snapshot, source)
             return
@@ -109,18 +111,12 @@ class GeminiParser:
         self._release()
         self._interruptions.settle_erased(is_last=True)
 
-    @property
-    def tip(self) -> int | None:
-        """The last message of the conversation."""
-        return self.conversation.live[-1] if self.conversation.live else None
-
     # --- messages ---
 
     def _release(self) -> None:
         """Add the messages that were held back: they are no copies."""
-        if self._copies.held:
-            for message, source in self._copies.take_held():
-                self._new(message, source)
+        for message, source in self._copies.take_held():
+            self._new(message, source)
 
     def _locate(self, message: GeminiMessage, source: m.Source) -> list[int]:
         """Return where a message of a replaced conversation is, and add it if it is new."""
@@ -133,19 +129,13 @@ class GeminiParser:
     def _new(self, message: GeminiMessage, source: m.Source) -> int:
         reload = self._reload
         if reload.indices is not None:
-            indices, reload.indices = reload.indices, None
-            reload.only_adds = self._is_older(message)
+            indices = reload.decide(message, self.builder.times[self.conversation.last])
             if not reload.only_adds:
                 self._reset(indices)
         if reload.only_adds:
             self._blocks.learn_from_calls(message)
             return self.conversation.last
         return _HANDLERS.get(message.type, GeminiParser._note)(self, message, source)
-
-    def _is_older(self, message: GeminiMessage) -> bool:
-        """Whether a message was written before the last known one, so that no session continues with it."""
-        last = self.builder.times[self.conversation.last]
-        return message.timestamp is not None and message.timestamp.timestamp() < last
 
     def _add(
         self,
@@ -157,7 +147,7 @@ class GeminiParser:
         usage: m.Usage | None = None,
     ) -> int:
         self.conversation.apply(Add(message, source, role, author, blocks, usage))
-        return self.conversation.last
+        return self.conversation.live[-1]
 
     def _reset(self, indices: list[int]) -> None:
         dropped = self._rewinds.reset(indices)
@@ -211,13 +201,8 @@ class GeminiParser:
             return self._add(message, source, "user", "harness", [m.CompactionMark(text)])
         author = self._authors.author_of(text)
         if author == "human":
-            self._leave_restored_call()
-        if text.startswith(SHELL_COMMAND):
-            blocks: list[m.Block] = [m.Attachment("shell", text[len(SHELL_COMMAND) :].strip())]
-        elif author == "human":
-            blocks = self._blocks.with_other(message, [m.Text(typed)])
-        else:
-            blocks = [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
+            self._rewinds.drop_restored_call(self._turn)
+        blocks = self._blocks.of_user(message, text, typed, author == "human")
         index = self._add(message, source, "user", author, blocks)
         for part in parts_of(message.content):
             if part.text:
@@ -225,15 +210,6 @@ class GeminiParser:
         if author == "human":
             self._prompted(message, index, typed)
         return index
-
-    def _leave_restored_call(self) -> None:
-        """Drop a call that /restore ran again: no message brought its result, so the model does not know of it."""
-        live, turn = self.conversation.live, self._turn
-        last = self.conversation.last
-        if turn.was_restored and last == turn.last_reply and last > turn.last_prompt:
-            self.conversation.apply(Reset(live[:-1]))
-            self.builder.events.branch_reasons[last] = "retry"
-        turn.was_restored = False
 
     def _prompted(self, message: GeminiMessage, index: int, text: str) -> None:
         self._interruptions.settle_erased(is_last=False)
@@ -285,12 +261,9 @@ class GeminiParser:
 
     # --- compression ---
 
-    def _is_new_snapshot(self, message: GeminiMessage) -> bool:
-        return self.conversation.indices_of(message.id) is None and text_of(message).startswith(SNAPSHOT)
-
     def _compress(self, messages: list[GeminiMessage], snapshot: GeminiMessage, source: m.Source) -> None:
         """Replace older messages by a snapshot; the newest are kept, under new ids."""
-        last = self.tip
+        last = self.conversation.tip
         position = messages.index(snapshot)
         kept: set[int] = set()
         for message in messages[:position] + messages[position + 1 :]:

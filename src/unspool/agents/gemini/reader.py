@@ -113,7 +113,7 @@ class GeminiSource:
         details.parent = ref.parent
         details.project = self._folder.project_of(heads[0]) if heads else None
         details.title = reader.title or title_of(parser.first_prompt)
-        details.tip = parser.tip
+        details.tip = parser.conversation.tip
         details.tip_rule = "end of the conversation"
         details.origin = self._origin(ref)
         self._add_clears(ref, builder)

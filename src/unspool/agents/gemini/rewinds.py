@@ -8,6 +8,7 @@ from ...core.tree import MODEL
 from .conversation import Conversation, Reset, Truncate
 from .schema import GeminiMessage
 from .tool_calls import GeminiToolCalls
+from .turn import GeminiTurn
 
 
 class Rewinds:
@@ -55,6 +56,14 @@ class Rewinds:
         answered = any(self._builder.columns.flags[index] & MODEL for index in dropped)
         return "rewind" if answered and self._is_in_terminal else "interrupted"
 
+    def drop_restored_call(self, turn: GeminiTurn) -> None:
+        """Drop a call that /restore ran again: no message brought its result, so the model does not know of it."""
+        last = self._conversation.last
+        if turn.was_restored and last == turn.last_reply and last > turn.last_prompt:
+            self._conversation.apply(Reset(self._conversation.live[:-1]))
+            self._builder.events.branch_reasons[last] = "retry"
+        turn.was_restored = False
+
     def prompted(self, message: GeminiMessage, index: int) -> None:
         """Add the rollback, now that the conversation continues."""
         if self._first_dropped is None:
@@ -86,6 +95,15 @@ class Reload:
         """The conversation to continue with."""
         self.only_adds = False
         """Whether the rest of the file only adds details to known messages."""
+
+    def decide(self, message: GeminiMessage, last: float) -> list[int]:
+        """Read the first message after a reload, and return the shorter conversation.
+
+        No session continues with a message from before the `last` known one.
+        """
+        indices, self.indices = self.indices or [], None
+        self.only_adds = message.timestamp is not None and message.timestamp.timestamp() < last
+        return indices
 
     def end_file(self) -> None:
         """The next file stands on its own."""

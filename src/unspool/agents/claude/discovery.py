@@ -1,4 +1,4 @@
-"""What lies in Claude Code's folder, found out by listing it and looking at the first lines of its files."""
+"""Finds the sessions in Claude Code's folder by listing it and reading the first lines of its files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
 class ClaudeHead(NamedTuple):
-    """What the first lines of a session file tell."""
+    """What the first lines of a session file say."""
 
     path: Path
     session: str | None = None
@@ -52,10 +52,10 @@ class ClaudeHead(NamedTuple):
     cwd: str | None = None
     git_branch: str | None = None
     prompt: str | None = None
-    """First words of a person, or the task of a sub-agent."""
+    """The first prompt, or the task of a sub-agent."""
     prompt_at: datetime | None = None
     clear_at: datetime | None = None
-    """It began with /clear."""
+    """When /clear started the session."""
     forked_from: str | None = None
     """Named by its copied lines (2.1.3xx, /branch)."""
     process_session: str | None = None
@@ -65,7 +65,7 @@ class ClaudeHead(NamedTuple):
 
     @property
     def is_warm_up(self) -> bool:
-        """2.0.x starts two agents at every start that only warm a cache."""
+        """Whether it is one of the two agents that 2.0.x starts to warm a cache."""
         return self.prompt == "Warmup"
 
 
@@ -108,11 +108,11 @@ class ClaudeFolder:
 
     @cached_property
     def files(self) -> list[Path]:
-        """All logs that lie directly in it."""
+        """All logs directly in the folder."""
         return sorted(_listed(self.path, ".jsonl"))
 
     def head(self, path: Path) -> ClaudeHead | None:
-        """The beginning of a file; None when no conversation is in it."""
+        """Return the head of a file; None if it has no conversation."""
         if path not in self._heads:
             self._heads[path] = read_head(path)
         return self._heads[path]
@@ -163,7 +163,7 @@ class ClaudeFolder:
 
     @cached_property
     def by_first_uuid(self) -> dict[str, list[str]]:
-        """Sessions that begin with the same message: one of them is a copy of the other."""
+        """Sessions by their first message; of those that share it, one is a copy of the other."""
         found: dict[str, list[str]] = {}
         for id, files in self.sessions.items():
             if files.head.first_uuid is not None:
@@ -192,13 +192,13 @@ class ClaudeFolder:
         return found
 
     def last_before(self, at: datetime, other_than: str) -> str | None:
-        """The session that was active last before a time."""
+        """Return the last session that was active before a time."""
         earlier = [(end, id) for id, end in self.ends.items() if end <= at and id != other_than]
         return max(earlier)[1] if earlier else None
 
 
 class Surroundings:
-    """All of the agent's folder that lies around its sessions. Everything is looked up once."""
+    """What other files in the agent's folder say about its sessions. Everything is looked up once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -225,7 +225,7 @@ class Surroundings:
 
     @cached_property
     def history(self) -> list[ClaudePrompt]:
-        """Everything that was typed in a terminal, in all sessions."""
+        """The prompts typed in a terminal, in all sessions."""
         path = self.root / "history.jsonl"
         found: list[ClaudePrompt] = []
         if path.exists():
@@ -276,7 +276,7 @@ class Surroundings:
 
 @while_unchanged
 def read_head(path: Path) -> ClaudeHead | None:
-    """Read the beginning of a file, as far as needed; None when there is no conversation in it."""
+    """Read the beginning of a file, as far as needed; None if it has no conversation."""
     block = read_start(path, _FIRST_LOOK)
     if block is None:
         # What we may not read may be a session, and reading it says so.
@@ -321,7 +321,7 @@ def _spoken(block: Block) -> Iterator[HeadRecord]:
 
 
 def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]:
-    """What some lines tell, and whether more of them could tell more."""
+    """Return the head of some lines, and whether more lines could add to it."""
     head = ClaudeHead(path)
     for line in lines:
         if line.type not in ("user", "assistant") or line.message is None:
@@ -372,7 +372,7 @@ def holds_sidechain(path: Path) -> bool:
 
 
 class ClaudeTail(NamedTuple):
-    """What the last lines of a session file tell."""
+    """What the last lines of a session file say."""
 
     title: str | None = None
     ended_at: datetime | None = None
@@ -408,7 +408,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _agent_paths(folder: Path) -> list[Path]:
-    """Sub-agent files, also of workflows, which lie two levels deeper."""
+    """Iterate over sub-agent files, including those of workflows, which are two levels deeper."""
     found = _listed(folder, ".jsonl")
     for run in _subfolders(folder / "workflows"):
         found += _listed(run, ".jsonl")

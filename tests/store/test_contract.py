@@ -439,6 +439,20 @@ def test_machines_do_not_disturb_each_other(open_again: Open, tmp_path: Path) ->
     )
 
 
+def test_a_session_of_two_machines_is_not_removed_by_its_id(open_again: Open, tmp_path: Path) -> None:
+    """Reading takes the most recent one; what removes or writes has to know which."""
+    home = tmp_path / "home"
+    write_home(home)
+    here, there = open_again(MACHINE), open_again(OTHER)
+    synced(here, home)
+    name = here.sessions.select(SessionFilter(), limit=1)[0].name
+    assert here.sessions.find(name, is_exact=True).name == name
+    synced(there, home)
+    assert here.sessions.find(name).name == name
+    with pytest.raises(AmbiguousError, match="is a session of several machines: "):
+        here.sessions.find(name, is_exact=True)
+
+
 def test_all_or_nothing(open_again: Open, tmp_path: Path) -> None:
     """What fails in the middle leaves nothing, and what comes after it works."""
     home = tmp_path / "home"

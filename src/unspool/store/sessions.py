@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from ..core.errors import AmbiguousError
 from ..core.resolve import LATEST, looks_like_path, no_sessions, resolve_name
 from ..core.session import Session
 from ..io.files import name_of
@@ -98,10 +99,11 @@ class Sessions:
         found = self.select(SessionFilter(ids=(id,)))
         return found[0] if found else None
 
-    def find(self, name: str) -> SessionRow:
+    def find(self, name: str, *, is_exact: bool = False) -> SessionRow:
         """A session by path, id, unique beginning of an id, or `latest`; see `core.resolve`.
 
-        Several machines may have a session of the same id: the most recent one is returned.
+        Several machines may have a session of the same id: the most recent one is returned, or an error with
+        `is_exact`, for commands that remove or write.
         """
         if name == LATEST:
             mains = self.select(SessionFilter(kind="main", is_empty=False), limit=1)
@@ -112,7 +114,12 @@ class Sessions:
             return read
         # The databases have an index for whole names, but none for the beginnings of names in any case.
         candidates = self.select(SessionFilter(name=name)) or self.select(SessionFilter(name_like=name))
-        return resolve_name(name, candidates, _name_of, self.count)[0]
+        found = resolve_name(name, candidates, _name_of, self.count)
+        if is_exact and len(found) > 1:
+            raise AmbiguousError(
+                f"{name!r} is a session of several machines: {', '.join(row.machine for row in found)}"
+            )
+        return found[0]
 
     def _read_from(self, path: str) -> SessionRow | None:
         """The session that was read from a file; not one of the sub-agents in the same file."""

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask for confirmation, then remove."""
     with opened(args) as store:
-        rows = [store.sessions.find(name) for name in args.session]
+        rows = [store.sessions.find(name, is_exact=True) for name in args.session]
         if not args.yes:
             if not sys.stdin.isatty():
                 raise UsageError("forget cannot be undone; add --yes to confirm")

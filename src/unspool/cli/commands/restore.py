@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{target} is not a directory")
     with opened(args) as store:
         for name in args.session:
-            row = store.sessions.find(name)
+            row = store.sessions.find(name, is_exact=True)
             try:
                 written = restore_session(store, row.id, target)
             except FileExistsError as error:

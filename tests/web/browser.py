@@ -339,8 +339,9 @@ async (patience) => {
       await new Promise((done) => setTimeout(done, 20));
     }
     for (const entry of section.querySelectorAll(':scope > .entry')) {
-      const { key, kind, index, torch } = entry.dataset;
-      found.push({ key, kind, index: index === undefined ? null : Number(index), torch, text: entry.textContent });
+      const { key, kind, index, contextState } = entry.dataset;
+      const number = index === undefined ? null : Number(index);
+      found.push({ key, kind, index: number, contextState, text: entry.textContent });
     }
   }
   return found;

@@ -202,11 +202,11 @@ def test_a_refusal_appears_in_its_ledger(visitor: Visitor, server: Server) -> No
     )
     work.log.result("no", said, error=True, toolUseResult=f"Error: {said}")
     work.flush()
-    expect(page.locator(".entry.refused .verdict")).to_contain_text("leave it alone")
+    expect(page.locator(".entry.rejected .verdict")).to_contain_text("leave it alone")
     expect(page.locator("#rail .mark.rejection")).to_have_count(1)
     expect(page.locator(".session-head .badge.rejection")).to_have_count(1)
     ledger.bring_to_front()
-    expect(ledger.locator(".ledger > li").filter(has_text="leave it alone")).to_have_count(1)
+    expect(ledger.locator(".events > li").filter(has_text="leave it alone")).to_have_count(1)
 
 
 # --- two pages -------------------------------------------------------------------------------------------------------

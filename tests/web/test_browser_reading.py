@@ -136,13 +136,13 @@ def test_the_list_is_filtered_by_chips_and_words(visitor: Visitor, server: Serve
     page.get_by_role("link", name="Only Codex CLI").click()
     page.wait_for_url("**/?agent=codex")
     assert shown() == {each["row"]["name"] for each in server.sessions("&agent=codex")}
-    page.get_by_role("link", name="With something rejected").click()
+    page.get_by_role("link", name="With rejected").click()
     page.wait_for_url("**/?agent=codex&has=rejection")
     refused = {each["row"]["name"] for each in server.sessions("&agent=codex&has=rejection")}
     assert shown() == refused
     assert refused
     page.locator("#filter").press_sequentially("no session has this", delay=5)
-    expect(page.locator(".list .nothing")).to_contain_text("No session fits")
+    expect(page.locator(".list .nothing")).to_contain_text("No sessions match")
     page.locator("#filter").fill(next(iter(refused))[:13])
     until(page, "document.querySelectorAll('li.session').length > 0")
     assert shown() <= refused
@@ -235,7 +235,7 @@ def test_a_sub_agent_is_opened_in_its_place(visitor: Visitor, server: Server, ag
     shown = [entry for entry in entries(page, f".embedded[data-session='{number}']") if entry["kind"] in TOLD]
     assert [entry["key"] for entry in shown] == [f"s{number}.{item['key']}" for item in told][: len(shown)]
     assert len(shown) == len(told)
-    opener.get_by_role("link", name="Its own page").click()
+    opener.get_by_role("link", name="Open session").click()
     expect(page.locator(".session-head .above")).to_contain_text("Sub-agent of")
     assert page.locator("#transcript").get_attribute("data-session") == number
     page.locator(".session-head .above a").click()
@@ -264,7 +264,7 @@ def test_a_branch_is_offered_where_it_was_left(visitor: Visitor, server: Server,
     shown = {int(entry["index"]) for entry in entries(page, f"[data-key=fork{branch}] .dead") if entry.get("index")}
     assert shown
     assert shown <= set(own)
-    chip.get_by_role("link", name="Make this my view").click()
+    chip.get_by_role("link", name="Open this branch").click()
     page.wait_for_url(f"**?branch={branch}*")
     keys = [entry["key"] for entry in transcript(page) if entry["kind"] in TOLD and entry["index"] is not None]
     assert keys == [item["key"] for item in server.history(row["name"], branch)]
@@ -315,18 +315,18 @@ def test_the_torch_lights_exactly_what_the_api_says(visitor: Visitor, server: Se
         until(page, "(place) => document.querySelector('#inspector .context')?.dataset.index == place", place)
         for entry in transcript(page):
             if entry["index"] is not None:
-                assert entry["torch"] == states[entry["index"]], (row["name"], place, entry)
+                assert entry["contextState"] == states[entry["index"]], (row["name"], place, entry)
         stretches = page.evaluate(
             """[...document.querySelectorAll('.stretches li')].map(({ dataset }) =>
               [Number(dataset.first), Number(dataset.last), dataset.state])"""
         )
         assert stretches == [[part["first"], part["last"], part["state"]] for part in view["stretches"]]
-        dark = page.locator("section.page > .entry[data-torch]:not([data-torch=in]):not(.current)")
+        dark = page.locator("section.page > .entry[data-context-state]:not([data-context-state=in]):not(.current)")
         if dark.count():
             until(
                 page,
-                """() => [...document.querySelectorAll('section.page > .entry[data-torch]:not(.current)')].every(
-              (entry) => (getComputedStyle(entry).opacity < 0.5) === (entry.dataset.torch !== 'in'))""",
+                """() => [...document.querySelectorAll('.page > .entry[data-context-state]:not(.current)')].every(
+              (entry) => (getComputedStyle(entry).opacity < 0.5) === (entry.dataset.contextState !== 'in'))""",
             )
     shot(page, f"context-{agent}-{kind}")
 
@@ -382,23 +382,23 @@ def test_a_ledger_leads_to_each_place(visitor: Visitor, server: Server, kind: st
     """It has what the API has, filtered as one asks, and each line of it leads to where that happened."""
     page = visitor.open(f"/events/{kind}")
     told = server.api(f"/events/{kind}?limit=100")
-    rows = page.locator(".ledger > li")
+    rows = page.locator(".events > li")
     expect(rows).to_have_count(len(told["entries"]))
     places = page.evaluate(
-        """[...document.querySelectorAll('.ledger a.what')].map((link) =>
+        """[...document.querySelectorAll('.events a.what')].map((link) =>
           Number(new URL(link.href).searchParams.get('at') ?? NaN))"""
     )
     assert places == [entry["message_index"] for entry in told["entries"]]
     shot(page, f"ledger-{kind}")
     for number in (0, len(places) - 1):
-        page.locator(".ledger a.what").nth(number).click()
+        page.locator(".events a.what").nth(number).click()
         wait_at(page, places[number])
         page.go_back()
         until(page, "document.body.dataset.pageKind === 'events'")
     page.locator("select[name=agent]").select_option("gemini")
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**agent=gemini**")
-    expect(page.locator(".ledger > li:not(.nothing)")).to_have_count(
+    expect(page.locator(".events > li:not(.nothing)")).to_have_count(
         len(server.api(f"/events/{kind}?limit=100&agent=gemini")["entries"])
     )
 
@@ -411,13 +411,13 @@ def test_what_was_refused_is_shown_struck(visitor: Visitor, server: Server) -> N
         if (entry["event"].get("action") or {}).get("diff") and entry["event"].get("reason")
     )  # fmt: skip
     page = visitor.open("/events/rejections")
-    row = page.locator(".ledger > li").nth(number)
+    row = page.locator(".events > li").nth(number)
     row.locator("details summary").click()
     expect(row.locator(".diff.struck tr.add").first).to_be_visible()
     row.locator("a.what").click()
     wait_at(page, entry["message_index"])
-    card = page.locator(".entry.refused").filter(has_text=entry["event"]["reason"].split("\n")[0]).first
-    expect(card.locator(".verdict")).to_contain_text("Refused by")
+    card = page.locator(".entry.rejected").filter(has_text=entry["event"]["reason"].split("\n")[0]).first
+    expect(card.locator(".verdict")).to_contain_text("Rejected by")
     assert card.locator(".struck").count()
 
 
@@ -430,7 +430,7 @@ def test_the_numbers_are_those_of_the_api(visitor: Visitor, server: Server) -> N
           [box.querySelector('dt').textContent, box.querySelector('dd').title]))"""
     )
     assert numbers["sessions"] == f"{sum(told['sessions'].values()):,}"
-    assert numbers["refused"] == f"{told['events']['rejection']:,}"
+    assert numbers["rejected"] == f"{told['events']['rejection']:,}"
     assert numbers["tool calls"] == f"{sum(tool['calls'] for tool in told['tools']):,}"
     assert page.locator(".plot svg").count() == 4
     for table in page.locator(".plot details.table").all():
@@ -494,7 +494,7 @@ def test_calls_that_never_finished_are_shown_as_one_likes(visitor: Visitor, serv
     expect(call).to_be_visible()
 
     def choose(name: str) -> None:
-        page.locator("summary", has_text="never finished").first.click()
+        page.locator("summary", has_text="unfinished call").first.click()
         page.get_by_role("link", name=name).click()
 
     choose("Hide them")
@@ -504,8 +504,8 @@ def test_calls_that_never_finished_are_shown_as_one_likes(visitor: Visitor, serv
     expect(page.locator("#rail .mark.orphan").first).to_be_hidden()
     page.keyboard.press("j")
     until(page, "location.search.includes('at=') && location.search.includes('orphans=hide')")
-    choose("Make up a result")
+    choose("Add a synthetic result")
     page.wait_for_url("**orphans=synthesize**")
     call.locator("summary").first.click()
-    expect(made_up).to_contain_text("the result is made up")
+    expect(made_up).to_contain_text("synthetic result")
     assert page.locator("a[download]").first.get_attribute("href").endswith("?orphans=synthesize")

@@ -185,7 +185,7 @@ def test_what_the_model_says_is_shown_until_the_log_has_it(visitor: Visitor) -> 
     say(page, "wait")
     expect(said(page, "One two three")).to_have_count(1)
     expect(page.locator(".streaming")).to_be_hidden()
-    expect(state(page)).to_contain_text("in turn")
+    expect(state(page)).to_contain_text("working")
 
 
 def test_a_session_goes_on_after_its_agent_has_ended(visitor: Visitor) -> None:
@@ -291,7 +291,7 @@ def test_an_answer_that_is_being_typed_survives_what_happens_meanwhile(visitor: 
 def test_a_turn_is_interrupted(visitor: Visitor) -> None:
     """By pressing Escape twice, or by the button."""
     page = begin(visitor, "say Begun.\nwait")
-    expect(state(page)).to_contain_text("in turn")
+    expect(state(page)).to_contain_text("working")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/interrupt") else None)
     # Once as soon as the page is there, then three times: one press is none, and the third one belongs to no other.
@@ -314,7 +314,7 @@ def test_messages_wait_in_one_order_for_all_tabs(visitor: Visitor, server: Serve
     """Of an agent that cannot be steered they are queued; both tabs, and a reload, show the same."""
     path = launch(visitor, "wait", "gemini")
     one, two = visitor.open(path), visitor.open(path)
-    expect(state(one)).to_contain_text("in turn")
+    expect(state(one)).to_contain_text("working")
     for number, page in enumerate([one, two, one, two]):
         say(page, f"say {number}")
         expect(page.locator(".queue li")).to_have_count(number + 1)
@@ -437,7 +437,7 @@ def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Ser
     server.stop()
     expect(page.locator("#offline")).to_be_visible()
     say(page, "say Sent in vain.")
-    expect(page.locator("#composer [role=alert]")).to_contain_text("not reachable")
+    expect(page.locator("#composer [role=alert]")).to_contain_text("cannot be reached")
     server.start()
     expect(state(page)).to_contain_text("ended: the server ended")
     expect(board.locator(".runs.ended .run").first).to_contain_text("the server ended")
@@ -483,7 +483,7 @@ def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: 
     small.locator(".asked > summary").tap()
     small.locator(".asked .primary").tap()
     expect(small.locator(".asked")).to_have_count(0)
-    note(page, "allowed by tab")
+    note(page, "Allowed by tab")
     phone.leave()
 
 
@@ -518,7 +518,7 @@ def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
     facts = {"digest": card.get_attribute("data-digest"), "verdict": "allow", "who": "the tests"}
     act(visitor, f"/{run_of(page)}/answers/{card.get_attribute('data-request')}", **facts)
     line = page.locator("[data-notes] li")
-    expect(line).to_contain_text("allowed by the tests")
+    expect(line).to_contain_text("Allowed by the tests")
     page.clock.run_for(60_000)
     expect(line).to_have_count(1)
     page.evaluate(look, False)

@@ -171,10 +171,10 @@ def test_a_change_that_fails_keeps_no_other_from_being_made(page: Page, served: 
     open_at(page, served.address)
     assert page.evaluate(
         """async () => {
-          const { Sight } = await import('/static/sight.js');
-          const sight = new Sight(document.createElement('div'));
+          const { Viewport } = await import('/static/viewport.js');
+          const viewport = new Viewport(document.createElement('div'));
           const changes = [() => 'made', () => { throw new Error('failed'); }, () => 'made too'];
-          const ends = changes.map((change) => sight.change(change).catch(({ message }) => message));
+          const ends = changes.map((change) => viewport.change(change).catch(({ message }) => message));
           await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
           return Promise.all(ends.map((end) => Promise.race([end, new Promise((done) => setTimeout(done))])));
         }"""
@@ -194,7 +194,7 @@ def test_a_page_that_is_gone_when_it_comes_is_left_out(page: Page, served: Serve
           pages.resize(pages.size * last);
           const ends = await Promise.allSettled(loads);
           // One that is far from the screen is put away again at the next look.
-          const has = (number) => pages.loaded.has(number) || pages.kept.has(number);
+          const has = (number) => pages.loaded.has(number) || pages.cached.has(number);
           return [...ends.map(({ status }) => status), has(last), has(last - 1)];
         }"""
     ) == ["fulfilled", "fulfilled", False, True]
@@ -349,8 +349,8 @@ def test_the_torch_lights_what_the_model_had(page: Page, served: Served) -> None
     """What was rewound and what came later goes dark; the point moves along, and Escape puts the light out."""
     open_at(page, served.address, prompt(22))
     page.keyboard.press("c")
-    wait_for(page, "document.querySelector('[data-torch]')")
-    states = "document.querySelector('#m{}')?.dataset.torch"
+    wait_for(page, "document.querySelector('[data-context-state]')")
+    states = "document.querySelector('#m{}')?.dataset.contextState"
     assert page.evaluate(states.format(prompt(19))) == "in"
     assert page.evaluate(states.format(prompt(24))) == "after"
     assert f"context={prompt(22)}" in page.url
@@ -359,9 +359,9 @@ def test_the_torch_lights_what_the_model_had(page: Page, served: Served) -> None
     wait_for(page, f"document.querySelector('#inspector').textContent.includes('#{prompt(23)}')")
     assert page.evaluate(states.format(prompt(22))) == "in"
     page.goto(page.url)
-    wait_for(page, "document.querySelector('[data-torch]')")
+    wait_for(page, "document.querySelector('[data-context-state]')")
     page.keyboard.press("Escape")
-    assert page.locator("[data-torch]").count() == 0
+    assert page.locator("[data-context-state]").count() == 0
     assert "context=" not in page.url
 
 

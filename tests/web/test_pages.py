@@ -150,7 +150,7 @@ def test_two_branches_side_by_side(client: Client, store: Store) -> None:
     branch = next(branch for branch in query.head.branches if branch.parent_index is not None)
     parsed = page(client, f"{address(url_name(query.row))}/compare?a=0&b={branch.id}")
     assert_sound(parsed)
-    assert f"They part after #{branch.parent_index}" in " ".join(parsed.words.split())
+    assert f"They fork after #{branch.parent_index}" in " ".join(parsed.words.split())
 
 
 def test_what_a_compaction_replaced(client: Client, store: Store) -> None:
@@ -158,7 +158,7 @@ def test_what_a_compaction_replaced(client: Client, store: Store) -> None:
     query = query_with(store, "compaction")
     boundary = query.head.compaction.boundaries[0]
     parsed = page(client, f"{address(url_name(query.row))}/replaced/{boundary.message_index}")
-    assert "The summary" in parsed.words
+    assert "Summary" in parsed.words
     assert f"{len(boundary.replaced_message_indices)} messages" in parsed.words
     assert parsed.all("id") == []
 
@@ -230,7 +230,7 @@ def test_filters_of_the_list(client: Client, store: Store) -> None:
     assert len(only.all("data-agent")) < len(everything.all("data-agent"))
     assert "/?has=rejection" in only.all("href")
     assert page(client, "/list?agent=codex&has=rejected").words == only.words
-    assert "No session fits" in page(client, "/list?q=nothing-is-called-so").words
+    assert "No sessions match" in page(client, "/list?q=nothing-is-called-so").words
 
 
 def test_filters_of_events(client: Client) -> None:
@@ -247,10 +247,10 @@ def test_search_answers_what_is_typed(client: Client) -> None:
     parsed = page(client, "/results?q=hello")
     assert "mark" in [tag for tag, _ in parsed.tags]
     assert any("?at=" in href for href in parsed.all("href"))
-    assert "cannot be looked for" in page(client, '/results?q="open').words
-    assert "cannot be looked for" in page(client, "/results?q=(a%2B&regex=1").words
+    assert "Invalid query" in page(client, '/results?q="open').words
+    assert "Invalid query" in page(client, "/results?q=(a%2B&regex=1").words
     assert "Nothing found" in page(client, "/results?q=xyzzyplugh").words
-    assert "Words are looked for" in page(client, "/results").words
+    assert "Searches prompts" in page(client, "/results").words
 
 
 BAD = [

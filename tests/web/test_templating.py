@@ -162,8 +162,8 @@ def test_a_refusal_cannot_be_overlooked(tmp_path: Path) -> None:
     log.model(call("c1", "Edit", file_path="a.py", old_string="old <b>", new_string="new <i>"))
     log.result("c1", REFUSAL, error=True, toolUseResult="User rejected tool use")
     (html,) = of_kind(log.load(tmp_path), "call")
-    assert 'class="entry call refused"' in html
-    assert "Refused by you</b> — <q" in html
+    assert 'class="entry call rejected"' in html
+    assert "Rejected by you</b> — <q" in html
     assert "use tabs" in html
     assert '<details class="call rejected" open>' in html
     assert '<div class="diff struck">' in html
@@ -214,7 +214,7 @@ def test_events_of_the_samples_are_drawn() -> None:
     for piece in (
         '<details class="band" data-load="/sessions/a-session/replaced/',
         '<details class="fork-chip" data-load="/sessions/a-session/branches/1"',
-        'href="/sessions/a-session?branch=1">Make this my view</a>',
+        'href="/sessions/a-session?branch=1">Open this branch</a>',
         '<p class="rule"><span><b aria-hidden="true">✕</b> Interrupted',
         "/embedded",
         "Context cleared",

@@ -1,33 +1,38 @@
 /**
- * Starts what the page needs. Everything can be read without it.
+ * Starts the scripts that the page needs. Without them everything can still be read.
  */
 
 import { startBoard } from "./board.js";
 import { Composer } from "./composer.js";
-import { startCopying } from "./copy.js";
+import { startCopying } from "./copy-button.js";
 import { find } from "./dom.js";
-import { Growth } from "./growth.js";
-import { startKeys } from "./keys.js";
-import { startLazy } from "./lazy.js";
-import { Live } from "./live.js";
+import { LiveUpdates } from "./live-updates.js";
+import { startKeys } from "./keyboard.js";
+import { startLazy } from "./lazy-load.js";
+import { LivePage } from "./live-page.js";
 import { Pages } from "./pages.js";
 import { Palette } from "./palette.js";
-import { Place } from "./place.js";
+import { Navigation } from "./navigation.js";
 import { Rail } from "./rail.js";
 import { startRuns } from "./runs.js";
 import { startSearch } from "./search.js";
-import { startTimes } from "./time.js";
-import { Torch } from "./torch.js";
+import { startTimes } from "./relative-time.js";
+import { ContextView } from "./context-view.js";
 
-/** @typedef {ReturnType<typeof startReading>} Reading what belongs to a transcript; null on other pages */
+/** @typedef {ReturnType<typeof startReading>} Reading the parts of a transcript page; null on other pages */
 
 function startReading() {
   const main = find("main[data-session]");
   if (!main) return null;
   const pages = new Pages(main);
-  const place = new Place(pages);
-  void place.open();
-  return { place, growth: new Growth(pages), rail: new Rail(place), torch: new Torch(place) };
+  const navigation = new Navigation(pages);
+  void navigation.open();
+  return {
+    navigation,
+    updates: new LiveUpdates(pages),
+    rail: new Rail(navigation),
+    contextView: new ContextView(navigation),
+  };
 }
 
 startLazy();
@@ -37,7 +42,7 @@ const reading = startReading();
 const palette = new Palette();
 startKeys(reading, () => palette.open());
 startSearch();
-new Live(reading);
+new LivePage(reading);
 void startRuns(() => {
   if (find("#composer")) new Composer(reading);
   if (find("#board")) startBoard();

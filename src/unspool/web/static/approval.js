@@ -1,25 +1,30 @@
-/** What agents ask: answered by click or key. The first answer counts, and everybody is told whose it was. */
+/** Approval requests, answered by click or key. The first answer counts; other tabs show who gave it. */
 
-import { announceContent, fetchFragment, find, findAll, inside, onClick } from "./dom.js";
+import { contentAdded, fetchFragment, find, findAll, inside, onClick } from "./dom.js";
 import { morph } from "./morph.js";
 import { fail, note, onRun, post, who } from "./runs.js";
 
 export const TYPING = "textarea, select, input:not([type=radio], [type=checkbox])";
-const DONE = { allow: "allowed", allow_session: "allowed for the session", deny: "denied", deny_stop: "denied and stopped" };
-/** Keys pressed so soon after a card came were meant for something else. */
-const GRACE = 500;
+const DONE = {
+  allow: "Allowed",
+  allow_session: "Allowed for the session",
+  deny: "Denied",
+  deny_stop: "Denied and stopped",
+};
+/** Milliseconds after a card appears in which keys are ignored: they were meant for something else. */
+const KEY_DELAY = 500;
 
-/** @type {Map<string, number>} when each card came */
-const known = new Map();
-/** @type {WeakMap<Element, number>} which of the drawings each piece of the page shows */
-const drawn = new WeakMap();
-let drawings = 0;
+/** @type {Map<string, number>} when each card appeared */
+const appeared = new Map();
+/** @type {WeakMap<Element, number>} which request each element shows the response of */
+const shown = new WeakMap();
+let requests = 0;
 
 function answersIn(card) {
   const answers = {};
   for (const set of findAll("fieldset", card)) {
     const given = findAll("input", set).filter((input) => (input.type === "text" ? input.value : input.checked));
-    if (!given.length) throw new Error("Choose an answer to each question, or write one.");
+    if (!given.length) throw new Error("Answer every question first.");
     answers[set.dataset.question] = given.map((input) => input.value);
   }
   return answers;
@@ -34,13 +39,13 @@ async function answer({ dataset: { verdict, with: name } }, card) {
     if (verdict === "allow") given.answers = answersIn(card);
     await post(`/${run}/answers/${request}`, given);
   } catch ({ message, cause }) {
-    // The card of somebody who was too late goes away.
+    // Already answered elsewhere: the card disappears.
     if (cause === 409) note(message);
     else fail(card, message);
   }
 }
 
-function press(event) {
+function onKey(event) {
   const isSending = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (isSending) inside(event, ".field, [data-compose]")?.querySelector("[data-with], [data-send]").click();
   const card = inside(event, ".asked");
@@ -49,67 +54,68 @@ function press(event) {
   if (!button) return;
   event.preventDefault();
   event.stopPropagation();
-  // When it was pressed counts: on a busy machine it can be heard much later.
-  if (event.timeStamp - known.get(card.dataset.key) < GRACE) return;
+  // The time of the key press counts: on a busy machine its event can come much later.
+  if (event.timeStamp - appeared.get(card.dataset.key) < KEY_DELAY) return;
   button.click();
   if (button.matches("summary")) button.nextElementSibling.focus();
 }
 
-/** From now on keys do not count for a while; `data-keys` says that they do. */
-function meet(card) {
+/** Ignore keys for a moment; `data-keys` says when they are accepted. */
+function delayKeys(card) {
   const { key } = card.dataset;
-  known.set(key, performance.now());
+  appeared.set(key, performance.now());
   delete card.dataset.keys;
-  const wake = () => {
-    const left = known.get(key) + GRACE - performance.now();
-    if (left > 0) setTimeout(wake, left);
+  const enable = () => {
+    const left = appeared.get(key) + KEY_DELAY - performance.now();
+    if (left > 0) setTimeout(enable, left);
     else card.dataset.keys = "";
   };
-  wake();
+  enable();
 }
 
-/** Whether keys are meant for something: an empty box is only where somebody wrote before. */
+/** Whether an element is being used. An empty text box with focus is not. */
 function isInUse(element) {
   return element?.closest(".asked, dialog") || (element?.matches(TYPING) && element.value);
 }
 
-/** New cards get the focus unless somebody is typing, and so does the next one after one that is gone. */
-function meetCards(wasInCard = false) {
+/** Focus a new card, or the next one after a card has gone, unless the reader is doing something else. */
+function focusCards(wasInCard = false) {
   const cards = findAll(".asked");
-  const fresh = cards.filter(({ dataset: { key } }) => !known.has(key));
-  fresh.forEach(meet);
+  const fresh = cards.filter(({ dataset: { key } }) => !appeared.has(key));
+  fresh.forEach(delayKeys);
   const card = wasInCard ? cards[0] : fresh[0];
   if (!card || isInUse(document.activeElement)) return;
-  meet(card);
+  delayKeys(card);
   card.focus({ preventScroll: true });
 }
 
-function close({ run, request, kind, verdict, reason, ...by }) {
+function reportAnswer({ run, request, kind, verdict, reason, ...by }) {
   const card = find(`.asked[data-key="${CSS.escape(`${run}/${request}`)}"]`);
   if (!card || by.who === who) return;
-  const told = kind === "withdrawn" ? "no longer asked" : `${DONE[verdict]} by ${by.who}${reason ? ` (“${reason}”)` : ""}`;
-  note(`${told}: ${find(".what", card).textContent}`);
+  const why = reason ? ` (“${reason}”)` : "";
+  const outcome = kind === "withdrawn" ? "Request cancelled" : `${DONE[verdict]} by ${by.who}${why}`;
+  note(`${outcome}: ${find(".what", card).textContent}`);
 }
 
-/** Draw a piece of the page as the server has it now. @param {any} box @param {string} url */
+/** Update a part of the page to what the server has now. @param {any} box @param {string} url */
 export async function redraw(box, url) {
-  const drawing = ++drawings;
+  const request = ++requests;
   const fresh = find(`#${box.id}`, await fetchFragment(url));
-  // An answer that was overtaken by a later one is old.
-  if (drawing < (drawn.get(box) ?? 0)) return;
-  drawn.set(box, drawing);
+  // A later request was answered first.
+  if (request < (shown.get(box) ?? 0)) return;
+  shown.set(box, request);
   const active = document.activeElement;
   const wasInCard = Boolean(active?.closest(".asked"));
   morph(box, fresh);
-  announceContent(box);
-  // What is moved loses the focus.
+  contentAdded(box);
+  // Elements lose the focus when they are moved.
   if (active?.isConnected) active.focus({ preventScroll: true });
-  meetCards(wasInCard);
+  focusCards(wasInCard);
 }
 
 export function startApproval() {
   onClick("[data-verdict]", (button) => answer(button, button.closest(".asked")));
-  document.addEventListener("keydown", press, true);
-  onRun((event) => /answered|withdrawn/.test(event.kind) && close(event));
-  meetCards();
+  document.addEventListener("keydown", onKey, true);
+  onRun((event) => /answered|withdrawn/.test(event.kind) && reportAnswer(event));
+  focusCards();
 }

@@ -1,10 +1,10 @@
-/** The board of all agents: drawn anew by the server when something happens, and the form that starts another one. */
+/** The board of all runs, which is updated when something happens, and the form that starts a run. */
 
-import { calmly, find } from "./dom.js";
+import { debounce, find } from "./dom.js";
 import { redraw, startApproval } from "./approval.js";
 import { fail, newName, onRun, post, who } from "./runs.js";
 
-const refresh = calmly(() => redraw(find("#board"), "/agents/board"), 60);
+const refresh = debounce(() => redraw(find("#board"), "/agents/board"), 60);
 
 async function start(form) {
   const { agent, folder, model, prompt, ...modes } = Object.fromEntries(new FormData(form));
@@ -12,7 +12,7 @@ async function start(form) {
   fail(form);
   try {
     await post("", { ...given, message_id: newName(), who });
-    // What was written meanwhile is another message.
+    // Keep what was typed in the meantime.
     if (form.elements.prompt.value === prompt) form.elements.prompt.value = "";
   } catch ({ message }) {
     fail(form, message);
@@ -24,7 +24,7 @@ export function startBoard() {
   const button = find("button", form);
   startApproval();
   onRun(({ kind }) => kind !== "words" && refresh());
-  // Words come in pieces, and only the store knows when a new session has a title.
+  // Text is streamed in pieces, and only the store knows when a new session has a title.
   setInterval(() => find('[data-doing=in-turn], #board a[href^="/runs/"]') && refresh(), 1000);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

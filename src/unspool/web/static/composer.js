@@ -1,14 +1,14 @@
-/** Where a conversation goes on: messages to the agent, what it says just now, forks. */
+/** The composer: sends messages to an agent, shows the text it is writing, and forks sessions. */
 
-import { calmly, find, findAll, inside, make, onClick, onContent } from "./dom.js";
-import { indexOf } from "./place.js";
+import { debounce, find, findAll, inside, make, onClick, onContent } from "./dom.js";
+import { indexOf } from "./navigation.js";
 import { redraw, startApproval, TYPING } from "./approval.js";
 import { fail, newName, note, onRun, post, who } from "./runs.js";
 
-/** Two presses of Escape within so many ms stop the turn. */
-const TWICE = 700;
-/** After a turn the log has everything soon. */
-const LINGER = 4000;
+/** Two presses of Escape within this time (ms) interrupt the turn. */
+const DOUBLE_PRESS = 700;
+/** How long (ms) streamed text stays after a turn: the log has it soon. */
+const STREAM_TIMEOUT = 4000;
 
 const onlyLetters = (text) => text.replace(/[^\p{L}\p{N}]+/gu, "");
 
@@ -19,28 +19,28 @@ export class Composer {
   timer = 0;
   escaped = -Infinity;
   isBusy = false;
-  /** Something else is to be sent as soon as the last message has arrived. */
+  /** Another message waits until the last one has arrived. */
   hasMore = false;
-  /** The words are of a turn that has ended. */
+  /** The streamed text belongs to a turn that has ended. */
   isOver = false;
   stream = make("article", { class: "entry streaming prose", hidden: "" });
-  refresh = calmly(() => this.draw(), 60);
+  refresh = debounce(() => this.draw(), 60);
 
   /** @param {import("./app.js").Reading} reading */
   constructor(reading) {
-    this.place = reading?.place;
+    this.navigation = reading?.navigation;
     startApproval();
-    onRun((event) => this.hear(event));
-    onContent((content) => this.log(content));
+    onRun((event) => this.handle(event));
+    onContent((content) => this.onLogged(content));
     onClick("[data-act=take-over]", () => this.send(true));
-    document.addEventListener("keydown", (event) => this.press(event));
+    document.addEventListener("keydown", (event) => this.onKey(event));
     this.box.addEventListener("submit", (event) => {
       event.preventDefault();
       void this.send();
     });
     this.box.addEventListener("change", ({ target }) => this.change(target));
     this.box.addEventListener("input", () => (sessionStorage[this.source] = this.area.value));
-    // Of the log of a new session only the store knows.
+    // Only the store knows when the log of a new session exists.
     if (!reading) setInterval(this.refresh, 1000);
   }
 
@@ -52,35 +52,38 @@ export class Composer {
     return find("#message", this.box);
   }
 
-  /** Whether somebody has begun to write or to choose something. */
+  /** Whether something has been typed or chosen. */
   get isInUse() {
     const isTouched = (field) => field.value !== field.defaultValue || field.checked !== field.defaultChecked;
     return this.isBusy || findAll("textarea, input", this.box).some(isTouched);
   }
 
   async draw() {
-    const isAtEnd = this.place?.sight.isAtEnd;
+    const isAtEnd = this.navigation?.viewport.isAtEnd;
     await redraw(this.box, this.source);
     const { home } = this.box.dataset;
-    if (!this.place && home && !this.isInUse) return location.replace(home);
+    if (!this.navigation && home && !this.isInUse) return location.replace(home);
     this.area.value ||= sessionStorage[this.source] ?? "";
-    if (isAtEnd) this.place?.sight.bringEnd();
+    if (isAtEnd) this.navigation?.viewport.scrollToEnd();
   }
 
-  // --- what is heard ---
+  // --- events ---
 
-  hear({ kind, run, state, text, thinking, subagent }) {
-    if (kind === "resync") return void this.draw().then(() => this.say(find("[data-said]").textContent), () => 0);
+  handle({ kind, run, state, text, thinking, subagent }) {
+    if (kind === "resync") {
+      return void this.draw().then(() => this.showStream(find("[data-streamed]").textContent), () => 0);
+    }
     if (kind !== "words") this.refresh();
     if (run !== this.box.dataset.run) return;
-    if (kind === "words" && !thinking && !subagent) this.say((this.isOver ? "" : this.words) + text);
+    if (kind === "words" && !thinking && !subagent) this.showStream((this.isOver ? "" : this.words) + text);
     if (kind === "remarked") note(text);
     if (kind !== "turn_ended" && state !== "ended") return;
     this.isOver = true;
-    this.timer = setTimeout(() => this.say(""), LINGER);
+    this.timer = setTimeout(() => this.showStream(""), STREAM_TIMEOUT);
   }
 
-  say(words) {
+  /** Show text that is being written. */
+  showStream(words) {
     clearTimeout(this.timer);
     this.isOver = false;
     this.words = words;
@@ -89,21 +92,21 @@ export class Composer {
       this.stream.hidden = !words.trim();
       find("#pages").append(this.stream);
     };
-    if (this.place) void this.place.sight.change(show, true);
+    if (this.navigation) void this.navigation.viewport.change(show, true);
     else show();
   }
 
-  /** What the log has is not being said any more. */
-  log(content) {
+  /** Remove from the streamed text what the log has. */
+  onLogged(content) {
     if (!content.matches?.("#pages .entry.answer")) return;
     const words = this.words.match(/\S+\s*/g) ?? [];
     const said = onlyLetters(find(".prose", content).textContent);
     for (let count = said.length; words.length && count > 0; ) count -= onlyLetters(words.shift()).length;
-    // Addresses in Markdown are said, but not shown: then the end of it is left over.
-    this.say(said.endsWith(onlyLetters(words.join(""))) ? "" : words.join(""));
+    // Links in Markdown are streamed but not shown, so the end of the text can be left over.
+    this.showStream(said.endsWith(onlyLetters(words.join(""))) ? "" : words.join(""));
   }
 
-  // --- what is done ---
+  // --- actions ---
 
   async send(take_over = false) {
     const { run, name, fork } = this.box.dataset;
@@ -113,16 +116,19 @@ export class Composer {
     this.isBusy = true;
     this.hasMore = false;
     fail(this.form);
-    // Sent twice, it counts once.
+    // A message sent twice with the same id counts once.
     const id = (sessionStorage.message ||= newName());
     try {
       if (run) await post(`/${run}/messages`, { id, text, who });
-      else await this.start({ session: name, at: fork && Number(fork), prompt: text || null, message_id: id, take_over });
+      else {
+        const at = fork && Number(fork);
+        await this.start({ session: name, at, prompt: text || null, message_id: id, take_over });
+      }
       sessionStorage.message = "";
-      // What was written meanwhile is another message.
+      // Keep what was typed in the meantime.
       if (this.area.value === text) this.area.value = "";
       sessionStorage[this.source] = this.area.value;
-      // The next message goes to the agent that has just been started.
+      // The next message goes to the agent that was just started.
       if (!run) await this.draw().catch(() => 0);
     } catch ({ message }) {
       fail(this.form, message);
@@ -147,16 +153,16 @@ export class Composer {
     if (run && value && pick !== undefined) post(`/${run}/change`, { [name]: value }).catch(fails);
   }
 
-  press(event) {
+  onKey(event) {
     if (event.key === "Escape") {
-      const isSecond = event.timeStamp - this.escaped < TWICE;
+      const isSecond = event.timeStamp - this.escaped < DOUBLE_PRESS;
       if (isSecond) find("[data-act=interrupt]", this.box)?.click();
       this.escaped = isSecond ? -Infinity : event.timeStamp;
     }
-    const entry = this.place?.here;
+    const entry = this.navigation?.here;
     if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || inside(event, TYPING) || !entry) return;
     event.preventDefault();
-    this.place?.select(entry);
+    this.navigation?.select(entry);
     this.source = this.source.replace(/(&at=.*)?$/, `&at=${indexOf(entry)}`);
     void this.draw().then(() => this.area.focus());
   }

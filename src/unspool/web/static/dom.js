@@ -1,4 +1,4 @@
-/** Helpers that all modules share: finding elements, fetching from the server, saying something to the reader. */
+/** Helpers for all modules: finding elements, fetching from the server, showing messages. */
 
 /** @type {(selector: string, root?: ParentNode) => any} */
 export const find = (selector, root = document) => root.querySelector(selector);
@@ -6,7 +6,7 @@ export const find = (selector, root = document) => root.querySelector(selector);
 /** @type {(selector: string, root?: ParentNode) => any[]} */
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-/** @param {any} event @param {string} selector what it happened in */
+/** @param {any} event @param {string} selector */
 export const inside = (event, selector) => event.target.closest?.(selector);
 
 /** @param {string} selector @param {(element: any) => void} listener */
@@ -25,19 +25,19 @@ export function make(tag, attributes, ...children) {
   return element;
 }
 
-/** @param {string} url @param {AbortSignal} [signal] @throws {Error} a sentence for the reader, caused by the status */
+/** @param {string} url @param {AbortSignal} [signal] @throws {Error} with a message to show, and the status as cause */
 async function request(url, signal) {
   const response = await fetch(url, { signal }).catch((error) => {
-    throw signal?.aborted ? error : new Error("The server is not reachable.");
+    throw signal?.aborted ? error : new Error("The server cannot be reached.");
   });
   if (response.ok) return response;
   const { status } = response;
-  if (status === 401) throw new Error("Access has run out. Open the address that unspool printed once more.");
-  const sentence = status === 404 ? "This is no longer there." : `The server could not answer (${status}).`;
-  throw new Error(sentence, { cause: status });
+  if (status === 401) throw new Error("Your session has expired. Open the link printed by `unspool serve` again.");
+  const message = status === 404 ? "Not found. It may have been removed." : `The request failed (${status}).`;
+  throw new Error(message, { cause: status });
 }
 
-/** Elements rendered, cleaned and escaped by the server. @param {string} html */
+/** Elements of HTML that the server has sanitized. @param {string} html */
 export function parse(html) {
   const template = document.createElement("template");
   template.innerHTML = html;
@@ -50,10 +50,10 @@ export const fetchJson = async (url, signal) => (await request(url, signal)).jso
 
 const CONTENT = "unspool:content";
 
-/** Tell the others that elements were put into the page. @param {ParentNode} root */
-export const announceContent = (root) => document.dispatchEvent(new CustomEvent(CONTENT, { detail: root }));
+/** Tell other modules that elements were added to the page. @param {ParentNode} root */
+export const contentAdded = (root) => document.dispatchEvent(new CustomEvent(CONTENT, { detail: root }));
 
-/** @param {(root: ParentNode) => void} listener called with all that is there, and with all that comes */
+/** @param {(root: ParentNode) => void} listener called with the document, and with everything added later */
 export function onContent(listener) {
   listener(document);
   document.addEventListener(CONTENT, ({ detail }) => listener(detail));
@@ -63,8 +63,8 @@ export function onContent(listener) {
 const work = new Set();
 
 /**
- * Keeps in `data-busy` of the page what is yet to be done to the transcript and its address. Nothing depends on it; who
- * looks from outside knows when the page is at rest. @param {string} what @param {boolean} isUnderWay
+ * Lists in `data-busy` of the page what is still being done to the transcript and its address. No script depends on it;
+ * tests can see when the page has settled. @param {string} what @param {boolean} isUnderWay
  */
 export function busy(what, isUnderWay) {
   if (work.has(what) === isUnderWay) return;
@@ -74,7 +74,7 @@ export function busy(what, isUnderWay) {
 
 let toastTimer = 0;
 
-/** A short word at the edge of the page. @param {string} text */
+/** Show a short message for a moment. @param {string} text */
 export function toast(text) {
   const box = find("#toast");
   box.textContent = text;
@@ -83,21 +83,24 @@ export function toast(text) {
   toastTimer = setTimeout(() => (box.hidden = true), 3500);
 }
 
-const voice = make("div", { "aria-live": "polite", class: "hidden" });
+const liveRegion = make("div", { "aria-live": "polite", class: "hidden" });
 
-/** Said to those who listen instead of looking. @param {string} text */
-export function whisper(text) {
-  document.body.append(voice);
-  voice.textContent = text;
+/** Announce something to screen readers. @param {string} text */
+export function announce(text) {
+  document.body.append(liveRegion);
+  liveRegion.textContent = text;
 }
 
-/** Calls that come close together become one; none while nobody looks. @param {() => any} work @param {number} pause ms */
-export function calmly(work, pause) {
+/**
+ * Merge calls that come close together, and delay them while the page is hidden.
+ * @param {() => any} work @param {number} pause ms
+ */
+export function debounce(work, pause) {
   let timer = 0;
   const run = async () => {
     timer = 0;
     if (document.hidden) return document.addEventListener("visibilitychange", soon, { once: true });
-    // What could not be fetched now is fetched with the next event.
+    // What cannot be fetched now is fetched with the next event.
     await Promise.resolve(work()).catch(() => undefined);
   };
   const soon = () => void (timer ||= setTimeout(run, pause));

@@ -1,29 +1,29 @@
 /**
- * Makes elements that are in the page equal to ones newly rendered, touching only what differs: focus, scroll
- * position, opened details and text being typed stay as they are.
+ * Updates elements in the page to match newly rendered ones, changing only what differs: focus, scroll position, opened
+ * details and text being typed are kept.
  */
 
-/** Attributes that belong to the reader or to the scripts, not to the server. */
-const OURS = new Set(["style", "open", "data-torch", "aria-current", "aria-busy", "data-state"]);
+/** Attributes set by the reader or by scripts, not by the server. */
+const LOCAL = new Set(["style", "open", "data-context-state", "aria-current", "aria-busy", "data-state"]);
 
-/** What tells a node from its siblings. @param {any} node */
+/** What identifies a node among its siblings. @param {any} node */
 const keyOf = ({ dataset, id }) => dataset?.key ?? dataset?.session ?? dataset?.project ?? (id || null);
 
 function morphAttributes(old, fresh) {
   const isCurrent = old.classList.contains("current");
   for (const name of new Set([...old.getAttributeNames(), ...fresh.getAttributeNames()])) {
     const value = fresh.getAttribute(name);
-    if (OURS.has(name) || old.getAttribute(name) === value) continue;
+    if (LOCAL.has(name) || old.getAttribute(name) === value) continue;
     if (value === null) old.removeAttribute(name);
     else old.setAttribute(name, value);
   }
   old.classList.toggle("current", isCurrent);
 }
 
-/** @param {any} old stays in the page @param {any} fresh is used up */
+/** @param {any} old stays in the page @param {any} fresh is consumed */
 export function morph(old, fresh) {
   const isSame = fresh.dataset.hash !== undefined && fresh.dataset.hash === old.dataset.hash;
-  // What the reader has had fetched into it is worth more than the empty shell.
+  // Keep content that the reader has loaded.
   if (isSame || (old.matches(".loaded") && old.dataset.state)) return;
   morphAttributes(old, fresh);
   if (!old.matches("input, textarea, select")) morphChildren(old, fresh);
@@ -32,22 +32,22 @@ export function morph(old, fresh) {
 /** @param {Element} old @param {ParentNode} fresh */
 export function morphChildren(old, fresh) {
   const keyed = new Map([...old.children].map((child) => [keyOf(child), child]));
-  let place = old.firstChild;
+  let position = old.firstChild;
   for (const next of [...fresh.childNodes]) {
     const key = keyOf(next);
-    const match = key === null ? place : keyed.get(key);
+    const match = key === null ? position : keyed.get(key);
     if (match?.nodeName !== next.nodeName || keyOf(match) !== key) {
-      old.insertBefore(next, place);
+      old.insertBefore(next, position);
       continue;
     }
-    if (match === place) place = place.nextSibling;
-    else old.insertBefore(match, place);
+    if (match === position) position = position.nextSibling;
+    else old.insertBefore(match, position);
     if (match instanceof Element) morph(match, next);
     else if (match.nodeValue !== next.nodeValue) match.nodeValue = next.nodeValue;
   }
-  while (place) {
-    const rest = place.nextSibling;
-    place.remove();
-    place = rest;
+  while (position) {
+    const rest = position.nextSibling;
+    position.remove();
+    position = rest;
   }
 }

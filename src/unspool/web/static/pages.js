@@ -1,18 +1,18 @@
 /**
- * The transcript as a window on pages: all pages have their place, only those near the screen have content. So a
- * session of a hundred thousand messages scrolls like a short one.
+ * The pages of a transcript. Every page has an element, but only those near the screen have content, so that a session
+ * of a hundred thousand messages scrolls like a short one.
  */
 
-import { announceContent, busy, fetchFragment, find, findAll, grouped, make } from "./dom.js";
-import { failure, waiting } from "./lazy.js";
-import { entriesOf, Sight } from "./sight.js";
+import { contentAdded, busy, fetchFragment, find, findAll, grouped, make } from "./dom.js";
+import { failure, waiting } from "./lazy-load.js";
+import { entriesOf, Viewport } from "./viewport.js";
 
-/** Pages that keep their content beyond those near the screen, on each side. */
+/** Pages on each side of those near the screen that keep their content. */
 const SPARE = 3;
-/** Emptied pages whose elements are kept: coming back is instant, and opened details stay open. */
-const KEPT = 24;
+/** Emptied pages whose elements are cached: coming back is instant, and opened details stay open. */
+const CACHED = 24;
 const LOADS_AT_ONCE = 3;
-/** Browsers draw nothing below some ten million pixels. */
+/** Browsers render nothing below some ten million pixels. */
 const HIGHEST = 12_000_000;
 
 export class Pages {
@@ -21,21 +21,21 @@ export class Pages {
   /** @type {Set<number>} near the screen */
   near = new Set();
   /** @type {Map<number, DocumentFragment>} */
-  kept = new Map();
-  /** @type {Map<number, {abort: AbortController, done: Promise<void>, isAsked: boolean}>} on their way */
+  cached = new Map();
+  /** @type {Map<number, {abort: AbortController, done: Promise<void>, isRequested: boolean}>} being fetched */
   loading = new Map();
   timer = 0;
 
   constructor(main) {
     this.main = main;
     this.box = find("#pages", main);
-    this.sight = new Sight(this.box);
-    this.sections = this.sight.sections;
+    this.viewport = new Viewport(this.box);
+    this.sections = this.viewport.sections;
     this.size = Number(main.dataset.pageSize);
     this.base = `/sessions/${encodeURIComponent(main.dataset.key)}`;
     this.branch = main.dataset.branch;
     this.observer = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: "150% 0px" });
-    this.lay();
+    this.createSections();
   }
 
   get count() {
@@ -51,40 +51,40 @@ export class Pages {
     return Math.max(Math.min(this.size, this.count - number * this.size), 0);
   }
 
-  /** A place for every page. */
-  lay() {
+  /** Create an element for every page. */
+  createSections() {
     const rendered = new Map([...this.box.children].map((section) => [Number(section.dataset.page), section]));
     const pages = Number(this.main.dataset.pages);
     this.guess = Math.min(this.box.offsetHeight / rendered.size, HIGHEST / pages);
     this.loaded = new Set(rendered.keys());
-    for (let number = 0; number < pages; number++) this.place(number, rendered.get(number));
+    for (let number = 0; number < pages; number++) this.addSection(number, rendered.get(number));
     this.box.replaceChildren(...this.sections);
     find(".paging", this.main)?.remove();
   }
 
   /** @param {number} number @param {any} section rendered by the server, or made here */
-  place(number, section = make("section", { class: "page", "data-page": String(number) })) {
+  addSection(number, section = make("section", { class: "page", "data-page": String(number) })) {
     if (!this.loaded.has(number)) section.style.height = `${this.guess}px`;
     this.sections[number] = section;
     this.observer.observe(section);
   }
 
-  /** As many places as there are pages now. @param {number} count messages */
+  /** Adjust the number of pages. @param {number} count messages */
   resize(count) {
     const pages = Math.max(Math.ceil(count / this.size), 1);
     this.main.dataset.count = String(count);
     while (this.sections.length < pages) {
-      this.place(this.sections.length);
+      this.addSection(this.sections.length);
       this.box.append(this.sections[this.last]);
     }
     for (const section of this.sections.splice(pages)) {
-      for (const known of [this.loaded, this.near, this.kept]) known.delete(Number(section.dataset.page));
+      for (const known of [this.loaded, this.near, this.cached]) known.delete(Number(section.dataset.page));
       this.observer.unobserve(section);
       section.remove();
     }
   }
 
-  /** An entry of the transcript itself, if its page has content. */
+  /** An entry of the transcript, if its page has content. */
   entry(key) {
     return find(`section.page > [data-key="${CSS.escape(key)}"]`, this.box);
   }
@@ -108,46 +108,46 @@ export class Pages {
 
   /** The page in the middle of the screen. */
   get middle() {
-    const { top, bottom } = this.sight.view;
-    return this.sight.pageAt((top + bottom) / 2).number;
+    const { top, bottom } = this.viewport.view;
+    return this.viewport.pageAt((top + bottom) / 2).number;
   }
 
   work() {
     const { middle } = this;
-    for (const [number, load] of this.loading) if (!this.near.has(number) && !load.isAsked) load.abort.abort();
+    for (const [number, load] of this.loading) if (!this.near.has(number) && !load.isRequested) load.abort.abort();
     const missing = [...this.near].filter((number) => !this.loaded.has(number) && !this.sections[number].dataset.state);
     missing.sort((a, b) => Math.abs(a - middle) - Math.abs(b - middle));
     for (const number of missing) if (this.loading.size < LOADS_AT_ONCE) this.load(number).catch(() => undefined);
     this.emptyFarPages(middle);
   }
 
-  /** @param {number} number @param {boolean} [isAsked] for by the reader, not only near @returns {Promise<void>} */
-  load(number, isAsked = false) {
+  /** @param {number} number @param {boolean} [isRequested] by the reader, not only near @returns {Promise<void>} */
+  load(number, isRequested = false) {
     if (this.loaded.has(number)) return Promise.resolve();
-    const under = this.loading.get(number);
-    if (under && !under.abort.signal.aborted) {
-      under.isAsked ||= isAsked;
-      return under.done;
+    const running = this.loading.get(number);
+    if (running && !running.abort.signal.aborted) {
+      running.isRequested ||= isRequested;
+      return running.done;
     }
     const abort = new AbortController();
     const done = this.fetchInto(number, abort.signal).finally(() => {
       if (this.loading.get(number)?.abort === abort) this.loading.delete(number);
       this.wake();
     });
-    this.loading.set(number, { abort, done, isAsked });
+    this.loading.set(number, { abort, done, isRequested });
     busy("fetching", true);
     return done;
   }
 
   async fetchInto(number, signal) {
     const section = this.sections[number];
-    const kept = this.kept.get(number);
-    if (kept) return this.sight.change(() => this.fill(number, kept));
+    const cached = this.cached.get(number);
+    if (cached) return this.viewport.change(() => this.fill(number, cached));
     const first = number * this.size + 1;
-    const done = waiting(section, `Fetching messages ${grouped(first)} to ${grouped(first + this.size - 1)}…`);
+    const done = waiting(section, `Loading messages ${grouped(first)} to ${grouped(first + this.size - 1)}…`);
     try {
       const fresh = await this.fetchPage(number, signal);
-      await this.sight.change(() => {
+      await this.viewport.change(() => {
         done();
         this.describe(section, fresh);
         this.fill(number, fresh);
@@ -186,16 +186,16 @@ export class Pages {
 
   fill(number, content) {
     const section = this.sections[number];
-    this.kept.delete(number);
-    // The line has become shorter meanwhile.
+    this.cached.delete(number);
+    // The branch has become shorter in the meantime.
     if (!section) return;
     section.replaceChildren(...content.childNodes);
     section.style.height = "";
     this.loaded.add(number);
-    announceContent(section);
+    contentAdded(section);
   }
 
-  /** @param {number} middle the page on the screen: after a jump it is known before those near it are */
+  /** @param {number} middle the page on the screen, which after a jump is known before those near it */
   farPages(middle) {
     const low = Math.min(middle, ...this.near) - SPARE;
     const high = Math.max(middle, ...this.near) + SPARE;
@@ -204,8 +204,8 @@ export class Pages {
 
   emptyFarPages(middle) {
     if (!this.farPages(middle).length) return;
-    void this.sight.change(() => {
-      // Frames may be long in coming: meanwhile the reader has come back, or the pages have been emptied before.
+    void this.viewport.change(() => {
+      // By the next frame the reader may have come back, or the pages may be empty already.
       const far = this.farPages(this.middle);
       const heights = far.map((number) => this.sections[number].getBoundingClientRect().height);
       far.forEach((number, at) => this.empty(number, heights[at]));
@@ -225,12 +225,12 @@ export class Pages {
     content.append(...section.childNodes);
     section.style.height = `${height}px`;
     this.loaded.delete(number);
-    this.kept.set(number, content);
-    if (this.kept.size > KEPT) this.kept.delete([...this.kept.keys()][0]);
+    this.cached.set(number, content);
+    if (this.cached.size > CACHED) this.cached.delete([...this.cached.keys()][0]);
   }
 
   /**
-   * The page of a message. Branches that were left make indices run ahead of places, so pages are looked into until
+   * The page of a message. Messages of other branches make indices run ahead of positions, so pages are fetched until
    * the right one is found.
    */
   async pageOf(index) {
@@ -240,7 +240,7 @@ export class Pages {
       if (Number(dataset.first) > index) high = Math.min(high, number - 1);
     }
     for (let looks = 0; low < high; looks++) {
-      // An index is never less than its place, so the first guess is the farthest the message can be.
+      // An index is never less than its position, so the first guess is the farthest possible page.
       const farthest = low + Math.floor((index - (Number(this.sections[low].dataset.first) || 0)) / this.size);
       const guess = looks < 2 ? Math.min(Math.max(farthest, low + 1), high) : (low + high + 1) >> 1;
       const section = this.sections[guess];
@@ -262,6 +262,7 @@ export class Pages {
     await this.load(number, true);
     const entries = entriesOf(this.sections[number]);
     const own = entries.find((entry) => Number(entry.dataset.index) === index);
-    return own ?? this.showing(index) ?? entries.findLast((entry) => Number(entry.dataset.index) <= index) ?? entries[0];
+    const before = entries.findLast((entry) => Number(entry.dataset.index) <= index);
+    return own ?? this.showing(index) ?? before ?? entries[0];
   }
 }

@@ -1,4 +1,4 @@
-/** Go to anything: views, sessions by title, and places in sessions by what was said there. */
+/** The command palette: views, sessions by title, and messages by their text. */
 
 import { fetchFragment, fetchJson, find, findAll, make } from "./dom.js";
 import { asTyped } from "./search.js";
@@ -39,12 +39,15 @@ export class Palette {
       words ? fetchFragment(`/results?${query}`, signal).then((found) => findAll("li > a", found), () => []) : [],
     ]);
     if (signal.aborted) return;
-    const named = sessions.map(({ row }) => link(row.agent, row.title || row.name, `/sessions/${encodeURIComponent(row.name)}`));
+    const href = ({ name }) => `/sessions/${encodeURIComponent(name)}`;
+    const named = sessions.map(({ row }) => link(row.agent, row.title || row.name, href(row)));
     this.show([...named, ...known, ...hits.slice(0, MOST_HITS)]);
   }
 
   show(links) {
-    for (const [at, each] of links.entries()) Object.assign(each, { tabIndex: -1, role: "option", id: `palette-${at}` });
+    for (const [at, each] of links.entries()) {
+      Object.assign(each, { tabIndex: -1, role: "option", id: `palette-${at}` });
+    }
     this.list.replaceChildren(...links.map((each) => make("li", { role: "none" }, each)));
     this.choose(0);
   }

@@ -1,75 +1,75 @@
-/** Running agents on any page: who this tab is, how it acts, what it hears, and how many answers are waited for. */
+/** Running agents on any page: the name of this tab, actions, events, and the number of approvals pending. */
 
 import { fetchJson, find, make, onClick, toast } from "./dom.js";
-import { listen } from "./stream.js";
+import { listen } from "./event-stream.js";
 
-const HEARD = "unspool:run";
+const RUN_EVENT = "unspool:run";
 const { title } = document;
-/** How often was counted, and which of these times is shown. */
-let [counts, shown] = [0, 0];
+/** Number of requests for the count, and which of them is shown. */
+let [requests, shown] = [0, 0];
 
 export const newName = () => Math.random().toString(16).slice(2);
 
-/** The name of this tab, for the others. */
+/** The name of this tab, shown in other tabs. */
 export const who = (sessionStorage.who ??= `tab ${newName().slice(0, 4)}`);
 
-/** @param {string} path below /api/runs @throws {Error} a sentence, caused by the status */
+/** @param {string} path below /api/runs @throws {Error} with a message for the reader and the status as cause */
 export async function post(path, body) {
   const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(`/api/runs${path}`, request).catch(() => {
-    throw new Error("The server is not reachable; nothing was done.");
+    throw new Error("The server cannot be reached. Nothing was changed.");
   });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error.message, { cause: response.status });
   return answer;
 }
 
-/** @param {(event: any) => void} listener of everything that happens to any agent */
-export const onRun = (listener) => document.addEventListener(HEARD, ({ detail }) => listener(detail));
+/** @param {(event: any) => void} listener called with all events of all runs */
+export const onRun = (listener) => document.addEventListener(RUN_EVENT, ({ detail }) => listener(detail));
 
-/** Keep something in sight for a while. @param {string} text */
+/** Show a notice for a while. @param {string} text */
 export function note(text) {
   const line = make("li", {}, text);
-  find("[data-notes]").append(line);
+  find("[data-notices]").append(line);
   const fade = () => {
-    // While nobody looks it is not read either.
+    // Nobody reads it while the page is hidden.
     if (document.hidden) document.addEventListener("visibilitychange", fade, { once: true });
     else setTimeout(() => line.remove(), 9000);
   };
   fade();
 }
 
-/** Say in a form or card what went wrong; nothing puts it away. */
+/** Show an error in a form or card until it is cleared. */
 export function fail(box, text = "") {
-  const place = find("[role=alert]", box);
-  place.hidden = !text;
-  place.textContent = text;
+  const alert = find("[role=alert]", box);
+  alert.hidden = !text;
+  alert.textContent = text;
 }
 
 function act({ dataset: { act, run } }) {
   if (run) post(`/${run}/${act}`, { who }).catch(({ message }) => note(message));
 }
 
-const canRing = () => window.Notification?.permission === "granted";
+const canNotify = () => window.Notification?.permission === "granted";
 
-async function allowRinging() {
+async function requestNotifications() {
   await window.Notification?.requestPermission();
-  toast(canRing() ? "You are told when an agent needs you." : "The browser does not allow that here.");
+  toast(canNotify() ? "You will be notified when an agent needs you." : "The browser does not allow notifications.");
 }
 
-/** Call somebody who looks elsewhere; all tabs do, but one tag makes it one. */
-function ring({ run, question: { asked } }) {
-  if (!document.hidden || !canRing()) return;
-  // Phones allow it only to service workers.
+/** Notify the user if the page is hidden. All tabs do; the tag makes it one notification. */
+function notify({ run, question: { asked } }) {
+  if (!document.hidden || !canNotify()) return;
+  // Phones allow this only in service workers.
   try {
     new Notification("An agent needs you", { body: asked.title, tag: run + asked.id }).onclick = () => window.focus();
   } catch {}
 }
 
-async function count() {
-  const number = ++counts;
+async function updateCount() {
+  const number = ++requests;
   const { needs, seq } = await fetchJson("/agents/needs");
-  // An answer that was overtaken by a later one is old.
+  // A later request was answered first.
   if (number < shown) return seq;
   shown = number;
   find(".needs").hidden = !needs;
@@ -78,23 +78,23 @@ async function count() {
   return seq;
 }
 
-/** @param {() => void} begin what the page has for agents, where the server runs any */
+/** @param {() => void} begin starts the parts of the page for running agents */
 export async function startRuns(begin) {
-  let seq = await count().catch(({ cause }) => (cause === 404 ? null : 0));
-  // A server that runs no agents does not know the address.
+  let seq = await updateCount().catch(({ cause }) => (cause === 404 ? null : 0));
+  // This server runs no agents.
   if (seq === null) return;
   onRun((event) => {
-    if (/asked|answered|withdrawn|resync/.test(event.kind)) count().catch(() => 0);
-    if (event.kind === "asked") ring(event);
+    if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(() => 0);
+    if (event.kind === "asked") notify(event);
   });
   onClick("[data-act]", act);
-  onClick("[data-bell]", allowRinging);
+  onClick("[data-bell]", requestNotifications);
   begin();
-  const hear = (event) => {
+  const handle = (event) => {
     seq = event.seq ?? seq;
-    document.dispatchEvent(new CustomEvent(HEARD, { detail: event }));
+    document.dispatchEvent(new CustomEvent(RUN_EVENT, { detail: event }));
   };
-  // While nobody listened words were lost, or the server has ended and its agents with it.
-  const show = (isOnline) => isOnline && hear({ kind: "resync" });
-  listen("/api/runs/events", () => ({ seq, session: "" }), hear, show);
+  // Streamed text was lost while disconnected, or the server and its agents have ended.
+  const show = (isOnline) => isOnline && handle({ kind: "resync" });
+  listen("/api/runs/events", () => ({ seq, session: "" }), handle, show);
 }

@@ -1,10 +1,10 @@
-/** Search as you type, on the page of the search and in the filter of the list. */
+/** Search as you type, on the search page and in the filter of the list. */
 
-import { announceContent, fetchFragment, find, findAll } from "./dom.js";
-import { failure } from "./lazy.js";
+import { contentAdded, fetchFragment, find, findAll } from "./dom.js";
+import { failure } from "./lazy-load.js";
 import { morphChildren } from "./morph.js";
 
-/** Asks a little after the last keystroke; a newer question ends the older one. @param {(signal: AbortSignal) => any} ask */
+/** Calls `ask` shortly after the last keystroke, and aborts earlier calls. @param {(signal: AbortSignal) => any} ask */
 export function asTyped(ask) {
   let timer = 0;
   let abort = new AbortController();
@@ -16,7 +16,7 @@ export function asTyped(ask) {
   };
 }
 
-/** @param {any} input @param {any} box for the answer @param {string} address of it @param {boolean} isPage */
+/** @param {any} input @param {any} box for the results @param {string} address @param {boolean} isPage */
 function connect(input, box, address, isPage) {
   const type = asTyped(async (signal) => {
     const given = [...new FormData(input.form)].filter(([, value]) => value !== "");
@@ -24,7 +24,7 @@ function connect(input, box, address, isPage) {
     try {
       const content = await fetchFragment(address + query, signal);
       morphChildren(box, find("[data-list]", content) ?? content);
-      announceContent(box);
+      contentAdded(box);
       if (isPage) history.replaceState(null, "", location.pathname + query);
     } catch (error) {
       if (!signal.aborted) box.replaceChildren(failure(error, type));

@@ -1,5 +1,5 @@
 /**
- * Light, dark, or as the system has it. Stands alone, so that a page can load it first: then nothing flashes in the
+ * Light, dark, or the theme of the system. It has no imports, so that it can be loaded first and nothing flashes in the
  * wrong colours.
  */
 
@@ -9,25 +9,25 @@
   let theme = "system";
   root.classList.add("js");
 
-  const wear = () => {
+  const apply = () => {
     root.toggleAttribute("data-theme", theme !== "system");
     if (theme !== "system") root.dataset.theme = theme;
     for (const button of document.querySelectorAll("button[data-theme]")) {
-      button.ariaLabel = button.title = `Colours: ${theme}`;
+      button.ariaLabel = button.title = `Theme: ${theme}`;
       button.dataset.theme = theme;
     }
   };
 
   const read = () => {
-    // Storage may be forbidden; then a choice lasts as long as the page.
+    // Storage may be blocked; then a choice lasts as long as the page.
     try {
       theme = localStorage.getItem("theme") ?? "system";
     } catch {}
-    wear();
+    apply();
   };
 
   read();
-  document.addEventListener("DOMContentLoaded", wear);
+  document.addEventListener("DOMContentLoaded", apply);
   window.addEventListener("storage", read);
   document.addEventListener("click", (event) => {
     if (!event.target.closest("button[data-theme]")) return;
@@ -35,6 +35,6 @@
     try {
       localStorage.setItem("theme", theme);
     } catch {}
-    wear();
+    apply();
   });
 })();

@@ -1,9 +1,9 @@
 /**
- * What is fetched only when asked for: dead branches, sub-agents, long outputs. A failure is told where the content
- * would be, with a way to try again.
+ * Content that is loaded on demand: abandoned branches, sub-agents, long outputs. A failure is shown where the content
+ * would be, with a button to try again.
  */
 
-import { announceContent, fetchFragment, find, make, onClick } from "./dom.js";
+import { contentAdded, fetchFragment, find, make, onClick } from "./dom.js";
 
 /** @param {any} error @param {() => void} again */
 export function failure(error, again) {
@@ -12,7 +12,7 @@ export function failure(error, again) {
   return make("p", { class: "failed", role: "alert" }, `${error.message} `, button);
 }
 
-/** Says after a moment what the reader is waiting for. @param {any} box @param {string} what @returns {() => void} the end */
+/** Show after a moment what is being loaded. @param {any} box @param {string} what @returns {() => void} ends it */
 export function waiting(box, what) {
   const note = make("p", { class: "waiting" }, what);
   const timer = setTimeout(() => box.append(note), 300);
@@ -29,11 +29,11 @@ async function fill(details) {
   const box = find(":scope > .loaded", details);
   details.dataset.state = "loading";
   box.replaceChildren();
-  const done = waiting(box, "Fetching…");
+  const done = waiting(box, "Loading…");
   try {
     box.replaceChildren(await fetchFragment(details.dataset.load));
     details.dataset.state = box.dataset.state = "loaded";
-    announceContent(box);
+    contentAdded(box);
   } catch (error) {
     details.dataset.state = "";
     box.replaceChildren(failure(error, () => fill(details)));
@@ -51,7 +51,7 @@ async function unfold(button) {
     const content = await fetchFragment(button.dataset.load);
     const fresh = content.firstElementChild;
     cut.replaceWith(content);
-    announceContent(fresh);
+    contentAdded(fresh);
     if (!hadFocus) return;
     fresh.tabIndex = -1;
     fresh.focus({ preventScroll: true });
@@ -62,7 +62,7 @@ async function unfold(button) {
 }
 
 export function startLazy() {
-  // `toggle` does not bubble, but it can be caught on its way down.
+  // `toggle` does not bubble, but it can be captured.
   document.addEventListener("toggle", ({ target }) => target.open && target.dataset.load && fill(target), true);
   onClick("button[data-load]", unfold);
 }

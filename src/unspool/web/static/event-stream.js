@@ -1,4 +1,4 @@
-/** Streams of live events, with patience: they come back by themselves when the server was away or the machine slept. */
+/** Streams of server-sent events that reconnect when the server was away or the machine slept. */
 
 const KINDS = (
   "session.created messages.appended messages.superseded branches.changed events.found subagents.changed " +
@@ -7,7 +7,7 @@ const KINDS = (
 ).split(" ");
 const LONGEST_PAUSE = 15_000;
 
-export class Stream {
+export class EventStream {
   /** @type {EventSource | undefined} */
   source;
   timer = 0;
@@ -17,10 +17,10 @@ export class Stream {
   /** @param {string} path @param {(event: any) => void} onEvent @param {(isOnline: boolean) => void} onState */
   constructor(path, onEvent, onState) {
     Object.assign(this, { path, onEvent, onState });
-    setInterval(() => this.notice(), 10_000);
+    setInterval(() => this.checkSleep(), 10_000);
   }
 
-  /** @param {number} since the last event that is known @param {string[]} sessions whose messages are wanted as HTML */
+  /** @param {number} since the last known event @param {string[]} sessions whose messages are sent as HTML */
   open(since, sessions) {
     this.close();
     [this.since, this.sessions] = [since, sessions];
@@ -32,22 +32,22 @@ export class Stream {
     };
     source.onerror = () => {
       this.onState(false);
-      // The browser itself tries again after a broken connection, but gives up after a refusal.
+      // The browser reconnects after a broken connection, but gives up after an error response.
       if (source.readyState !== EventSource.CLOSED) return;
       this.timer = setTimeout(() => this.open(this.since, sessions), this.pause);
       this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
     };
-    for (const kind of KINDS) source.addEventListener(kind, (event) => this.hear(event));
+    for (const kind of KINDS) source.addEventListener(kind, (event) => this.handle(event));
   }
 
-  hear({ data, lastEventId }) {
+  handle({ data, lastEventId }) {
     const event = JSON.parse(data);
     if (lastEventId) this.since = event.seq ?? this.since;
     this.onEvent(event);
   }
 
-  /** A machine that slept has a connection that only looks alive. */
-  notice() {
+  /** After the machine slept, a connection can look open without being so. */
+  checkSleep() {
     const hasSlept = Date.now() - this.beat > 60_000;
     this.beat = Date.now();
     if (hasSlept && this.source) this.open(this.since, this.sessions);
@@ -63,22 +63,24 @@ export class Stream {
 const onLeave = (leave) => window.addEventListener("pagehide", leave, { once: true });
 
 /**
- * Listen together with all other tabs where the browser can do that, else alone.
- * @param {string} path @param {() => {seq: number, session: string}} where what is known, and which session is shown
+ * Listen to a stream, shared with all other tabs if the browser supports it.
+ * @param {string} path
+ * @param {() => {seq: number, session: string}} position the last known event and the session shown
  */
-export function listen(path, where, onEvent, onState) {
+export function listen(path, position, onEvent, onState) {
   const listenAlone = () => {
-    const stream = new Stream(path, onEvent, onState);
-    const { seq, session } = where();
+    const stream = new EventStream(path, onEvent, onState);
+    const { seq, session } = position();
     stream.open(seq, session ? [session] : []);
     onLeave(() => stream.close());
   };
   const connect = () => {
     if (typeof SharedWorker === "undefined") return listenAlone();
-    const worker = new SharedWorker(new URL(`worker.js?${path}`, import.meta.url), { type: "module", name: path });
+    const url = new URL(`stream-worker.js?${path}`, import.meta.url);
+    const worker = new SharedWorker(url, { type: "module", name: path });
     worker.onerror = listenAlone;
     worker.port.onmessage = ({ data }) => (data.event ? onEvent(data.event) : onState(data.isOnline));
-    worker.port.postMessage(where());
+    worker.port.postMessage(position());
     onLeave(() => worker.port.postMessage({ bye: true }));
   };
   window.addEventListener("pageshow", (event) => event.persisted && connect());

@@ -1,7 +1,7 @@
-/** Where the reader is: the current entry, moving to another, and an address that leads back to this view. */
+/** The current entry, moving to another one, and an address that leads back to this view. */
 
 import { busy, find, inside, onContent } from "./dom.js";
-import { entriesOf, onScroll } from "./sight.js";
+import { entriesOf, onScroll } from "./viewport.js";
 
 const MOVED = "unspool:current";
 const OPENED = "unspool:address";
@@ -11,7 +11,7 @@ const MARGIN = 12;
 export const onMove = (listener) =>
   document.addEventListener(MOVED, ({ detail }) => listener(detail));
 
-/** When the address asks for another view. @param {() => void} listener */
+/** When the address changes to another view. @param {() => void} listener */
 export const onOpen = (listener) => document.addEventListener(OPENED, listener);
 
 /** The message an entry belongs to, or the one before it. @param {Element | null} entry */
@@ -20,26 +20,26 @@ export function indexOf(entry) {
   return entry && index === null ? indexOf(entry.previousElementSibling) : Number(index ?? 0);
 }
 
-/** The message that an address leads to. @param {URL | Location} url */
+/** The message that an address points to. @param {URL | Location} url */
 function messageIn(url) {
   const asked = /^#m(\d+)$/.exec(url.hash)?.[1] ?? new URLSearchParams(url.search).get("at") ?? "";
   return /^\d+$/.test(asked) ? Number(asked) : null;
 }
 
-export class Place {
-  /** @type {string | null} `data-key` of the current entry: its element may come and go */
+export class Navigation {
+  /** @type {string | null} `data-key` of the current entry: its element can be removed and added again */
   key = null;
-  /** Counts: a later journey ends an earlier one. */
-  journey = 0;
+  /** Number of the last move: a later move cancels an earlier one. */
+  move = 0;
   timer = 0;
   search = location.search;
-  /** @type {{key: string, index: number} | null} the message that was last gone to, and the entry it is shown in */
+  /** @type {{key: string, index: number} | null} the message last moved to, and the entry that shows it */
   reached = null;
 
   /** @param {import("./pages.js").Pages} pages */
   constructor(pages) {
     this.pages = pages;
-    this.sight = pages.sight;
+    this.viewport = pages.viewport;
     history.scrollRestoration = "manual";
     onScroll(() => this.writeSoon());
     window.addEventListener("popstate", () => location.search !== this.search && this.open());
@@ -55,10 +55,10 @@ export class Place {
   /** The current entry while it is on the screen, otherwise the first there. */
   get here() {
     const { current } = this;
-    return current && this.sight.isVisible(current) ? current : this.sight.topEntry;
+    return current && this.viewport.isVisible(current) ? current : this.viewport.topEntry;
   }
 
-  /** The message the reader is at: the one gone to, where its entry begins with an earlier one. */
+  /** The current message: the one moved to, even if its entry begins with an earlier one. */
   get index() {
     const { here, reached } = this;
     return here && here.dataset.key === reached?.key ? reached.index : indexOf(here);
@@ -87,37 +87,38 @@ export class Place {
     if (entry && getSelection()?.isCollapsed) this.select(entry);
   }
 
-  /** A link to a message on this line need not load the page again. */
+  /** Follow a link to a message on this branch without loading the page again. */
   async followed(url, event) {
-    // A link to another pane has the rest of its address, and so the message, from this page.
+    // A link to another pane repeats the address of this page, including its message.
     const index = /^(#m\d+)?$/.test(url.hash) ? messageIn(url) : null;
     const asked = url.searchParams;
     const isHere = url.origin + url.pathname === location.origin + location.pathname;
     if (index === null || !isHere || (asked.get("branch") ?? this.pages.branch) !== this.pages.branch) return;
     event.preventDefault();
     this.write();
-    // On a small screen the transcript comes back in front of the pane with the link.
+    // On a small screen, switch back from the pane with the link to the transcript.
     if (/^#[^m]/.test(location.hash)) location.hash = "#reading";
     history.pushState(null, "", this.address({ at: index, y: null, context: asked.get("context") }));
     await this.open();
-    if (!find(`#m${index}`, this.pages.box) && !this.pages.showing(index) && !inside(event, ".mark")) location.replace(url);
+    const isShown = find(`#m${index}`, this.pages.box) || this.pages.showing(index);
+    if (!isShown && !inside(event, ".mark")) location.replace(url);
   }
 
   /** @param {number} index @param {number} [below] pixels under the upper edge */
   async goTo(index, below = MARGIN) {
-    const journey = ++this.journey;
+    const move = ++this.move;
     const entry = await this.pages.reach(index);
-    if (!entry || journey !== this.journey) return;
+    if (!entry || move !== this.move) return;
     this.reached = { key: entry.dataset.key, index };
     this.select(entry, true);
-    this.sight.bring(entry, below);
+    this.viewport.scrollTo(entry, below);
   }
 
   async goToEnd() {
-    const journey = ++this.journey;
-    this.sight.bringEnd();
+    const move = ++this.move;
+    this.viewport.scrollToEnd();
     await this.pages.load(this.pages.last, true);
-    if (journey === this.journey) this.sight.bringEnd();
+    if (move === this.move) this.viewport.scrollToEnd();
   }
 
   /** @param {number} share of the session, 0 to 1 */
@@ -126,15 +127,15 @@ export class Place {
     const position = Math.min(Math.max(share, 0), 1) * count;
     const number = Math.min(Math.floor(position / size), last);
     const above = (position - number * size) / (this.pages.lengthOf(number) || 1);
-    this.journey++;
-    this.sight.bring(sections[number], -above * sections[number].getBoundingClientRect().height);
+    this.move++;
+    this.viewport.scrollTo(sections[number], -above * sections[number].getBoundingClientRect().height);
   }
 
-  /** To the next entry that fits. @param {1 | -1} direction @param {(entry: any) => boolean} fits */
+  /** Move to the next entry that matches. @param {1 | -1} direction @param {(entry: any) => boolean} fits */
   async step(direction, fits = () => true) {
-    const journey = ++this.journey;
+    const move = ++this.move;
     const entry = await this.next(direction, fits);
-    if (!entry || journey !== this.journey) return;
+    if (!entry || move !== this.move) return;
     this.select(entry, true);
     this.reveal(entry);
   }
@@ -155,27 +156,27 @@ export class Place {
     }
   }
 
-  /** Scroll no more than it takes to see an entry whole. */
+  /** Scroll as little as needed to show all of an entry. */
   reveal(entry) {
     const { top, height, bottom } = entry.getBoundingClientRect();
-    const view = this.sight.view;
-    const room = view.bottom - view.top - MARGIN;
-    if (top < view.top + MARGIN || height > room - MARGIN) this.sight.bring(entry, MARGIN);
-    else if (bottom > view.bottom - MARGIN) this.sight.bring(entry, room - height);
+    const view = this.viewport.view;
+    const available = view.bottom - view.top - MARGIN;
+    if (top < view.top + MARGIN || height > available - MARGIN) this.viewport.scrollTo(entry, MARGIN);
+    else if (bottom > view.bottom - MARGIN) this.viewport.scrollTo(entry, available - height);
   }
 
-  /** Show what the address says. */
+  /** Show what the address points to. */
   async open() {
     const asked = new URLSearchParams(location.search);
     const index = messageIn(location);
     this.search = location.search;
     document.dispatchEvent(new Event(OPENED));
-    // A page that could not be fetched says so itself.
+    // A page that cannot be fetched shows the error itself.
     if (index !== null) await this.goTo(index, -Number(asked.get("y") ?? -MARGIN)).catch(() => undefined);
     else if (!location.hash && !asked.has("page")) scrollTo(0, 0);
   }
 
-  /** The address with some parameters changed; null leaves one out. @param {Record<string, any>} changes */
+  /** The address with some parameters changed; null removes one. @param {Record<string, any>} changes */
   address(changes) {
     const url = new URL(location.href);
     if (url.hash.startsWith("#m")) url.hash = "";
@@ -187,7 +188,7 @@ export class Place {
     return url.href;
   }
 
-  /** Keep something of the view in the address. @param {Record<string, any>} changes */
+  /** Store a part of the view in the address. @param {Record<string, any>} changes */
   remember(changes) {
     const address = this.address(changes);
     if (address !== location.href) history.replaceState(null, "", address);
@@ -195,7 +196,7 @@ export class Place {
   }
 
   writeSoon() {
-    // Some browsers refuse more than a hundred changes in half a minute.
+    // Some browsers limit changes to a hundred in half a minute.
     this.timer ||= setTimeout(() => this.write(), 350);
     busy("writing", true);
   }
@@ -207,7 +208,7 @@ export class Place {
     const entry = this.here;
     if (!entry) return;
     const isTop = this.key === null && scrollY <= 0;
-    const above = Math.round(this.sight.view.top - entry.getBoundingClientRect().top);
+    const above = Math.round(this.viewport.view.top - entry.getBoundingClientRect().top);
     this.remember(isTop ? { at: null, y: null } : { at: indexOf(entry), y: above || null });
   }
 }

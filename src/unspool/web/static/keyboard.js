@@ -1,8 +1,8 @@
-/** Everything by keyboard. Keys do nothing while somebody types, and leave combinations to the browser. */
+/** Keyboard shortcuts. They are off while the reader types, and leave combinations to the browser. */
 
 import { find, findAll, inside, onClick } from "./dom.js";
 
-/** Where j and k go on pages that have no transcript. */
+/** What j and k step through on pages without a transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .events a.what";
 const EVENTS = ".mark:not(.turn)";
 const TYPING = "input, textarea, select, [contenteditable]";
@@ -17,17 +17,17 @@ function stepThroughLinks(direction) {
 }
 
 /** @param {Reading} reading @param {string} marks @param {Direction} direction */
-function stepThroughMarks({ place, rail }, marks, direction) {
-  const next = rail.next(marks, place.index, direction);
-  if (next !== null) void place.goTo(next);
+function stepThroughMarks({ navigation, rail }, marks, direction) {
+  const next = rail.next(marks, navigation.index, direction);
+  if (next !== null) void navigation.goTo(next);
 }
 
 /** @param {Reading} reading @param {Direction} direction */
 function stepThroughPrompts(reading, direction) {
-  // The time line of a long session leaves some out.
+  // The timeline of a long session leaves some out.
   const isWhole = Number(find("#rail .timeline")?.dataset.turns) === findAll("#rail .mark.turn").length;
   if (isWhole) stepThroughMarks(reading, ".mark.turn", direction);
-  else void reading.place.step(direction, (entry) => entry.dataset.kind === "prompt");
+  else void reading.navigation.step(direction, (entry) => entry.dataset.kind === "prompt");
 }
 
 function toggleDetails(entry) {
@@ -47,7 +47,7 @@ function back(reading) {
   const menu = find("details.menu[open]");
   if (menu) menu.open = false;
   else if (document.activeElement?.matches(TYPING)) document.activeElement.blur();
-  else if (reading && !reading.torch.end()) reading.place.select(null);
+  else if (reading && !reading.contextView.close()) reading.navigation.select(null);
 }
 
 /** @param {Reading} reading @returns {Record<string, () => void>} */
@@ -58,8 +58,10 @@ function commandsOf(reading) {
     "?": () => find("#help").showModal(),
   };
   if (!reading) return { ...always, j: () => stepThroughLinks(1), k: () => stepThroughLinks(-1) };
-  const step = (direction) =>
-    document.activeElement?.closest("#sessions") ? stepThroughLinks(direction) : void reading.place.step(direction);
+  const step = (direction) => {
+    if (document.activeElement?.closest("#sessions")) stepThroughLinks(direction);
+    else void reading.navigation.step(direction);
+  };
   return {
     ...always,
     j: () => step(1),
@@ -68,11 +70,11 @@ function commandsOf(reading) {
     p: () => stepThroughPrompts(reading, -1),
     "]": () => stepThroughMarks(reading, EVENTS, 1),
     "[": () => stepThroughMarks(reading, EVENTS, -1),
-    // Pages get their real heights only near the screen, so where the browser takes the end to be is not where it is.
-    End: () => void reading.place.goToEnd(),
-    o: () => toggleDetails(reading.place.here),
+    // Pages get their real height only near the screen, so the browser does not know where the end is.
+    End: () => void reading.navigation.goToEnd(),
+    o: () => toggleDetails(reading.navigation.here),
     b: toggleBranches,
-    c: () => reading.torch.toggle(),
+    c: () => reading.contextView.toggle(),
   };
 }
 

@@ -1,50 +1,50 @@
-/** Keeps what is shown in step with what happens: new messages, the list of sessions, the time line, the head. */
+/** Keeps the page up to date: new messages, the list of sessions, the timeline, the header. */
 
-import { announceContent, calmly, fetchFragment, find, findAll, grouped, toast, whisper } from "./dom.js";
+import { contentAdded, debounce, fetchFragment, find, findAll, grouped, toast, announce } from "./dom.js";
 import { morph } from "./morph.js";
-import { onScroll } from "./sight.js";
-import { listen } from "./stream.js";
+import { onScroll } from "./viewport.js";
+import { listen } from "./event-stream.js";
 
-export class Live {
+export class LivePage {
   main = find("main");
   session = this.main.dataset.session ?? "";
   seq = Number(document.body.dataset.seq) || 0;
   pill = find("#new-messages");
   unread = 0;
   offlineTimer = 0;
-  refreshList = calmly(() => this.fetchList(), 1000);
-  refreshHead = calmly(() => this.fetchHead(), 1500);
-  refreshMain = calmly(async () => {
+  refreshList = debounce(() => this.fetchList(), 1000);
+  refreshHead = debounce(() => this.fetchHead(), 1500);
+  refreshMain = debounce(async () => {
     morph(this.main, find("main", await fetchFragment(location.href)));
-    announceContent(this.main);
+    contentAdded(this.main);
   }, 3000);
-  renewAll = calmly(async () => {
+  refreshAll = debounce(async () => {
     await this.fetchHead();
-    await this.reading?.growth.renewAll(this.reading.place.pages.count);
+    await this.reading?.updates.refreshAll(this.reading.navigation.pages.count);
   }, 700);
 
   /** @param {import("./app.js").Reading} reading */
   constructor(reading) {
     this.reading = reading;
-    this.sight = reading?.place.sight;
-    onScroll(() => this.readUp());
-    this.pill.addEventListener("click", () => reading?.place.goToEnd());
-    const where = () => ({ seq: this.seq, session: this.session });
-    listen("/api/events", where, (event) => this.hear(event), (isOnline) => this.show(isOnline));
+    this.viewport = reading?.navigation.viewport;
+    onScroll(() => this.clearUnread());
+    this.pill.addEventListener("click", () => reading?.navigation.goToEnd());
+    const position = () => ({ seq: this.seq, session: this.session });
+    listen("/api/events", position, (event) => this.handle(event), (isOnline) => this.show(isOnline));
   }
 
   show(isOnline) {
     const banner = find("#offline");
     document.documentElement.dataset.stream = isOnline ? "open" : "broken";
-    // A stream that is only renewed is no reason to alarm anybody.
+    // A stream that only reconnects is no reason to show a warning.
     if (!isOnline) return void (this.offlineTimer ||= setTimeout(() => (banner.hidden = false), 1500));
     clearTimeout(this.offlineTimer);
     this.offlineTimer = 0;
     banner.hidden = true;
-    this.reading?.place.pages.retryFailed();
+    this.reading?.navigation.pages.retryFailed();
   }
 
-  hear(event) {
+  handle(event) {
     if (event.kind === "progress") return this.showProgress(event);
     this.seq = event.seq;
     this.refreshList();
@@ -54,26 +54,26 @@ export class Live {
     if (isOurs && this.reading) this.apply(event, this.reading);
   }
 
-  apply(event, { growth, rail, place }) {
+  apply(event, { updates, rail, navigation }) {
     rail.refresh();
-    if (event.kind === "messages.appended" && place.pages.branch === "0") this.tell(growth.add(event));
-    if (event.kind === "session.forgotten") toast("This session has been forgotten.");
-    if (/superseded|^(branches|subagents|events|resync)/.test(event.kind)) this.renewAll();
+    if (event.kind === "messages.appended" && navigation.pages.branch === "0") this.announceNew(updates.add(event));
+    if (event.kind === "session.forgotten") toast("This session has been deleted from the store.");
+    if (/superseded|^(branches|subagents|events|resync)/.test(event.kind)) this.refreshAll();
     else this.refreshHead();
   }
 
   /** @param {number} added messages */
-  tell(added) {
+  announceNew(added) {
     if (!added) return;
-    whisper(added === 1 ? "A new message" : `${grouped(added)} new messages`);
-    if (this.sight?.isAtEnd) return;
+    announce(added === 1 ? "1 new message" : `${grouped(added)} new messages`);
+    if (this.viewport?.isAtEnd) return;
     this.unread += added;
     this.pill.textContent = `${grouped(this.unread)} new ↓`;
     this.pill.hidden = false;
   }
 
-  readUp() {
-    if (!this.unread || !this.sight?.isAtEnd) return;
+  clearUnread() {
+    if (!this.unread || !this.viewport?.isAtEnd) return;
     this.unread = 0;
     this.pill.hidden = true;
   }
@@ -88,17 +88,17 @@ export class Live {
 
   async fetchHead() {
     if (!this.reading) return;
-    const { place } = this.reading;
-    const { base, branch: before } = place.pages;
-    // A line that was left may have got another number; its last message tells which.
-    const line = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
-    const page = await fetchFragment(`${base}?branch=${before}${line}`);
+    const { navigation } = this.reading;
+    const { base, branch: before } = navigation.pages;
+    // The number of an abandoned branch can change; its last message identifies it.
+    const tip = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
+    const page = await fetchFragment(`${base}?branch=${before}${tip}`);
     const [old, { count, live, branch }] = [find(".session-head"), find("main", page).dataset];
     morph(old, find(".session-head", page));
-    announceContent(old);
+    contentAdded(old);
     Object.assign(this.main.dataset, { count, live, branch });
-    place.pages.branch = branch;
-    if (branch !== before) place.remember({});
+    navigation.pages.branch = branch;
+    if (branch !== before) navigation.remember({});
   }
 
   async fetchList() {
@@ -109,8 +109,8 @@ export class Live {
     morph(old, find("#sessions", await fetchFragment(`/list?${query}`)));
     const here = `[data-session="${this.session}"]`;
     for (const link of findAll(`li${here} > a, a${here}`, old)) link.ariaCurrent = "page";
-    announceContent(old);
-    // A filtered list does not tell how many there are.
+    contentAdded(old);
+    // A filtered list does not say how many there are.
     if ([...query.values()].some(Boolean)) return;
     const live = findAll("li[data-live=true]", old).length;
     find(".bar .live").hidden = !live;

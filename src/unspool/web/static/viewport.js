@@ -1,4 +1,4 @@
-/** What of the transcript is on the screen, and changing the page without moving what is read. */
+/** What part of the transcript is on the screen, and how the page is changed without moving what is being read. */
 
 import { busy, find } from "./dom.js";
 
@@ -8,7 +8,7 @@ const FRAMES = 12;
 /** @param {() => void} listener */
 export const onScroll = (listener) => window.addEventListener("scroll", listener, { passive: true });
 
-/** Which of elements in vertical order is the first that reaches below an edge. @param {Element[]} list */
+/** Index of the first element, in vertical order, that reaches below an edge. @param {Element[]} list */
 function firstBelow(list, edge) {
   let [low, high] = [0, list.length];
   while (low < high) {
@@ -19,38 +19,38 @@ function firstBelow(list, edge) {
   return low;
 }
 
-/** The entries of the transcript itself, without those of opened branches. @param {Element} section @returns {any[]} */
+/** The entries of a page, without those of opened branches. @param {Element} section @returns {any[]} */
 export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
 
-export class Sight {
+export class Viewport {
   /** @type {HTMLElement[]} all pages, by number */
   sections = [];
   /** @type {(() => void)[]} */
   changes = [];
   /** @type {{element: Element, top: number} | null} what must not move in this frame */
   anchor = null;
-  /** The end stays in sight, whatever changes and however late, until the reader does something. */
+  /** Keep the end of the page visible until the reader moves. */
   follows = false;
-  /** Where the page was scrolled to when its end was last brought into sight. */
+  /** Scroll position when the end was last brought into view. */
   top = 0;
   wantsEnd = false;
-  /** For so many frames more. */
+  /** How many more frames the anchor is held. */
   frames = 0;
 
   constructor(box) {
     this.box = box;
-    // Called after layout and before paint: the moment to put right what the browser's own anchoring did not.
+    // Called after layout and before paint, in time to correct what the browser's own scroll anchoring did not.
     new ResizeObserver(() => this.settle()).observe(box);
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
-      window.addEventListener(kind, () => this.leave(), { passive: true, capture: true });
+      window.addEventListener(kind, () => this.stopFollowing(), { passive: true, capture: true });
     }
-    // A scroll bar is dragged without any of these. Nothing else leads up and away from the end.
+    // Dragging the scroll bar sends none of these events. Nothing else scrolls up and away from the end.
     onScroll(() => {
-      if (this.follows && root.scrollTop < this.top && !this.isAtEnd) this.leave();
+      if (this.follows && root.scrollTop < this.top && !this.isAtEnd) this.stopFollowing();
     });
   }
 
-  /** Edges of what is visible. */
+  /** Upper and lower edge of the visible area. */
   get view() {
     const { scrollPaddingTop, scrollPaddingBottom } = getComputedStyle(root);
     return { top: parseFloat(scrollPaddingTop) || 0, bottom: innerHeight - (parseFloat(scrollPaddingBottom) || 0) };
@@ -75,7 +75,7 @@ export class Sight {
     return first && this.isVisible(first) ? first : null;
   }
 
-  /** Page at a height of the screen, and how much of it is above. */
+  /** The page at a vertical position, and how much of it is above. */
   pageAt(edge) {
     const number = Math.min(firstBelow(this.sections, edge), this.sections.length - 1);
     const { top, height } = this.sections[number].getBoundingClientRect();
@@ -83,16 +83,16 @@ export class Sight {
   }
 
   /**
-   * Scroll so that an element is `below` pixels under the upper edge. Entries get their real height only on the screen,
-   * so it is held there for some frames.
+   * Scroll so that an element is `below` pixels under the upper edge. Entries get their real height only when they are
+   * on the screen, so the element is held there for some frames.
    */
-  bring(element, below) {
+  scrollTo(element, below) {
     this.follows = false;
     this.hold({ element, top: this.view.top + below }, FRAMES);
     this.settle();
   }
 
-  bringEnd() {
+  scrollToEnd() {
     this.follows = true;
     this.hold(null, FRAMES);
     this.settle();
@@ -117,21 +117,21 @@ export class Sight {
     this.anchor = null;
   }
 
-  /** The reader moves. */
-  leave() {
+  /** The reader has moved. */
+  stopFollowing() {
     this.release();
     this.follows = false;
   }
 
   /**
-   * Change the page in the next frame. What is read stays where it is; with `follow` the end does, if it is in sight.
+   * Change the page in the next frame, without moving what is being read; with `follow` the end stays visible if it is.
    * @param {() => void} change
    */
   change(change, follow = false) {
     this.wantsEnd ||= follow;
     if (!this.changes.length) requestAnimationFrame(() => this.apply());
     busy("changing", true);
-    // One that fails must not keep the others from being made.
+    // A change that fails must not prevent the others.
     return new Promise((done) => this.changes.push(() => done(new Promise((made) => made(change())))));
   }
 

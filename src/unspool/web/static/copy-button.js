@@ -6,13 +6,13 @@ async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without a secure context there is no clipboard, but a selection can still be copied.
+    // There is no clipboard without a secure context, but a selection can still be copied.
     const area = make("textarea", {}, text);
     document.body.append(area);
     area.select();
     const isDone = document.execCommand("copy");
     area.remove();
-    if (!isDone) return toast("The browser does not allow copying.");
+    if (!isDone) return toast("Copying is not allowed by the browser.");
   }
   toast("Copied");
 }

@@ -1,4 +1,4 @@
-/** Times as people say them ("4 minutes ago"), refreshed each minute; the exact one stays on hover. */
+/** Relative times ("4 minutes ago"), updated every minute; the exact time is shown on hover. */
 
 import { findAll, onContent } from "./dom.js";
 
@@ -16,7 +16,7 @@ function relative(seconds) {
 
 function update(element) {
   const text = relative((Date.parse(element.getAttribute("datetime") ?? "") - Date.now()) / 1000);
-  // Anything but the last relative time was written by the server, and that is the exact one.
+  // Any text other than the last relative time is the exact time, written by the server.
   if (element.dataset.relative !== element.textContent) element.title = element.textContent ?? "";
   if (element.textContent !== text) element.textContent = element.dataset.relative = text;
 }

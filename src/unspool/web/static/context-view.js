@@ -1,0 +1,96 @@
+/** The context view: highlights what was in context at the current message, and dims the rest. */
+
+import { contentAdded, fetchFragment, fetchJson, find, findAll, onContent, toast } from "./dom.js";
+import { waiting } from "./lazy-load.js";
+import { indexOf, onMove, onOpen } from "./navigation.js";
+
+export class ContextView {
+  /** @type {number | null} the message whose context is shown */
+  index = null;
+  /** @type {{first: number, last: number, state: string}[]} */
+  spans = [];
+  timer = 0;
+  abort = new AbortController();
+  hint = find("#inspector")?.firstElementChild;
+
+  /** @param {import("./navigation.js").Navigation} navigation */
+  constructor(navigation) {
+    this.navigation = navigation;
+    this.main = navigation.pages.main;
+    onMove((entry) => this.index !== null && entry && this.show(indexOf(entry)));
+    onContent((root) => this.paint(root));
+    onOpen(() => this.read());
+    this.read();
+  }
+
+  /** Show what the address asks for. */
+  read() {
+    const asked = new URLSearchParams(location.search).get("context") ?? "";
+    if (/^\d+$/.test(asked)) this.show(Number(asked));
+    else this.close();
+  }
+
+  toggle() {
+    const entry = this.navigation.here;
+    if (this.close() || !entry) return;
+    this.navigation.select(entry);
+    this.show(indexOf(entry));
+  }
+
+  show(index) {
+    if (index === this.index) return;
+    this.index = index;
+    this.navigation.remember({ context: index });
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.load(index), 90);
+  }
+
+  async load(index) {
+    this.abort.abort();
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    const address = `${this.navigation.pages.base}/context/${index}`;
+    const box = find("#inspector");
+    const done = waiting(box, "Loading the context…");
+    try {
+      const requests = [fetchJson(`/api${address}`, signal), fetchFragment(address, signal)];
+      const [view, inspector] = await Promise.all(requests);
+      this.spans = view.stretches;
+      this.main.classList.add("context-view");
+      this.paint(document);
+      box.replaceChildren(inspector);
+      contentAdded(box);
+    } catch (error) {
+      if (signal.aborted) return;
+      toast(error instanceof Error ? error.message : "");
+      this.close();
+    } finally {
+      done();
+    }
+  }
+
+  stateOf(index) {
+    return this.spans.find(({ first, last }) => first <= index && index <= last)?.state ?? "after";
+  }
+
+  paint(root) {
+    if (!this.spans.length) return;
+    const entries = findAll(".entry[data-index]", root);
+    if (root.matches?.(".entry[data-index]")) entries.push(root);
+    for (const entry of entries) entry.dataset.contextState = this.stateOf(Number(entry.dataset.index));
+  }
+
+  /** @returns {boolean} whether a context was shown */
+  close() {
+    if (this.index === null) return false;
+    clearTimeout(this.timer);
+    this.abort.abort();
+    this.index = null;
+    this.spans = [];
+    this.main.classList.remove("context-view");
+    for (const entry of findAll("[data-context-state]")) entry.removeAttribute("data-context-state");
+    find("#inspector").replaceChildren(this.hint ?? "");
+    this.navigation.remember({ context: null });
+    return true;
+  }
+}

@@ -15,7 +15,6 @@ import unspool
 from unspool.testing import ClaudeLog
 
 from .cli.run import environment
-from .waiting import PATIENCE
 
 PACKAGE = Path(unspool.__file__).parent
 PROGRAM = Path(__file__).parent / "made_up_kind.py"
@@ -68,7 +67,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     copy = copy_with_row(folder / "package")
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(home), str(folder / "store.db")], capture_output=True, text=True,
-        check=False, timeout=4 * PATIENCE, env=environment(home, PYTHONPATH=str(copy)), cwd=folder,
+        check=False, env=environment(home, PYTHONPATH=str(copy)), cwd=folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unspool.agents import AGENTS
 from unspool.core.session import Session
 from unspool.core.stream import collect
-from unspool.io import files
+from unspool.io import files, sources
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
@@ -322,7 +322,8 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied", str(path))
         return open(name, *args, **options)
 
-    monkeypatch.setattr(files, "open", guarded, raising=False)
+    for module in (files, sources):
+        monkeypatch.setattr(module, "open", guarded, raising=False)
 
 
 def test_a_file_that_vanishes_after_it_was_found_is_told(tmp_path: Path) -> None:

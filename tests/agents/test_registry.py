@@ -46,7 +46,7 @@ def run(home: Path, packages: Path, *arguments: str) -> subprocess.CompletedProc
     paths = os.pathsep.join((str(packages), str(SOURCES)))
     command = (sys.executable, "-m", "unspool.cli.main", *arguments)
     variables = environment(home, PYTHONPATH=paths)
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 def test_an_installed_package_adds_an_agent(packages: Path, tmp_path: Path) -> None:

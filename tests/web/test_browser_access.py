@@ -382,7 +382,7 @@ def test_without_script_every_view_answers(browser: Any, server: Server) -> None
     expect(page.locator("li.session")).to_have_count(1)
     page.locator("li.session a").first.click()
     page.locator(".branches > summary").click()
-    page.get_by_role("link", name="Show the tree").click()
+    page.get_by_role("link", name="Show branches").click()
     page.get_by_role("link", name="branch 1", exact=True).click()
     expect(page.locator(".session-head .banner")).to_contain_text("You are reading branch 1")
     index = next(item["index"] for item in server.history(LONG) if item["kind"] == "call" and "ls" in str(item))

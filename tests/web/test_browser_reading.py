@@ -454,7 +454,7 @@ def test_a_session_is_taken_along_as_a_file(visitor: Visitor, server: Server, ag
     page = visitor.open(address(row))
     page.locator(".actions summary", has_text="Export").click()
     prompts = [item["text"] for item in server.history(row["name"]) if item["kind"] == "prompt"]
-    for label, suffix in (("Markdown", "md"), ("HTML, one file", "html"), ("Records, one a line", "ndjson")):
+    for label, suffix in (("Markdown", "md"), ("HTML", "html"), ("NDJSON", "ndjson")):
         with page.expect_download() as download:
             page.get_by_role("link", name=label).click()
         file = download.value

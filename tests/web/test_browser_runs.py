@@ -138,7 +138,7 @@ def listen(page: Page) -> None:
           window.noted = '';
           const hear = (changes) => changes.forEach(({ addedNodes }) =>
             addedNodes.forEach((node) => (window.noted += `${node.textContent}\\n`)));
-          new MutationObserver(hear).observe(document.querySelector('[data-notes]'), { childList: true });
+          new MutationObserver(hear).observe(document.querySelector('[data-notices]'), { childList: true });
         }"""
     )
 
@@ -245,7 +245,7 @@ def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> 
     page = begin(visitor, "ask\nwait")
     ready(page)
     page.locator("[data-verdict=allow]").click()
-    expect(page.locator(".asked [role=alert]")).to_contain_text("Choose an answer")
+    expect(page.locator(".asked [role=alert]")).to_contain_text("Answer every question")
     page.get_by_label("Green").check()
     page.get_by_label("Large").check()
     page.locator("fieldset").nth(1).locator("[type=text]").fill("Huge")
@@ -517,7 +517,7 @@ def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
     card = page.locator(".asked")
     facts = {"digest": card.get_attribute("data-digest"), "verdict": "allow", "who": "the tests"}
     act(visitor, f"/{run_of(page)}/answers/{card.get_attribute('data-request')}", **facts)
-    line = page.locator("[data-notes] li")
+    line = page.locator("[data-notices] li")
     expect(line).to_contain_text("Allowed by the tests")
     page.clock.run_for(60_000)
     expect(line).to_have_count(1)

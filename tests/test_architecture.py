@@ -55,7 +55,6 @@ NAMES_AGENTS = {
 }
 """Source files outside `agents/` and `runs/drivers/` that may name an agent, and why."""
 LARGE_CLASSES = {
-    "agents.codex.parser.CodexParser": "one short handler for each of the record types of all versions",
     "agents.gemini.parser.GeminiParser": "one short handler for each of the record types of all versions",
 }
 """Classes over the limit, and why."""

@@ -477,7 +477,7 @@ def test_the_resume_command_is_copied(visitor: Visitor, server: Server) -> None:
     for agent in AGENTS:
         row = server.with_count("rejection", agent)[0]
         page = visitor.open(address(row))
-        page.get_by_role("button", name="Copy the command that resumes this session").click()
+        page.get_by_role("button", name="Copy the command to resume this session").click()
         expect(page.locator("#toast")).to_have_text("Copied")
         copied = page.evaluate("navigator.clipboard.readText()")
         assert copied == page.locator(".actions .command code").inner_text()

@@ -141,7 +141,9 @@ export class Navigation {
   }
 
   async next(direction, fits) {
-    const { here: start, pages } = this;
+    const { current, pages } = this;
+    // Entries get their height late: one that was pushed just off the screen is still where the reader is.
+    const start = current && this.viewport.isNear(current) ? current : this.here;
     if (!start || (start !== this.current && direction > 0 && fits(start))) return start;
     let number = Number(start.parentElement.dataset.page);
     let entries = entriesOf(pages.sections[number]);

@@ -62,6 +62,14 @@ export class Viewport {
     return rect.height > 0 && rect.bottom > top && rect.top < bottom;
   }
 
+  /** Whether an element is on the screen, or within one screen of it. */
+  isNear(element) {
+    const rect = element.getBoundingClientRect();
+    const { top, bottom } = this.view;
+    const room = bottom - top;
+    return rect.height > 0 && rect.bottom > top - room && rect.top < bottom + room;
+  }
+
   get isAtEnd() {
     return this.box.getBoundingClientRect().bottom <= this.view.bottom + 80;
   }

@@ -297,14 +297,15 @@ def test_the_transcript_is_walked_by_keyboard(page: Page, served: Served) -> Non
 def test_a_step_starts_at_the_current_entry_though_it_was_pushed_off_the_screen(page: Page, served: Served) -> None:
     """Entries above it may get their real heights at any time."""
     open_at(page, served.address, prompt(12))
-    for turn in (13, 14, 15):
-        page.keyboard.press("n")
-        wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(turn)}")
+    page.keyboard.press("n")
+    wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(13)}")
+    settle(page)
+    before = page.evaluate("document.querySelector('.entry.current').previousElementSibling.dataset.key")
     page.evaluate(
         "scrollBy(0, document.querySelector('.entry.current').getBoundingClientRect().top - innerHeight - 50)"
     )
-    page.keyboard.press("p")
-    wait_for(page, f"document.querySelector('.entry.current').dataset.index == {prompt(14)}")
+    page.keyboard.press("k")
+    wait_for(page, f"document.querySelector('.entry.current').dataset.key === '{before}'")
 
 
 def test_an_entry_is_opened_by_keyboard(page: Page, served: Served) -> None:

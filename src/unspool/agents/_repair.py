@@ -22,7 +22,7 @@ T = TypeVar("T")
 LEFT_OUT = "lines left out"
 """Lines, or elements of a document, without anything intact in them."""
 SPLIT = "lines split"
-"""Damaged lines that contained records, each of which got a line of its own."""
+"""Damaged lines that contained several records; each record now has its own line."""
 MENDED = "lines mended"
 """Lines from which bytes that are not text were removed."""
 RESULT = "results added"

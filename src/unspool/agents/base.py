@@ -34,7 +34,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Identifies the agent in filters, addresses, the store and the JSON record: lower-case letters, digits, `-`."""
     title: str
     letter: str
-    """One character that stands for the agent where space is short."""
+    """One character that identifies the agent where space is short."""
     colour: Colour = Colour()
     folder: str
     """The folder inside a home directory where the agent keeps its data."""

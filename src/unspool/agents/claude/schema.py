@@ -58,7 +58,7 @@ class PermissionDecision(msgspec.Struct, rename="camel", gc=False):
 
 
 class KindOnly(msgspec.Struct, gc=False):
-    """An object of which only the kind is read."""
+    """An object; only its kind is read."""
 
     kind: str | None = None
 

@@ -117,7 +117,7 @@ class ClaudeToolCalls:
         return Stop(_during(text, stopped), is_rejection, is_doubtful, stopped)
 
     def settle(self, stop: Stop, inherited: bool) -> None:
-        """Classify the calls that waited for the marker."""
+        """Classify the calls that were pending until the marker."""
         self._decide(rejected=stop.is_rejection)
         if not stop.is_rejection and not inherited:
             self._subagents.stopped.update(entry.call_id for entry in stop.results if entry.is_of_subagent)

@@ -137,7 +137,7 @@ class SessionMeta(msgspec.Struct, gc=False):
 
 
 class MetaRecord(msgspec.Struct, gc=False):
-    """A record of which only the type and the description of the session are read."""
+    """A record; only its type and the description of the session are read."""
 
     type: str = ""
     payload: SessionMeta | None = None

@@ -105,7 +105,7 @@ class Conversation:
         return self._indices.get(id)
 
     def set_indices(self, id: str, indices: list[int]) -> None:
-        """Note that an id stands for messages that are already in the session."""
+        """Note that an id refers to messages that are already in the session."""
         self._indices[id] = indices
 
     def dropped_since(self, first: int, end: int) -> list[int]:

@@ -19,7 +19,13 @@ class ClaudeChain:
         """The last message."""
         self.lowest_parent = NONE
         """The next message is attached to this one if its record names an earlier parent."""
+        self.pointer: tuple[str, int] | None = None
+        """The leaf that the agent recorded last, and how many messages there were then."""
         self._builder = builder
+
+    def point(self, leaf: str) -> None:
+        """Read where the conversation is, by the agent's own record."""
+        self.pointer = (leaf, len(self._builder))
 
     def add(
         self,
@@ -79,7 +85,12 @@ class ClaudeChain:
 
     def link(self, record: ClaudeRecord) -> None:
         """Read a record without a message: its children are attached to its own parent."""
-        if record.uuid is not None:
-            parent_uuid = record.parent_uuid
-            parent = self._builder.find(parent_uuid) if isinstance(parent_uuid, str) else None
-            self._builder.columns.ids.put(record.uuid, self.last if parent is None else parent)
+        if record.uuid is None:
+            return
+        parent_uuid, parent = record.parent_uuid, None
+        if isinstance(parent_uuid, str):
+            parent = self._builder.find(parent_uuid)
+        elif parent_uuid is None:
+            # The hooks that run after a clear start another conversation in the same file (2.1.12, 2.1.29).
+            parent = NONE
+        self._builder.columns.ids.put(record.uuid, self.last if parent is None else parent)

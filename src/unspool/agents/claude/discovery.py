@@ -27,6 +27,8 @@ from ...io.files import (
     while_unchanged,
 )  # fmt: skip
 from ...io.lines import Block, block_of
+from .outcomes import MARKER, TOOL_MARKER
+from .plans import is_marked, is_plan, session_in
 from .schema import HEAD_RECORDS, HISTORY, RECORDS, AgentMeta, HeadRecord
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
@@ -37,6 +39,7 @@ _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
 _ASSISTANT = b'"type":"assistant"'
 _SIDECHAIN = b'"isSidechain":true'
+_CLEAR_HOOK = b'"hookName":"SessionStart:clear"'
 AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
@@ -56,6 +59,14 @@ class ClaudeHead(NamedTuple):
     prompt_at: datetime | None = None
     clear_at: datetime | None = None
     """When /clear started the session."""
+    plan_at: datetime | None = None
+    """When it started with a plan that was approved in another session."""
+    plan_session: str | None = None
+    """That session, if the message with the plan names it."""
+    is_plan_marked: bool = False
+    """Whether its record, or a hook before it, says that the agent passed on a plan after a clear."""
+    slug: str | None = None
+    """Name of the plan file, which a session that continues from the plan has too."""
     forked_from: str | None = None
     """Named by its copied lines (2.1.3xx, /branch)."""
     process_session: str | None = None
@@ -292,6 +303,8 @@ def read_head(path: Path) -> ClaudeHead | None:
             head, _ = _head_of(path, batch.records)
             if head.first_uuid is not None:
                 break
+    if head.plan_at is not None and _CLEAR_HOOK in block.data:
+        head = head._replace(is_plan_marked=True)
     return head if head.first_uuid is not None else None
 
 
@@ -334,6 +347,7 @@ def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]
                 version=line.version,
                 cwd=line.cwd,
                 git_branch=line.git_branch,
+                slug=line.slug,
                 forked_from=line.forked_from.session_id if line.forked_from is not None else None,
             )
         if line.process_session not in (None, line.session_id):
@@ -351,8 +365,12 @@ def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
     text = content if isinstance(content, str) else next((b.text for b in content or () if b.text), "")
     if text.startswith(_CLEAR_LINE):
         return head._replace(clear_at=line.timestamp)
-    if not text or text.startswith("<"):
+    if not text or text.startswith("<") or text in (MARKER, TOOL_MARKER):
         return head
+    if is_plan(text):
+        head = head._replace(
+            plan_at=line.timestamp, plan_session=session_in(text), is_plan_marked=is_marked(line), slug=line.slug
+        )
     return head._replace(prompt=text, prompt_at=line.timestamp, lists=not isinstance(content, str))
 
 

@@ -43,8 +43,9 @@ def _tip(parser: ClaudeParser, version: tuple[int, ...]) -> tuple[int, str]:
     if builder.kind == "main" and version and version < _FILE_ORDER_FROM:
         leaves = Tree(builder.columns.parents, builder.columns.flags, NONE).leaves()
         return max(leaves, key=lambda index: (builder.times[index], index)), f"newest timestamp ({name})"
-    if version >= _POINTER_FROM and parser.pointer is not None and parser.pointer[1] == len(builder):
-        index = builder.find(parser.pointer[0])
+    pointer = parser.chain.pointer
+    if version >= _POINTER_FROM and pointer is not None and pointer[1] == len(builder):
+        index = builder.find(pointer[0])
         if index is not None:
             return index, f"last-prompt ({name})"
     return len(builder) - 1, f"last in file ({name})"

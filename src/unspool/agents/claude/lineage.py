@@ -1,4 +1,4 @@
-"""How sessions of Claude Code are related: forks, clears, and sub-agents."""
+"""How sessions of Claude Code are related: forks and sub-agents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...io.files import read_blocks, read_start, while_unchanged
+from .clears import clear_origin
 from .discovery import AgentFile, ClaudeFolder, ClaudeHead, Surroundings
 from .parser import ClaudeParser
 from .schema import RECORDS
@@ -34,8 +34,8 @@ def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.O
     if files is None:
         return m.Origin(kind="new")
     head = files.head
-    if head.clear_at is not None:
-        return _clear_origin(session, folder, around)
+    if (cleared := clear_origin(session, folder, around)) is not None:
+        return cleared
     if session in around.fork_parents:
         return m.Origin(kind="fork", session=around.fork_parents[session], evidence="job state")
     if head.forked_from is not None:
@@ -133,62 +133,6 @@ def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
         for block in read_blocks(path):
             found.update(id.decode() for id in _UUID.findall(block))
     return frozenset(found)
-
-
-# --- clears ----------------------------------------------------------------------------------------------------------
-
-
-class Clear(NamedTuple):
-    """A cleared context: when, in which session, and which session followed."""
-
-    at: datetime
-    session: str | None
-    next_session: str | None
-    evidence: str
-    confidence: float
-
-
-def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
-    """Find all clears of a project: those that were typed, and those that a new session starts with."""
-    starts = sorted((files.head.clear_at, id) for id, files in folder.sessions.items() if files.head.clear_at)
-    found = []
-    for entry in around.clears:
-        session = entry.session
-        near = [(abs(at - entry.at), id) for at, id in starts if id != session and abs(at - entry.at) <= _SAME_MOMENT]
-        follower = min(near)[1] if near else None
-        if session is None and any(files.head.cwd == entry.project for files in folder.sessions.values()):
-            session = folder.last_before(entry.at, follower or "")
-        if session not in folder.sessions:
-            continue
-        starts = [(at, id) for at, id in starts if id != follower]
-        sure = 1.0 if follower and entry.session else 0.9 if entry.session else 0.7
-        found.append(Clear(entry.at, session, follower, "history", sure))
-    for at, id in starts:
-        head = folder.sessions[id].head
-        before = head.process_session or folder.last_before(at, id)
-        found.append(Clear(at, before, id, "session", 0.9 if head.process_session else 0.6))
-    return found
-
-
-def _clear_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
-    for clear in find_clears(folder, around):
-        if clear.next_session == session:
-            return m.Origin(kind="clear", session=clear.session, evidence=clear.evidence, confidence=clear.confidence)
-    return m.Origin(kind="clear", evidence="session")
-
-
-def add_clears(builder: SessionBuilder, clears: Iterable[Clear]) -> None:
-    """Add the clears of a session after the messages they came after."""
-    for clear in clears:
-        builder.events.context_clears.append(
-            m.ContextClear(
-                after_message_index=builder.last_before(clear.at),
-                timestamp=clear.at,
-                evidence="history" if clear.evidence == "history" else "session",
-                confidence=clear.confidence,
-                next_session=clear.next_session,
-            )
-        )
 
 
 # --- sub-agents ------------------------------------------------------------------------------------------------------

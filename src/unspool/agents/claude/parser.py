@@ -14,6 +14,7 @@ from .compaction import ClaudeCompactions
 from .content import RawAt, blocks_of, command_of, flat_text, rendered_text, text_of
 from .interruptions import ClaudeInterruptions, is_headless
 from .outcomes import MARKER, TOOL_MARKER
+from .plans import ClaudePlans
 from .queue import PromptQueue
 from .resumes import ResumeSigns
 from .schema import AttachmentBody, ClaudeBlock, ClaudeRecord
@@ -32,13 +33,12 @@ class ClaudeParser:
     def __init__(self, builder: SessionBuilder) -> None:
         self.builder = builder
         self.version: str | None = None
-        self.pointer: tuple[str, int] | None = None
-        """The leaf that the agent recorded last, and how many messages there were then."""
         self.turn = ClaudeTurn()
         self.chain = ClaudeChain(builder)
         self.queue = PromptQueue()
         self.subagents = SubagentCalls()
         self.calls = ClaudeToolCalls(builder, self.subagents)
+        self.plans = ClaudePlans(builder, self.calls)
         self.authors = ClaudeAuthors(builder.kind)
         self.resumes = ResumeSigns(self.turn)
         self.interruptions = ClaudeInterruptions(builder, self.chain, self.turn, self.calls)
@@ -53,10 +53,6 @@ class ClaudeParser:
             self.builder.details.versions[record.version] = None
             self.resumes.watches_size = record.version.startswith(_WATCHED_VERSION)
         _RECORDS.get(record.type, ClaudeParser._unknown)(self, record, source, inherited)
-
-    def point(self, leaf: str) -> None:
-        """Read where the conversation is, by the agent's own record."""
-        self.pointer = (leaf, len(self.builder))
 
     def finish(self) -> None:
         """Finish after the last record."""
@@ -129,6 +125,8 @@ class ClaudeParser:
             blocks = blocks_of(content, self._raw_at(source))
             text = text_of(blocks)
             if text in (MARKER, TOOL_MARKER):
+                if self.plans.is_expected:
+                    return self._about_plan(record, source, blocks)
                 return self.interruptions.read_marker(record, source, text, inherited)
         if record.is_compact_summary:
             return self._compactions.read_summary(record, source, text, inherited)
@@ -137,24 +135,33 @@ class ClaudeParser:
     def _user_text(
         self, record: ClaudeRecord, source: m.Source, text: str, blocks: list[m.Block], inherited: bool
     ) -> None:
-        author = self.authors.author_of(record, text)
+        is_plan = self.plans.is_passed_on(record, text)
+        author: m.Author = "harness" if is_plan else self.authors.author_of(record, text)
         if author == "human" and text.startswith(COMMAND_TEXT):
             blocks = [command_of(text)]
+        # What came before a clear in the same file stays on the path, outside of the context.
+        above = self.chain.last if is_plan and not inherited and self.calls.has_refused_plan else None
         queued = author == "human" and record.prompt_source == "queued" and self._follows_open_call(record)
-        index = self.chain.add(record, source, "user", author, blocks, inherited=inherited, queued=queued)
+        index = self.chain.add(record, source, "user", author, blocks, inherited=inherited, parent=above, queued=queued)
         if index is None:
             return
         if self.queue.taken:
             self.queue.recorded(text)
-        if author == "human" and not queued:
-            self._prompted(record, index, text)
+        if is_plan and not inherited:
+            self.plans.cleared(record, index)
+        if is_plan or (author == "human" and not queued):
+            self._prompted(record, index, text, is_typed=not is_plan)
         elif author == "subagent":
             self.subagents.read_notification(text)
 
-    def _prompted(self, record: ClaudeRecord, index: int, text: str) -> None:
+    def _about_plan(self, record: ClaudeRecord, source: m.Source, blocks: list[m.Block]) -> None:
+        """Add a line about the plan that the session starts with; what it says was recorded in the old session."""
+        self.chain.add(record, source, "user", "harness", blocks, parent=self.chain.last)
+
+    def _prompted(self, record: ClaudeRecord, index: int, text: str, is_typed: bool = True) -> None:
         self.calls.next_step()
         self.turn.prompted(index, is_headless=record.prompt_source == "sdk" or is_headless(record))
-        if self.turn.first_prompt is None and not text.startswith(COMMAND_TEXT):
+        if is_typed and self.turn.first_prompt is None and not text.startswith(COMMAND_TEXT):
             self.turn.first_prompt = text
 
     def _follows_open_call(self, record: ClaudeRecord) -> bool:
@@ -166,12 +173,17 @@ class ClaudeParser:
         self, record: ClaudeRecord, source: m.Source, content: list[ClaudeBlock], inherited: bool
     ) -> None:
         blocks, results = self.calls.read(record, content, self._raw_at(source))
+        if self.plans.is_expected:
+            for result, _ in results:
+                result.outcome = "ok"
+            return self._about_plan(record, source, blocks)
         call = self.builder.calls.find(results[0][0].call_id)
         author: m.Author = "subagent" if call is not None and call.name in SUBAGENT_TOOLS else "harness"
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if index is not None:
             for result, verdict in results:
                 self.calls.close(record, index, result, verdict, inherited)
+        return None
 
     # --- system and attachment records ---
 

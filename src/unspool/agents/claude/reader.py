@@ -14,21 +14,20 @@ from ...io.decode import Batch
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import digest, project_of, title_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
+from .clears import Clear, add_clears, find_clears
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_tail, read_title, session_of
 from .finalize import finalize
 from .lineage import (
-    Clear,
-    add_clears,
     copied_ids,
     drop_echo_in_child,
     drop_echo_in_parent,
-    find_clears,
     find_origin,
     link_agents,
     link_inline,
     original_of,
 )  # fmt: skip
 from .parser import ClaudeParser
+from .plans import PLAN_EVIDENCE
 from .saved_outputs import FOLDER as SAVED
 from .saved_outputs import SavedOutputs
 from .schema import RECORDS, ClaudeRecord
@@ -184,6 +183,7 @@ class ClaudeSource:
         else:
             builder.details.origin = self._origin(ref, folder)
         main = ClaudeParser(builder)
+        main.plans.starts_session = builder.details.origin.evidence == PLAN_EVIDENCE
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
         reader = ClaudeFileReader(ref, main, make, copied_ids(folder, builder.details.origin))
         for file, path in enumerate((ref.path, *ref.more)):
@@ -291,7 +291,7 @@ class ClaudeFileReader:
             self._main.chain.link(record)
         elif kind == "last-prompt":
             if record.leaf_uuid is not None:
-                self._main.point(record.leaf_uuid)
+                self._main.chain.point(record.leaf_uuid)
         elif kind == "queue-operation":
             self._main.queue.read(record, source)
         elif kind in _TITLES:

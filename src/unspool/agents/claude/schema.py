@@ -128,6 +128,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     # user records
     origin: KindOnly | None = None
     prompt_source: str | None = None
+    plan_content: str | None = None
     tool_use_result: ToolUseResult | str | list[Raw] | None = None
     tool_denial_kind: str | None = None
     user_feedback: str | None = None
@@ -157,6 +158,7 @@ class HeadRecord(ClaudeRecord, rename="camel", gc=False):
     process_session: str | None = msgspec.field(default=None, name="session_id")
     cwd: str | None = None
     git_branch: str | None = None
+    slug: str | None = None
     forked_from: ForkedFrom | None = None
 
 

@@ -16,7 +16,7 @@ from .outcomes import MARKER, TOOL_MARKER, ClaudeVerdict, judge
 from .saved_outputs import MARK, SavedOutputs
 from .schema import ClaudeBlock, ClaudeRecord, ToolUseResult
 from .subagents import SubagentCalls
-from .tools import SUBAGENT_TOOLS, action_of
+from .tools import PLAN_TOOL, SUBAGENT_TOOLS, action_of
 
 
 class ClaudeResult(NamedTuple):
@@ -107,6 +107,11 @@ class ClaudeToolCalls:
     def finish(self) -> None:
         """Finish after the last record."""
         self._decide(rejected=True)
+        last_plans = {entry.call_id for entry in self._results if _refuses_plan(entry)}
+        for rejection in self._builder.events.rejections:
+            if rejection.tool_use_id in last_plans:
+                # A plan that was approved with "clear context" looks the same, and the next session may be gone.
+                rejection.evidence, rejection.confidence = "result text, last in the session", 0.5
 
     # --- markers ---
 
@@ -133,6 +138,23 @@ class ClaudeToolCalls:
         if text == MARKER or not rejected or record.interrupted_message_id is not None:
             return False, False
         return not is_headless, is_headless
+
+    # --- plans ---
+
+    @property
+    def has_refused_plan(self) -> bool:
+        """Whether a plan was refused since the last message of the model or the user."""
+        return any(map(_refuses_plan, self._results))
+
+    def approve_plan(self) -> list[int]:
+        """Turn the refusal of a plan into an approval; returns the messages with the calls."""
+        refused = {entry.call_id: entry for entry in self._results if _refuses_plan(entry)}
+        self._open = [entry for entry in self._open if entry.call_id not in refused]
+        rejections = self._builder.events.rejections
+        rejections[:] = [rejection for rejection in rejections if rejection.tool_use_id not in refused]
+        for call_id, entry in refused.items():
+            self._builder.set_outcome(entry.message, call_id, "ok")
+        return [entry.call.message for entry in refused.values() if entry.call is not None]
 
     # --- verdicts ---
 
@@ -196,6 +218,11 @@ class ClaudeToolCalls:
 
 def _shifted(raw_at: RawAt, first: int, index: int) -> msgspec.Raw:
     return raw_at(first + index)
+
+
+def _refuses_plan(entry: ClaudeResult) -> bool:
+    is_plan = entry.call is not None and entry.call.name == PLAN_TOOL
+    return is_plan and entry.verdict.outcome == "rejected" and entry.verdict.reason is None
 
 
 def _during(text: str, stopped: list[ClaudeResult]) -> m.During:

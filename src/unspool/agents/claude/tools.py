@@ -10,6 +10,7 @@ from ...core import model as m
 from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
+PLAN_TOOL = "ExitPlanMode"
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
 _SHELLS = frozenset(("Bash", "PowerShell"))
 
@@ -25,7 +26,7 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     if name in _SHELLS:
         action.command = text_in(given, "command")
         return "command", action
-    if name == "ExitPlanMode":
+    if name == PLAN_TOOL:
         action.plan = text_in(given, "plan")
         return "plan", action
     if name == "AskUserQuestion":

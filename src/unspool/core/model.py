@@ -448,6 +448,8 @@ class Resume(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Messages that the agent did not load into the context again."""
     evidence: str
     """What in the files shows it."""
+    confidence: float = 1.0
+    """How certain it is, from 0 to 1."""
 
 
 class Branch(msgspec.Struct, omit_defaults=True, kw_only=True):

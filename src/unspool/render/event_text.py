@@ -78,7 +78,8 @@ def fork_label(branch: m.Branch) -> str:
 def resume_label(resume: m.Resume) -> str:
     """That the agent was started again, and what was lost from its context."""
     lost = len(resume.lost_message_indices)
-    return f"Resumed ({resume.evidence})" + (f"; {lost} messages were lost from the context" if lost else "")
+    onward = f"; {lost} messages were lost from the context" if lost else ""
+    return f"Resumed ({resume.evidence}){sureness(resume.confidence)}{onward}"
 
 
 def subagent_label(agent: m.Subagent) -> str:

@@ -40,14 +40,22 @@ class ClaudeLog(Log):
         """Add a message to the model."""
         return self.line("user", name, parent, message={"role": "user", "content": content}, **fields)
 
-    def model(self, *content: Any, name: str | None = None, parent: Any = _LAST, reply: str | None = None) -> str:
-        """Add a message of the model: texts, or blocks."""
+    def model(
+        self,
+        *content: Any,
+        name: str | None = None,
+        parent: Any = _LAST,
+        reply: str | None = None,
+        tokens: int = 10,
+        **fields: Any,
+    ) -> str:
+        """Add a message of the model: texts, or blocks; `tokens` is the size of the request."""
         blocks = [{"type": "text", "text": item} if isinstance(item, str) else item for item in content]
         message = {
             "id": f"msg_{reply or len(self.lines)}", "role": "assistant", "model": "claude-sonnet-4-5",
-            "content": blocks, "stop_reason": None, "usage": {"input_tokens": 10, "output_tokens": 5},
+            "content": blocks, "stop_reason": None, "usage": {"input_tokens": tokens, "output_tokens": 5},
         }  # fmt: skip
-        return self.line("assistant", name, parent, message=message)
+        return self.line("assistant", name, parent, message=message, **fields)
 
     def result(
         self, call: str, text: Any, name: str | None = None, parent: Any = _LAST, error: bool = False, **fields: Any

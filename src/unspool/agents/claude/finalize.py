@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import MODEL, NONE, Tree
+from ...core.tree import MODEL, NONE, PROMPT, Tree
 from .._metadata import version_of
 from .parser import ClaudeParser
 
@@ -55,15 +55,36 @@ def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
     """Add the points where the agent loaded the session again, and what 2.1.0 to 2.1.59 lost."""
     builder = parser.builder
     chain_only = _CHAIN_ONLY[0] <= version < _CHAIN_ONLY[1]
-    starts = dict.fromkeys(parser.resumes.placeholders, "the harness answered in the model's place")
-    starts |= dict.fromkeys(_after_orphans(builder), "a call was left behind")
-    if chain_only:
-        starts |= dict.fromkeys(parser.resumes.shrunk_at, "the context shrank by its token count")
+    starts = dict.fromkeys(_after_orphans(builder), "a call was left behind")
+    starts |= dict.fromkeys(parser.resumes.placeholders, "the harness answered in the model's place")
+    starts |= {start: "a SessionStart:resume hook" for start in parser.resumes.hooks if start < len(builder)}
+    shrinks = {} if parser.resumes.has_hooks or not chain_only else dict(parser.resumes.shrinks)
     columns, tip = builder.columns, builder.details.tip or 0
-    tree = Tree(columns.parents, columns.flags, tip) if starts and chain_only else None
-    for start, evidence in sorted(starts.items()):
+    tree = Tree(columns.parents, columns.flags, tip) if chain_only and (starts or shrinks) else None
+    gone: set[int] = set()
+    last = NONE
+    for start in sorted(starts.keys() | shrinks.keys()):
+        if last >= 0 and not any(flag & (MODEL | PROMPT) for flag in columns.flags[last:start]):
+            # Another sign of the same resume.
+            continue
         lost = _lost_beside_chain(tree, start) if tree is not None else []
-        builder.events.resumes.append(m.Resume(message_index=start, lost_message_indices=lost, evidence=evidence))
+        resume = m.Resume(message_index=start, lost_message_indices=lost, evidence=starts.get(start, ""))
+        if start not in starts:
+            if not _explains(parser.resumes.tokens_of(set(lost) - gone), shrinks[start]):
+                continue
+            resume.evidence, resume.confidence = "the context shrank by about what a resume loses", 0.8
+        last = start
+        gone.update(lost)
+        builder.events.resumes.append(resume)
+
+
+def _explains(lost_tokens: int, missing_tokens: int) -> bool:
+    """Whether what a resume would have lost is about what is missing: dropped thinking shrinks a context too.
+
+    Tried on public sessions with hooks: this holds for 10 of 23 resumes, and for 2 of 72 other prompts with a smaller
+    context.
+    """
+    return lost_tokens > 0 and 0.5 * lost_tokens <= missing_tokens <= 3 * lost_tokens
 
 
 def _after_orphans(builder: SessionBuilder) -> list[int]:

@@ -59,6 +59,12 @@ class ClaudeParser:
         self.calls.finish()
         self._compactions.finish()
 
+    def progress(self, record: ClaudeRecord) -> None:
+        """Read a record about something that runs: a hook, a tool, or a sub-agent."""
+        self.chain.link(record)
+        if record.data is not None and record.data.hook_name is not None:
+            self.resumes.read_hook(record.data.hook_name, len(self.builder))
+
     def _raw_at(self, source: m.Source) -> RawAt:
         return lambda index: self.builder.raw_at(source, "message", "content", index)
 
@@ -86,6 +92,7 @@ class ClaudeParser:
         self.calls.next_step()
         if self.resumes.watches_size:
             self.resumes.read_usage(message.usage)
+            self.resumes.measure(index, blocks)
         turn = self.turn
         turn.last_model = index
         turn.model_spoke = True
@@ -145,6 +152,8 @@ class ClaudeParser:
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited, parent=above, queued=queued)
         if index is None:
             return
+        if self.resumes.watches_size:
+            self.resumes.measure(index, blocks)
         if self.queue.taken:
             self.queue.recorded(text)
         if is_plan and not inherited:
@@ -180,9 +189,12 @@ class ClaudeParser:
         call = self.builder.calls.find(results[0][0].call_id)
         author: m.Author = "subagent" if call is not None and call.name in SUBAGENT_TOOLS else "harness"
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
-        if index is not None:
-            for result, verdict in results:
-                self.calls.close(record, index, result, verdict, inherited)
+        if index is None:
+            return None
+        if self.resumes.watches_size:
+            self.resumes.measure(index, blocks)
+        for result, verdict in results:
+            self.calls.close(record, index, result, verdict, inherited)
         return None
 
     # --- system and attachment records ---
@@ -226,7 +238,9 @@ class ClaudeParser:
         text = rendered_text(record.rendered) or flat_text(body.text)[0]
         author = "hook" if body.type.startswith("hook") else "harness"
         block = m.Attachment(body.type, text or None, body.filename)
-        self.chain.add(record, source, "user", author, [block], inherited=inherited)
+        index = self.chain.add(record, source, "user", author, [block], inherited=inherited)
+        if index is not None and not inherited:
+            self.resumes.read_hook(body.hook_name, index)
 
 
 _RECORDS: dict[str, Callable[[ClaudeParser, ClaudeRecord, m.Source, bool], None]] = {

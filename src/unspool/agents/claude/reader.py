@@ -288,7 +288,7 @@ class ClaudeFileReader:
     def _read_metadata(self, record: ClaudeRecord, source: m.Source) -> None:
         kind = record.type
         if kind == "progress":
-            self._main.chain.link(record)
+            self._main.progress(record)
         elif kind == "last-prompt":
             if record.leaf_uuid is not None:
                 self._main.chain.point(record.leaf_uuid)

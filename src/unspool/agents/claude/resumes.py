@@ -1,9 +1,31 @@
-"""Signs that Claude Code loaded a session again. No record says so."""
+"""Signs that Claude Code loaded a session again.
+
+Only hooks leave a record at that moment. Without them, a resume shows by what the agent repaired, or by a context that
+got smaller, because 2.1.0 to 2.1.59 lose parts of it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ...core import model as m
 from .schema import ClaudeUsage
 from .turn import ClaudeTurn
+
+_HOOK = "SessionStart"
+_RESUME_HOOK = "SessionStart:resume"
+_CHARS_PER_TOKEN = 4
+_BLOCK_OVERHEAD = 40
+"""About how many characters of JSON surround a call or a result."""
+
+
+class Shrink(NamedTuple):
+    """A prompt before which the context got smaller without a compaction."""
+
+    prompt: int
+    tokens: int
+    """By how much, with what was added in the meantime."""
 
 
 class ResumeSigns:
@@ -12,12 +34,24 @@ class ResumeSigns:
     def __init__(self, turn: ClaudeTurn) -> None:
         self.placeholders: list[int] = []
         """Answers that the harness wrote in place of the model."""
-        self.shrunk_at: list[int] = []
-        """Prompts before which the context got smaller without a compaction."""
+        self.hooks: list[int] = []
+        """The first messages after hooks ran because the session was resumed."""
+        self.has_hooks = False
+        """Whether hooks are recorded, so that a resume without one did not happen."""
+        self.shrinks: list[Shrink] = []
         self.watches_size = False
-        """Whether the size of the context has to be followed: it tells something in 2.1 only."""
+        """Whether the size of the context has to be followed: it shows something in 2.1 only."""
         self._turn = turn
         self._size = 0
+        self._added = 0
+        self._tokens: dict[int, int] = {}
+
+    def read_hook(self, name: str | None, next_message: int) -> None:
+        """Read the record of a hook."""
+        if name is not None and name.startswith(_HOOK):
+            self.has_hooks = True
+            if name == _RESUME_HOOK:
+                self.hooks.append(next_message)
 
     def read_usage(self, usage: ClaudeUsage | None) -> None:
         """Compare the size of the context with that of the last request."""
@@ -26,9 +60,28 @@ class ResumeSigns:
         size = usage.input_tokens or 0
         size += (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
         if 0 < size < self._size and self._turn.last_prompt >= 0 and not self._turn.model_spoke:
-            self.shrunk_at.append(self._turn.last_prompt)
-        self._size = size or self._size
+            self.shrinks.append(Shrink(self._turn.last_prompt, self._size - size + self._added))
+        if size not in (0, self._size):
+            self._size, self._added = size, 0
+
+    def measure(self, index: int, blocks: Iterable[m.Block]) -> None:
+        """Estimate the tokens of a message."""
+        tokens = sum(map(_length, blocks)) // _CHARS_PER_TOKEN
+        self._tokens[index] = tokens
+        self._added += tokens
+
+    def tokens_of(self, messages: Iterable[int]) -> int:
+        """Return about how many tokens some messages have."""
+        return sum(self._tokens.get(index, 0) for index in messages)
 
     def compacted(self) -> None:
         """A compaction makes the context smaller."""
         self._size = 0
+
+
+def _length(block: m.Block) -> int:
+    if type(block) is m.ToolResult:
+        return len(block.content) + _BLOCK_OVERHEAD
+    if type(block) is m.ToolCall:
+        return len(block.name) + len(bytes(block.raw_input)) + _BLOCK_OVERHEAD
+    return len(block.text) if type(block) is m.Text else 0

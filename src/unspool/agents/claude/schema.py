@@ -93,7 +93,15 @@ class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
     prompt: Any = None
     text: Any = None
     filename: str | None = None
+    hook_name: str | None = None
     origin: KindOnly | None = None
+
+
+class Progress(msgspec.Struct, rename="camel", gc=False):
+    """The body of a `progress` record."""
+
+    type: str = ""
+    hook_name: str | None = None
 
 
 class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
@@ -149,6 +157,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     custom_title: str | None = None
     ai_title: str | None = None
     operation: str | None = None
+    data: Progress | None = None
 
 
 class HeadRecord(ClaudeRecord, rename="camel", gc=False):

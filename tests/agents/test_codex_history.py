@@ -25,6 +25,14 @@ def test_the_last_turns_are_dropped() -> None:
     assert found.drop_last(2) == [2, 4]
     assert found.drop_last(5) == [0]
     assert found.drop_last(1) == []
+
+
+def test_the_first_prompt_stays_the_first() -> None:
+    """Later ones do not replace it."""
+    found = history("one")
+    assert found.first_prompt is None
+    found.note_first("one")
+    found.note_first("two")
     assert found.first_prompt == "one"
 
 

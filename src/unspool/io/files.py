@@ -126,6 +126,17 @@ def read_start(path: Path, size: int) -> Block | None:
     return block_of(data[:end] or data) if data else None
 
 
+def iter_records(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[T]:
+    """The records of a log for a caller that stops at the one it looks for; `size` bytes are read at a time."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
+            for block in iter_blocks(read, size):
+                yield from decoder.batch(block).records
+    except (OSError, zstandard.ZstdError):
+        return
+
+
 def read_end(path: Path, size: int) -> Block | None:
     """The whole lines within the last bytes of a log; their numbers and offsets are meaningless."""
     try:

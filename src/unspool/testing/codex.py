@@ -20,15 +20,15 @@ class CodexLog(Log):
             source="cli", originator="codex_cli_rs",
         )  # fmt: skip
 
-    def envelope(self, kind: str, **payload: Any) -> None:
+    def envelope(self, kind: str, /, **payload: Any) -> None:
         """Add a record with a payload."""
         self.record({"timestamp": self.next_time(), "type": kind, "payload": payload})
 
-    def item(self, kind: str, **payload: Any) -> None:
+    def item(self, kind: str, /, **payload: Any) -> None:
         """Add an item of the conversation."""
         self.envelope("response_item", type=kind, **payload)
 
-    def event(self, kind: str, **payload: Any) -> None:
+    def event(self, kind: str, /, **payload: Any) -> None:
         """Add an event."""
         self.envelope("event_msg", type=kind, **payload)
 

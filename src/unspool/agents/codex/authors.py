@@ -9,7 +9,7 @@ _INJECTED = (
     "<environment_context>", "<user_instructions>", "# AGENTS.md instructions", "<permissions instructions>",
     "<skills_instructions>", "<skill>", "<turn_aborted>", "<user_shell_command>", "<user_action>",
     "<subagent_notification>", "<collaboration_mode>", "<INSTRUCTIONS>", "<apps_instructions>", "<personality_spec>",
-    "Another language model started to solve this problem",
+    "<recommended_plugins>",    "Another language model started to solve this problem",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from ...core.timestamps import parse_moment
 from ...io.decode import decode_any
 from ...io.files import log_of, read_batches, read_end, read_start, while_unchanged
 from ...io.lines import Block, block_of
-from .schema import BARE_META, HISTORY, INDEX, META_RECORDS, RECORDS, CodexRecord, HistoryBase, SessionMeta
+from .schema import BARE_META, HISTORY, INDEX, META_RECORDS, RECORDS, HistoryBase, SessionMeta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -213,25 +213,6 @@ def _source(raw: msgspec.Raw) -> tuple[str | None, dict[str, Any]]:
         detail = inner[kind] if inner else None
         return kind, detail if isinstance(detail, dict) else {}
     return None, {}
-
-
-def first_prompt(lines: list[CodexRecord]) -> str | None:
-    """Return the first prompt among some lines."""
-    for line in lines:
-        payload = line.payload
-        if line.type == "event_msg" and payload.type == "user_message" and payload.message:
-            return payload.message
-        if line.type == "response_item" and payload.role == "user":
-            text = next((part.text for part in payload.content or () if part.text), "")
-            if text and not text.startswith(("<", "#")):
-                return text
-    return None
-
-
-def read_beginning(path: Path) -> list[CodexRecord]:
-    """Read the first lines of a rollout, for a list of sessions."""
-    block = read_start(path, _HEAD_SIZE)
-    return RECORDS.batch(block).records if block is not None else []
 
 
 def last_time(path: Path) -> datetime | None:

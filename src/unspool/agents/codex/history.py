@@ -25,6 +25,7 @@ class PromptHistory:
 
     def __init__(self) -> None:
         self.first_prompt: str | None = None
+        """What the session is about: the first prompt of a person, or the task of a sub-agent."""
         self.summaries: set[int] = set()
         self._prompts: list[HistoryEntry] = []
         self._replies: Recent[int, int] = Recent()
@@ -32,6 +33,9 @@ class PromptHistory:
     def add_prompt(self, index: int, text: str) -> None:
         """Add a prompt of a person."""
         self._prompts.append(HistoryEntry(index, hash(text), len(text.encode("utf-8", "replace"))))
+
+    def note_first(self, text: str) -> None:
+        """Note a prompt or task that may be the first one of the session."""
         if self.first_prompt is None:
             self.first_prompt = text
 

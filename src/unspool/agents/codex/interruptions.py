@@ -43,8 +43,11 @@ class CodexInterruptions:
         turn.in_reply = False
         if not inherited:
             reason = payload.reason or "interrupted"
-            can_ask = calls.policy != "never"
-            calls.aborts.append(Abort(index, turn.interrupted, record.timestamp, reason, results, can_ask))
+            calls.aborts.append(
+                Abort(
+                    index, turn.interrupted, record.timestamp, reason, results, calls.can_ask, calls.are_denied_in_a_row
+                )
+            )
 
     def failed(self, record: CodexRecord, source: m.Source, text: str, info: msgspec.Raw, inherited: bool) -> None:
         """Read an error of the API."""

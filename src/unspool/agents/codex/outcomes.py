@@ -23,8 +23,11 @@ _BY_USER = re.compile(
     r"(?:exec command|patch|command) rejected by user|Rejected\(\\*\"rejected by user\\*\"\)"
     r"|(?:^|Output:\n)\W*user (?:cancelled|rejected) MCP tool call"
 )
-_BY_RULE = re.compile(r"rejected by configuration|rejected by user approval settings|rejected by policy")
-_BY_REVIEWER = re.compile(r"automatic approval review denied")
+_BY_RULE = re.compile(
+    r"rejected by configuration|rejected by user approval settings|rejected by policy"
+    # The automatic reviewer, a model that answers instead of a person:
+    r"|automatic approval review denied|action was rejected due to unacceptable risk"
+)
 _BAD_CALL = re.compile(
     r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE
 )
@@ -66,8 +69,6 @@ def judge(text: str) -> CodexVerdict:
             return CodexVerdict("rejected", "user")
         if _BY_RULE.search(before):
             return CodexVerdict("rejected", "rule")
-        if _BY_REVIEWER.search(before):
-            return CodexVerdict("rejected", "mode")
     if _ABORTED.match(head):
         return CodexVerdict("aborted")
     if code is None and ended:

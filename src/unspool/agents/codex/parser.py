@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import NONE, PROMPT
+from ...core.tree import PROMPT
 from ...io.decode import decode_any
 from .authors import author_of
 from .chain import CodexChain
@@ -22,6 +22,7 @@ from .subagents import CodexSubagents
 from .token_usage import TokenMeter
 from .tool_calls import CodexResult, CodexToolCalls
 from .turn import CodexTurn
+from .unanswered import UnansweredRequests
 
 
 class CodexParser:
@@ -40,10 +41,9 @@ class CodexParser:
         self._compactions = CodexCompactions(
             builder, chain, turn, self.history, self.rollbacks, self._calls, self._tokens, version
         )
+        self._unanswered = UnansweredRequests(builder, turn, self._calls, version)
         self._interruptions = CodexInterruptions(builder, chain, turn, self._calls, version)
         self.legacy = LegacyFormats(builder, chain, turn, self._calls)
-        self._last_user = (NONE, 0)
-        """The last user message, and the hash of its text."""
 
     # --- records ---
 
@@ -89,19 +89,21 @@ class CodexParser:
     def finish(self) -> None:
         """Finish after the last record."""
         self._calls.finish()
+        self._unanswered.finish()
 
     def _turn_context(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
         self.turn.model = payload.model or self.turn.model
         if payload.approval_policy:
             self._calls.policy = string_of(payload.approval_policy)
+            self._calls.reviewer = string_of(payload.approvals_reviewer)
         self.turn.in_reply = False
 
     def _compacted(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         self._compactions.compacted(record, payload, source, inherited)
 
-    def _token_usage(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
+    def _token_usage(self, _: CodexRecord, payload: CodexPayload, __: m.Source, inherited: bool) -> None:
         self.turn.in_reply = False
-        self._count(self._tokens.read_record(payload))
+        self._count(self._tokens.read_record(payload), inherited)
 
     # --- messages ---
 
@@ -111,7 +113,8 @@ class CodexParser:
         if len(content) == 1 and (only := content[0].text) is not None:
             text, blocks = only, [m.Text(only)]
         else:
-            text, blocks = joined_text(payload.content), self._blocks(payload, source)
+            path, text = self.legacy.content_path, joined_text(payload.content)
+            blocks = blocks_of(payload.content, lambda index: self.builder.raw_at(source, *path, index))
         if payload.role == "assistant":
             self._assistant(record, payload, source, inherited, text, blocks)
             return
@@ -140,23 +143,23 @@ class CodexParser:
         self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str,
         blocks: list[m.Block],
     ) -> None:  # fmt: skip
-        author = author_of(payload, text, is_main=self.builder.kind == "main" or inherited)
+        is_main = self.builder.kind == "main"
+        author = author_of(payload, text, is_main=is_main or inherited)
         if self.legacy.is_typescript:
             author = self.legacy.author_after_rejection(text) or author
         if author == "harness" and text.startswith("<"):
             blocks = [m.Attachment(text[1 : text.find(">")].split(" ")[0], text)]
         index = self._chain.add(record, source, "user", author, blocks, inherited, payload.id)
-        self._last_user = index, hash(text)
+        self.turn.last_user = index, hash(text)
+        if author in ("human", "model") and (is_main or not inherited):
+            self.history.note_first(text)
         if author == "human":
             self._prompted(index, text)
         elif author == "subagent":
             self.subagents.notified(text)
 
-    def _blocks(self, payload: CodexPayload, source: m.Source) -> list[m.Block]:
-        path = self.legacy.content_path
-        return blocks_of(payload.content, lambda index: self.builder.raw_at(source, *path, index))
-
     def _prompted(self, index: int, text: str) -> None:
+        self._unanswered.prompted()
         self.history.add_prompt(index, text)
         self.turn.prompted(index)
         self._tokens.note_prompt()
@@ -188,6 +191,8 @@ class CodexParser:
         self.turn.last_model = self._chain.add(record, source, "assistant", "model", [call], inherited, payload.id)
         self.turn.spoke = True
         self.subagents.called(call_id, name)
+        if not inherited:
+            self._unanswered.called(call)
 
     def _output(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or ""
@@ -208,14 +213,14 @@ class CodexParser:
 
     # --- events ---
 
-    def _token_count(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
+    def _token_count(self, _: CodexRecord, payload: CodexPayload, __: m.Source, inherited: bool) -> None:
         usage = self._tokens.read(payload)
         if usage is not None:
             self.turn.in_reply = False
-            self._count(usage)
+            self._count(usage, inherited)
 
-    def _count(self, usage: TokenUsage | None) -> None:
-        if usage is not None and self._tokens.count(usage, self.turn.last_model):
+    def _count(self, usage: TokenUsage | None, inherited: bool) -> None:
+        if usage is not None and self._tokens.count(usage, self.turn.last_model, inherited):
             self._compactions.context_shrank(self.subagents.last_review)
 
     def _item_completed(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
@@ -224,18 +229,18 @@ class CodexParser:
             return
         if item.type in ("CommandExecution", "FileChange"):
             self._calls.note_run(item.id, decode_any(item.command))
-        elif (review := _REVIEW_ITEMS.get(item.type)) is not None:
-            self._review(record, source, review, inherited)
+        elif item.type in _REVIEW_ITEMS:
+            self._review_mode(record, payload, source, inherited)
         elif not inherited:
             self.subagents.read_item(item)
 
     def _user_message(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
         """Correct the author: the event has what was typed, even if it begins like an injected text."""
-        index, text_hash = self._last_user
-        text, builder = payload.message or "", self.builder
+        (index, text_hash), text, builder = self.turn.last_user, payload.message or "", self.builder
         is_last = index >= 0 and text_hash == hash(text)
         if is_last and builder.kind == "main" and not builder.columns.flags[index] & PROMPT:
             builder.set_author(index, "human")
+            self.history.note_first(text)
             self._prompted(index, text)
 
     def _task_started(self, _: CodexRecord, __: CodexPayload, ___: m.Source, ____: bool) -> None:
@@ -249,6 +254,7 @@ class CodexParser:
             self._interruptions.failed(record, source, error.message or "", error.codex_error_info, inherited)
 
     def _aborted(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
+        self._unanswered.aborted()
         self._interruptions.aborted(record, payload, source, inherited)
 
     def _rolled_back(self, record: CodexRecord, payload: CodexPayload, _: m.Source, inherited: bool) -> None:
@@ -260,14 +266,12 @@ class CodexParser:
     def _command_ended(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
         self._calls.note_run(payload.call_id)
 
-    def _agent_spawned(self, _: CodexRecord, payload: CodexPayload, __: m.Source, inherited: bool) -> None:
-        if payload.new_thread_id is not None and not inherited:
-            self.subagents.started(payload.new_thread_id, payload.call_id, "spawn event")
+    def _agent_event(self, _: CodexRecord, payload: CodexPayload, __: m.Source, inherited: bool) -> None:
+        if not inherited:
+            self.subagents.read_event(payload)
 
     def _review_mode(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        self._review(record, source, payload.type, inherited)
-
-    def _review(self, record: CodexRecord, source: m.Source, kind: str, inherited: bool) -> None:
+        kind = _REVIEW_ITEMS[payload.item.type] if payload.item is not None else payload.type
         index = self._chain.add(record, source, "system", "harness", [m.Attachment(kind)], inherited)
         if kind == "entered_review_mode" and not inherited:
             self.subagents.reviews.append((index, record.timestamp))
@@ -318,7 +322,8 @@ _EVENTS: dict[str, Handler] = {
     "stream_error": CodexParser._error,
     "exec_command_end": CodexParser._command_ended,
     "patch_apply_end": CodexParser._command_ended,
-    "collab_agent_spawn_end": CodexParser._agent_spawned,
+    "collab_agent_spawn_end": CodexParser._agent_event,
+    "sub_agent_activity": CodexParser._agent_event,
     "entered_review_mode": CodexParser._review_mode,
     "exited_review_mode": CodexParser._review_mode,
 }

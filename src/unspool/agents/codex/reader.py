@@ -18,14 +18,14 @@ from ...io.documents import take_apart
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import digest, project_of, title_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps
-from .discovery import CodexFolder, CodexHead, RolloutFile, first_prompt, last_time, read_beginning, rollout_file
+from .discovery import CodexFolder, CodexHead, RolloutFile, last_time, rollout_file
+from .first_prompt import first_prompt
+from .inheritance import CopiedHistory, OriginalCopy, parent_copy
 from .parser import SILENT_EVENTS, SILENT_RECORDS, CodexParser
 from .schema import BARE_RECORDS, ITEMS, RECORDS, CodexRecord
 
 _ENVELOPES = frozenset(("response_item", "event_msg"))
 _AT_ONCE = timedelta(seconds=5)
-_LOOK_AHEAD = 50
-"""How many lines of the original a copy may omit in a row."""
 
 _kind_of = attrgetter("type")
 _body_of = attrgetter("payload.type")
@@ -89,11 +89,8 @@ class CodexSource:
     def peek(self, ref: SessionRef) -> Peek:
         """Read the beginning of a thread, and its last time."""
         head = self._folder.head(ref.path)
-        title = self._folder.names.get(ref.id)
-        if title is None:
-            title = title_of(first_prompt(read_beginning(ref.path)))
         return Peek(
-            title=title,
+            title=self._folder.names.get(ref.id) or title_of(first_prompt(ref.path)),
             project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
@@ -269,9 +266,9 @@ class CodexFileReader:
                 builder.damage(file, damage)
             kinds.update(map(_kind_of, batch.records))
             bodies.update(map(_body_of, batch.records))
-            if role == "log" and copied is None and head.own_from_ordinal is None and not self._keeps_ordinals:
+            if role == "log" and copied is None and not self._keeps_ordinals:
                 self._read_all(batch, file)
-            elif not self._read_some(batch, file, head, copied, end, known):
+            elif not self._read_some(batch, file, copied, end, known):
                 break
             yield
         log.records = {kind: count for kind, count in (kinds | bodies).items() if kind and kind not in _ENVELOPES}
@@ -294,8 +291,7 @@ class CodexFileReader:
         self,
         batch: Batch[CodexRecord],
         file: int,
-        head: CodexHead,
-        copied: _Copied | None,
+        copied: CopiedHistory | None,
         end: int | None,
         known: _Rollout,
     ) -> bool:
@@ -304,18 +300,19 @@ class CodexFileReader:
         for record, number, offset, length in batch.rows():
             if end is not None and record.ordinal is not None and record.ordinal >= end:
                 return False
-            inherited = end is not None or _is_inherited(record, head) or (copied is not None and copied.has(record))
+            inherited = end is not None or (copied is not None and copied.has(record))
             count = len(builder)
             self._parser.read(record, m.Source(file, number, offset, length), inherited)
             if record.ordinal is not None and len(builder) > count:
                 known.note(record.ordinal, count)
         return True
 
-    def _copied(self, head: CodexHead) -> _Copied | None:
-        """Return the original of a fork whose lines were copied (up to 0.147)."""
-        origin = head.copied_from if head.subagent is None else None
-        files = self._folder.threads.get(origin or "")
-        return _Copied(files[0].path) if files else None
+    def _copied(self, head: CodexHead) -> CopiedHistory | None:
+        """Return what tells the copied lines at the beginning of a thread from its own; None if all are its own."""
+        if head.subagent is not None:
+            return parent_copy(head)
+        files = self._folder.threads.get(head.copied_from or "")
+        return OriginalCopy(files[0].path) if files else None
 
     def _read_bare(self, path: Path, file: int, log: m.LogFile) -> Iterator[None]:
         builder = self._parser.builder
@@ -349,39 +346,6 @@ class CodexFileReader:
                     continue
                 kind = self._parser.read_lone_item(found[0], m.Source(file, *found[1]))
                 log.records[kind] = log.records.get(kind, 0) + 1
-
-
-class _Copied:
-    """Tells the copied records at the beginning of a fork from its own, by comparing them with the original."""
-
-    def __init__(self, path: Path) -> None:
-        self._lines = self._originals(path)
-        self._done = False
-
-    @staticmethod
-    def _originals(path: Path) -> Iterator[CodexRecord]:
-        for batch in read_batches(path, RECORDS, log_of(path)):
-            for line in batch.records:
-                if line.type != "session_meta":
-                    yield line
-
-    def has(self, record: CodexRecord) -> bool:
-        """Whether a record is in the original too, in the same order."""
-        if record.type == "session_meta" or self._done:
-            return not self._done
-        for _ in range(_LOOK_AHEAD):
-            original = next(self._lines, None)
-            if original is None:
-                break
-            if original.type == record.type and original.payload == record.payload:
-                return True
-        self._done = True
-        return False
-
-
-def _is_inherited(record: CodexRecord, head: CodexHead) -> bool:
-    """Some sub-agents begin with a copy of their parent, and record where their own lines begin."""
-    return head.own_from_ordinal is not None and record.ordinal is not None and record.ordinal < head.own_from_ordinal
 
 
 def _origin(head: CodexHead, ref: SessionRef) -> m.Origin:

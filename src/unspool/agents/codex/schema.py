@@ -51,8 +51,6 @@ class CodexItem(msgspec.Struct, gc=False):
     type: str = ""
     id: str | None = None
     command: Raw = ABSENT
-    status: str | None = None
-    source: str | None = None
     kind: str | None = None
     tool: str | None = None
     agent_thread_id: str | None = None
@@ -83,7 +81,6 @@ class CodexPayload(msgspec.Struct, gc=False):
     input: Raw = ABSENT
     output: Raw = ABSENT
     action: Raw = ABSENT
-    status: str | None = None
     # reasoning
     summary: list[CodexContent] | str | None = None
     encrypted_content: str | None = None
@@ -98,10 +95,14 @@ class CodexPayload(msgspec.Struct, gc=False):
     error: TurnError | None = None
     codex_error_info: Raw = ABSENT
     new_thread_id: str | None = None
+    event_id: str | None = None
+    agent_thread_id: str | None = None
+    kind: str | None = None
     replacement_history: list[CodexPayload] | None = None
     # turn_context
     model: str | None = None
     approval_policy: Raw = ABSENT
+    approvals_reviewer: Raw = ABSENT
 
 
 # --- the first line --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...core.builder import SessionBuilder
 from ...core.open_calls import Call
 from ...io.decode import decode_any
-from .schema import CodexItem
+from .schema import CodexItem, CodexPayload
 from .tools import SPAWN_TOOLS
 
 _AGENT_PATH = '"agent_path":"'
@@ -62,13 +62,22 @@ class CodexSubagents:
         if thread_id not in self.spawned:
             self.spawned[thread_id] = SpawnedThread(message, call_id, thread_id, evidence)
 
+    def read_event(self, payload: CodexPayload) -> None:
+        """Read an event about a sub-agent: that it was started (0.118), or what it does (0.145)."""
+        if payload.new_thread_id is not None:
+            self.started(payload.new_thread_id, payload.call_id, "spawn event")
+        self._active(payload.agent_thread_id, payload.event_id, payload.kind, "activity event")
+
+    def _active(self, thread_id: str | None, call_id: str | None, kind: str | None, evidence: str) -> None:
+        if thread_id is not None and kind == "started":
+            self.started(thread_id, call_id, evidence)
+        elif thread_id is not None and kind == "completed":
+            self.finished.add(thread_id)
+
     def read_item(self, item: CodexItem) -> None:
         """Read a finished item about a sub-agent."""
-        if item.type == "SubAgentActivity" and item.agent_thread_id is not None:
-            if item.kind == "started":
-                self.started(item.agent_thread_id, item.id, "activity item")
-            elif item.kind == "completed":
-                self.finished.add(item.agent_thread_id)
+        if item.type == "SubAgentActivity":
+            self._active(item.agent_thread_id, item.id, item.kind, "activity item")
         elif item.type == "CollabAgentToolCall" and item.tool == "spawn_agent":
             for thread_id in item.receiver_thread_ids or ():
                 self.started(thread_id, item.id, "call item")

@@ -41,8 +41,11 @@ class TokenMeter:
         self._has_records = True
         return payload.usage
 
-    def count(self, usage: TokenUsage, last_model: int) -> bool:
-        """Add the usage of a request, and return whether the context shrank before it."""
+    def count(self, usage: TokenUsage, last_model: int, inherited: bool) -> bool:
+        """Add the usage of a request, and return whether the context shrank before it.
+
+        An `inherited` request was made by another thread. Some copies have its usage, but not its reply.
+        """
         cached = usage.cached_input_tokens or 0
         tokens = m.Usage(
             usage.input_tokens - cached,
@@ -58,7 +61,7 @@ class TokenMeter:
         builder = self._builder
         if last_model >= 0 and last_model not in builder.corrections.usages:
             builder.set_usage(last_model, tokens)
-        elif last_model < 0 or not builder.columns.flags[last_model] & INHERITED:
+        elif not inherited and (last_model < 0 or not builder.columns.flags[last_model] & INHERITED):
             builder.add_usage(tokens)
         return shrunk
 

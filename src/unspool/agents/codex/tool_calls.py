@@ -11,6 +11,10 @@ from ...core.open_calls import Call
 from .outcomes import CodexVerdict
 from .tools import action_of, command_of, is_escalated, patch_of, waits_for_agent
 
+_AUTO_REVIEW = "auto_review"
+_DENIALS_BEFORE_ABORT = 2
+"""The third rejection in a row stops the turn (seen: 0.166); its own result only says that the turn was aborted."""
+
 
 class CodexResult(NamedTuple):
     """A tool result since the last message of the model."""
@@ -31,7 +35,9 @@ class Abort(NamedTuple):
     reason: str
     results: list[CodexResult]
     could_ask: bool
-    """Whether the approval policy of the turn allows asking a person."""
+    """Whether a person is asked for approval in this turn."""
+    by_reviewer: bool
+    """Whether the program stopped the turn because the automatic reviewer rejected one call after another."""
 
 
 class CodexToolCalls:
@@ -40,11 +46,19 @@ class CodexToolCalls:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self.policy: str | None = None
-        """The approval policy: when a person is asked."""
+        """The approval policy: when somebody is asked."""
+        self.reviewer: str | None = None
+        """Who is asked: `user`, or `auto_review` for a model; unknown before 0.118."""
         self.aborts: list[Abort] = []
         self._results: list[CodexResult] = []
+        self._denials = 0
         self._ran: set[str] = set()
         self._ran_commands: set[str] = set()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is asked for approval."""
+        return self.policy != "never" and self.reviewer in (None, "user")
 
     @property
     def last(self) -> CodexResult | None:
@@ -54,6 +68,7 @@ class CodexToolCalls:
     def next_turn(self) -> None:
         """A prompt starts a new turn."""
         self._results = []
+        self._denials = 0
 
     def close(self, entry: CodexResult, text: str, last_model: int, inherited: bool) -> None:
         """Read a result; an `inherited` one causes no event here."""
@@ -61,6 +76,8 @@ class CodexToolCalls:
             self._results = []
         self._results.append(entry)
         verdict = entry.verdict
+        if verdict.kind != "aborted":
+            self._denials = self._denials + 1 if verdict.by == "rule" else 0
         if inherited:
             return
         if verdict.kind == "rejected":
@@ -83,6 +100,11 @@ class CodexToolCalls:
         if isinstance(command, list) and command:
             self._ran_commands.add(str(command[-1]))
 
+    @property
+    def are_denied_in_a_row(self) -> bool:
+        """Whether the automatic reviewer rejects so many calls in a row that the program stops the turn."""
+        return self.reviewer == _AUTO_REVIEW and self._denials >= _DENIALS_BEFORE_ABORT
+
     def since(self, index: int) -> list[CodexResult]:
         """Return the results after a message."""
         return [entry for entry in self._results if entry.message > index]
@@ -104,15 +126,18 @@ class CodexToolCalls:
                 self._builder.set_outcome(entry.message, entry.call_id, "rejected")
             self._reject(rejected, "user", "inferred: a call that needed approval never ran", 0.7, siblings)
             return
+        by_user = abort.reason == "interrupted" and not abort.by_reviewer
+        evidence = f"turn_aborted: {abort.reason}"
         self._builder.events.interruptions.append(
             m.Interruption(
                 message_index=abort.message,
                 interrupted_message_index=abort.interrupted,
-                type="user" if abort.reason == "interrupted" else "system",
+                type="user" if by_user else "system",
                 during=during(abort.results),
                 timestamp=abort.timestamp,
                 tool_use_ids=[entry.call_id for entry in stopped],
-                evidence=f"turn_aborted: {abort.reason}",
+                evidence=f"{evidence}, after rejections by the automatic reviewer" if abort.by_reviewer else evidence,
+                confidence=0.8 if abort.by_reviewer else 1.0,
             )
         )
 
@@ -128,6 +153,11 @@ class CodexToolCalls:
         if is_escalated(raw):
             return command_of(call.name, raw) not in self._ran_commands
         return patch_of(raw) is not None
+
+    def reject_unanswered(self, call_id: str, call: Call) -> None:
+        """Add the rejection of a call that asked for approval and got no result."""
+        entry = CodexResult(call.message, call_id, CodexVerdict("rejected", "user"), call, call.timestamp)
+        self._reject(entry, "user", "inferred: a call that asked for approval has no result", 0.4)
 
     def _reject(
         self, entry: CodexResult, by: m.RejectedBy, evidence: str, confidence: float, siblings: list[str] | None = None

@@ -9,8 +9,8 @@ class CodexTurn:
     """The last prompt and reply, the end of the conversation, and the response that is being written."""
 
     __slots__ = (
-        "_replies", "has_prompt", "has_text", "in_reply", "is_running", "last_model", "last_prompt", "model", "reply",
-        "spoke", "tip",
+        "has_prompt", "has_text", "in_reply", "is_running", "last_model", "last_prompt", "last_user", "model",
+        "reply", "reply_number", "spoke", "tip",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -19,6 +19,8 @@ class CodexTurn:
         self.model: str | None = None
         self.last_model = NONE
         self.last_prompt = NONE
+        self.last_user = (NONE, 0)
+        """The last user message, and the hash of its text."""
         self.spoke = False
         """Whether the model wrote text or called a tool since the last prompt."""
         self.has_text = False
@@ -29,7 +31,7 @@ class CodexTurn:
         self.reply = ""
         """Key of the response that is being written."""
         self.in_reply = False
-        self._replies = 0
+        self.reply_number = 0
 
     @property
     def interrupted(self) -> int | None:
@@ -51,6 +53,6 @@ class CodexTurn:
 
     def start_reply(self) -> None:
         """The model starts a response."""
-        self._replies += 1
-        self.reply = str(self._replies)
+        self.reply_number += 1
+        self.reply = str(self.reply_number)
         self.in_reply = True

@@ -152,7 +152,7 @@ class SessionBuilder:
         if author == "human":
             if role == "user":
                 flag |= PROMPT | QUEUED if queued else PROMPT
-                if blocks and type(blocks[0]) is m.Attachment:
+                if blocks and all(type(block) is m.Attachment for block in blocks):
                     flag |= COMMAND
         elif role == "assistant":
             flag |= STANDIN

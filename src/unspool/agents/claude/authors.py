@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ...core import model as m
 from .schema import ClaudeRecord
 
@@ -11,7 +13,25 @@ HARNESS_TEXT = (
 )  # fmt: skip
 SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
 COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
+_INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder|ci-monitor-event)\b[^>]*>.*?</\1>\s*", re.DOTALL)
+"""An element that the agent, or the editor it runs in, put before what a person typed."""
 _HOOK_TEXT = ("<user-prompt-submit-hook>", "<session-start-hook>")
+
+
+def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
+    """Return the blocks of a user record, with injected elements as attachments of their own."""
+    separated: list[m.Block] = []
+    for block in blocks:
+        text = block.text if type(block) is m.Text else ""
+        end = 0
+        while (found := _INJECTED.match(text, end)) is not None:
+            separated.append(m.Attachment(found[1], found[0].strip()))
+            end = found.end()
+        if end == 0:
+            separated.append(block)
+        elif end < len(text):
+            separated.append(m.Text(text[end:]))
+    return separated
 
 
 class ClaudeAuthors:
@@ -22,9 +42,9 @@ class ClaudeAuthors:
         """The first message to a sub-agent."""
         self._is_main = kind == "main"
 
-    def author_of(self, record: ClaudeRecord, text: str) -> m.Author:
+    def author_of(self, record: ClaudeRecord, text: str, blocks: list[m.Block]) -> m.Author:
         """Return the author; only what a person typed is `human`."""
-        if record.is_meta:
+        if record.is_meta or (blocks and all(type(block) is m.Attachment for block in blocks)):
             return "harness"
         origin = record.origin.kind if record.origin is not None else None
         if origin is not None:

@@ -8,7 +8,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import NONE
 from .content import usage_of
-from .schema import ApiMessage, ClaudeRecord
+from .schema import SYNTHETIC, ApiMessage, ClaudeRecord
 
 
 class ClaudeChain:
@@ -69,9 +69,8 @@ class ClaudeChain:
         else:
             key = message.id or uuid or ""
             usage = usage_of(message.usage)
-            index = builder.add_reply(
-                blocks, source, uuid, parent, record.timestamp, message.model, key, usage, inherited
-            )
+            model = message.model if message.model != SYNTHETIC else None
+            index = builder.add_reply(blocks, source, uuid, parent, record.timestamp, model, key, usage, inherited)
         if missing is not None:
             builder.columns.wait_for_parent(index, missing, source)
         self.lowest_parent = NONE

@@ -10,9 +10,11 @@ import msgspec
 
 from ...core import model as m
 from ...io.decode import clean_raw, decode_any
-from .schema import ClaudeBlock, ClaudeUsage, Rendered
+from .schema import AttachmentBody, ClaudeBlock, ClaudeUsage, Rendered
 
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_NO_CONTENT = frozenset(("type", "filename", "path", "displayPath"))
+"""Fields of an attachment that have a place of their own in the record."""
 _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
@@ -105,6 +107,55 @@ def rendered_text(pieces: list[Rendered] | None) -> str:
     if len(pieces) == 1 and isinstance(pieces[0].content, str):
         return pieces[0].content
     return "\n".join(flat_text(piece.content)[0] for piece in pieces)
+
+
+def attachment_blocks(
+    body: AttachmentBody, rendered: list[Rendered] | None, raw: Callable[[], object]
+) -> list[m.Block]:
+    """Return an attachment as the model got it; where that is not recorded, the text of its fields, or else all of it.
+
+    `raw` returns the decoded body. Fields that say nothing are left out.
+    """
+    path = body.filename or body.path
+    if (image := _attached_image(body.content)) is not None:
+        return [m.Attachment(body.type, rendered_text(rendered) or None, path), image]
+    text = rendered_text(rendered) or _field_text(body)
+    if not text:
+        fields = raw()
+        given = fields.items() if isinstance(fields, dict) else ()
+        rest = {name: value for name, value in given if name not in _NO_CONTENT and value}
+        text = msgspec.json.encode(rest).decode() if rest else None
+    return [m.Attachment(body.type, text, path)]
+
+
+def _field_text(body: AttachmentBody) -> str | None:
+    """Return the text in the fields that hold it; None if one of them holds something else."""
+    texts: dict[str, None] = {}
+    for value in (body.text, body.content, body.snippet, body.stdout, body.stderr):
+        if value:
+            text = _plain_text(value)
+            if text is None:
+                return None
+            # The output of a hook is often recorded a second time, with another end of line.
+            texts.setdefault(text.strip("\n"))
+    return "\n".join(texts)
+
+
+def _plain_text(value: Any, depth: int = 3) -> str | None:
+    """Return a text that is wrapped in lists or in objects with a path, such as a file; None if there is more to it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and depth:
+        texts = [_plain_text(item, depth - 1) for item in value]
+        return None if None in texts else "\n".join(cast(list[str], texts))
+    if isinstance(value, dict) and depth:
+        return next((_plain_text(value[key], depth - 1) for key in ("text", "content", "file") if key in value), None)
+    return None
+
+
+def _attached_image(content: Any) -> m.Image | None:
+    file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
+    return _image({"media_type": file.get("type"), "data": file.get("base64")}) if isinstance(file, dict) else None
 
 
 def text_of(blocks: list[m.Block]) -> str:

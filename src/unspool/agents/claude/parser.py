@@ -8,16 +8,16 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import UNANSWERED
 from ...io.decode import decode_any
-from .authors import COMMAND_TEXT, SUBAGENT_TEXT, ClaudeAuthors
+from .authors import COMMAND_TEXT, SUBAGENT_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
 from .compaction import ClaudeCompactions
-from .content import RawAt, blocks_of, command_of, flat_text, rendered_text, text_of
+from .content import RawAt, attachment_blocks, blocks_of, command_of, flat_text, text_of
 from .interruptions import ClaudeInterruptions, is_headless
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import ClaudePlans
 from .queue import PromptQueue
 from .resumes import ResumeSigns
-from .schema import AttachmentBody, ClaudeBlock, ClaudeRecord
+from .schema import SYNTHETIC, AttachmentBody, ClaudeBlock, ClaudeRecord
 from .subagents import SubagentCalls
 from .tool_calls import ClaudeToolCalls
 from .tools import SUBAGENT_TOOLS
@@ -83,7 +83,7 @@ class ClaudeParser:
             self.queue.add_taken(self.builder, record, self.chain.last)
         blocks = blocks_of(message.content, self._raw_at(source))
         # 2.1.200 also marks the beginning of an interrupted answer as "synthetic".
-        is_placeholder = message.model == "<synthetic>" and text_of(blocks) in _PLACEHOLDERS
+        is_placeholder = message.model == SYNTHETIC and text_of(blocks) in _PLACEHOLDERS
         if record.is_api_error_message or is_placeholder:
             return self._stand_in(record, source, blocks, inherited)
         index = self.chain.add(record, source, "assistant", "model", blocks, message, inherited)
@@ -142,8 +142,11 @@ class ClaudeParser:
     def _user_text(
         self, record: ClaudeRecord, source: m.Source, text: str, blocks: list[m.Block], inherited: bool
     ) -> None:
+        if not record.is_meta and text.lstrip()[:1] == "<":
+            blocks = separate_injected(blocks)
+            text = text_of(blocks)
         is_plan = self.plans.is_passed_on(record, text)
-        author: m.Author = "harness" if is_plan else self.authors.author_of(record, text)
+        author: m.Author = "harness" if is_plan else self.authors.author_of(record, text, blocks)
         if author == "human" and text.startswith(COMMAND_TEXT):
             blocks = [command_of(text)]
         # What came before a clear in the same file stays on the path, outside of the context.
@@ -235,10 +238,9 @@ class ClaudeParser:
             is_typed = author == "human"
             self.chain.add(record, source, "user", author, [m.Text(text)], inherited=inherited, queued=is_typed)
             return
-        text = rendered_text(record.rendered) or flat_text(body.text)[0]
         author = "hook" if body.type.startswith("hook") else "harness"
-        block = m.Attachment(body.type, text or None, body.filename)
-        index = self.chain.add(record, source, "user", author, [block], inherited=inherited)
+        blocks = attachment_blocks(body, record.rendered, lambda: decode_any(self.builder.raw_at(source, "attachment")))
+        index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if index is not None and not inherited:
             self.resumes.read_hook(body.hook_name, index)
 

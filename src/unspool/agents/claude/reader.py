@@ -38,6 +38,9 @@ _SILENT = frozenset((
     "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "atis-latch", "tools-used",
     "cost-state", "file-history-snapshot", "file-history-delta", "api-request", "api-request-blob",
     "api-request-shape", "pr-link", "worktree-state", "content-replacement", "task-summary", "speculation-accept",
+    "bridge-session", "frame-link", "artifact-comment-monitor", "artifact-autoreact-ledger", "attribution-snapshot",
+    "data-flow-records", "data-flow-incomplete", "dev-mods", "isolation-latch", "memory-mode", "observer-ref",
+    "relocated", "resume-head-vouch", "session-owner",
 ))  # fmt: skip
 """Records that say nothing about the conversation."""
 

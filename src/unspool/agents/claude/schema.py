@@ -11,6 +11,8 @@ from ...core.timestamps import Moment
 from ...io.decode import RecordDecoder
 
 ABSENT = Raw(b"")
+SYNTHETIC = "<synthetic>"
+"""Written as the model of an answer, or of the rest of one, that the agent put together itself."""
 
 
 class ClaudeUsage(msgspec.Struct, gc=False):
@@ -92,7 +94,12 @@ class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
     type: str = "attachment"
     prompt: Any = None
     text: Any = None
+    content: Any = None
+    snippet: Any = None
+    stdout: Any = None
+    stderr: Any = None
     filename: str | None = None
+    path: str | None = None
     hook_name: str | None = None
     origin: KindOnly | None = None
 

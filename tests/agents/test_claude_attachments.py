@@ -1,0 +1,80 @@
+"""Attachments of Claude Code that do not record what the model got: their text is in other fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unspool import model as m
+from unspool.testing import ClaudeLog
+
+
+def _attached(home: Path, body: dict[str, Any], **fields: Any) -> list[m.Block]:
+    log = ClaudeLog()
+    log.user("look")
+    log.line("attachment", "attached", attachment=body, **fields)
+    log.model("seen")
+    return log.load(home).messages[1].blocks
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "path"),
+    [
+        ({"type": "edited_text_file", "filename": "/b.txt", "snippet": "1\tone"}, "1\tone", "/b.txt"),
+        ({"type": "hook_additional_context", "content": ["first", "second"]}, "first\nsecond", None),
+        ({"type": "hook_success", "content": "", "stdout": "done\n", "stderr": ""}, "done", None),
+        ({"type": "hook_success", "content": "done", "stdout": "done\n", "stderr": "slow\n"}, "done\nslow", None),
+        (
+            {"type": "file", "filename": "/a.txt", "content": {"type": "text", "file": {"content": "alpha\n"}}},
+            "alpha",
+            "/a.txt",
+        ),
+        (
+            {"type": "nested_memory", "path": "/CLAUDE.md", "content": {"type": "Project", "content": "use tabs"}},
+            "use tabs",
+            "/CLAUDE.md",
+        ),
+        ({"type": "total_tokens_reminder", "text": "12 left"}, "12 left", None),
+        ({"type": "opened_file_in_ide", "filename": "/a.py"}, None, "/a.py"),
+        ({"type": "task_reminder", "content": [], "itemCount": 0}, None, None),
+    ],
+)
+def test_the_text_of_an_attachment_is_kept(
+    tmp_path: Path, body: dict[str, Any], text: str | None, path: str | None
+) -> None:
+    """Whichever field it is in."""
+    assert _attached(tmp_path, body) == [m.Attachment(body["type"], text, path)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"files": [{"uri": "a.py", "diagnostics": [{"message": "unused name"}]}]},
+        {"content": [{"id": "1", "subject": "write a test", "status": "pending"}]},
+        {"content": {"type": "text", "cells": [{"source": "print()"}]}, "stdout": "and more"},
+        {"a_field_of_tomorrow": {"words": ["kept"]}},
+    ],
+)
+def test_what_is_no_plain_text_is_kept_as_it_is(tmp_path: Path, fields: dict[str, Any]) -> None:
+    """Without the fields that are empty."""
+    blocks = _attached(tmp_path, {"type": "some", "nothing": [], **fields})
+    assert len(blocks) == 1
+    assert isinstance(blocks[0], m.Attachment)
+    assert json.loads(blocks[0].text or "") == fields
+
+
+def test_what_the_model_got_comes_first(tmp_path: Path) -> None:
+    """The fields are only read where that is not recorded."""
+    body = {"type": "edited_text_file", "filename": "/b.txt", "snippet": "one"}
+    blocks = _attached(tmp_path, body, rendered=[{"content": "b.txt was changed: one"}])
+    assert blocks == [m.Attachment("edited_text_file", "b.txt was changed: one", "/b.txt")]
+
+
+def test_an_attached_picture_is_an_image(tmp_path: Path) -> None:
+    """Not text of a hundred kilobytes."""
+    content = {"type": "image", "file": {"type": "image/png", "base64": "iVBO"}}
+    blocks = _attached(tmp_path, {"type": "file", "filename": "/a.png", "content": content})
+    assert blocks == [m.Attachment("file", None, "/a.png"), m.Image("image/png", "iVBO")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -29,12 +32,15 @@ settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)
-def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A data directory for each test."""
-    folder = tmp_path_factory.mktemp("data")
+    # Not by `mktemp`, which looks for a free number among the directories of all tests.
+    folder = Path(tempfile.mkdtemp(prefix="data-", dir=tmp_path_factory.getbasetemp()))
     monkeypatch.setenv("UNSPOOL_DATA", str(folder))
     monkeypatch.delenv("UNSPOOL_STORE", raising=False)
-    return folder
+    yield folder
+    with suppress(OSError):  # Most tests leave it empty.
+        folder.rmdir()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

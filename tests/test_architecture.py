@@ -58,8 +58,6 @@ LARGE_CLASSES = {
     "agents.gemini.parser.GeminiParser": "one short handler for each of the record types of all versions",
 }
 """Classes over the limit, and why."""
-FUNCTIONS = list(measure.functions())
-CLASSES = list(measure.classes())
 
 
 def modules() -> list[str]:
@@ -70,10 +68,14 @@ def modules() -> list[str]:
     )
 
 
-@cache
+def path_of(module: str) -> Path:
+    """The file of a module."""
+    return PACKAGE / (module.replace(".", "/") + ".py")
+
+
 def parsed(module: str) -> ast.Module:
     """A module's source."""
-    return ast.parse((PACKAGE / (module.replace(".", "/") + ".py")).read_text())
+    return measure.tree_of(path_of(module))
 
 
 @cache
@@ -111,7 +113,7 @@ def _targets(module: str, node: ast.ImportFrom) -> set[str]:
 
 
 def _is_file(name: str) -> bool:
-    return (PACKAGE / (name.replace(".", "/") + ".py")).exists()
+    return path_of(name).exists()
 
 
 def _exists(name: str) -> bool:
@@ -166,21 +168,20 @@ def test_agents_are_named_in_one_place() -> None:
 @pytest.mark.parametrize("module", [name for name in modules() if not name.startswith(("agents.", "testing."))])
 def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
     """What an agent calls its fields is known in one place, and to the builders of logs for tests."""
-    source = (PACKAGE / (module.replace(".", "/") + ".py")).read_text()
+    source = path_of(module).read_text()
     assert [name for name in FIELDS_OF_AGENTS if name in source] == []
 
 
 @pytest.mark.parametrize("module", modules())
 def test_nothing_grows_too_large(module: str) -> None:
     """A file can be read in one sitting, a function fits on a screen, and a class has one job."""
-    path = PACKAGE / (module.replace(".", "/") + ".py")
+    path = path_of(module)
     assert len(path.read_text().splitlines()) <= measure.MAX_FILE_LINES
-    assert [size for size in FUNCTIONS if size.module == module and size.lines >= measure.MAX_FUNCTION_LINES] == []
+    assert [size for size in measure.functions_in(path) if size.lines >= measure.MAX_FUNCTION_LINES] == []
     large = [
         size
-        for size in CLASSES
-        if size.module == module
-        and (size.lines > measure.MAX_CLASS_LINES or size.fields > measure.MAX_CLASS_FIELDS)
+        for size in measure.classes_in(path)
+        if (size.lines > measure.MAX_CLASS_LINES or size.fields > measure.MAX_CLASS_FIELDS)
         and f"{module}.{size.name}" not in LARGE_CLASSES
     ]
     assert large == []

@@ -20,7 +20,7 @@ from unspool.io import files, sources
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
-from .recordings import CORPUS, recordings
+from .recordings import recordings
 from .validation import check_session
 
 NASTY: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 100, [], {}, [[]], [{}], {"type": "text"}, ["a", 1, None]]
@@ -41,16 +41,25 @@ def read_all(home: Path) -> list[Session]:
     return found
 
 
+VERSIONS = sorted({recording[:2] for recording in recordings()})
+EACH_VERSION = pytest.mark.parametrize(("agent", "version"), VERSIONS, ids=map("/".join, VERSIONS))
+
+
 @cache
-def small_logs(agent: str) -> list[Path]:
-    """A short log of each version, and of each form a log has."""
-    chosen: dict[tuple[str, str], Path] = {}
-    for recording in recordings(agent):
+def small_logs(agent: str, version: str) -> list[Path]:
+    """The shortest log of a version in each form that its logs have."""
+    chosen: dict[str, Path] = {}
+    for recording in recordings(agent, version):
         for path in recording.logs():
-            key = recording.version, path.suffix
-            if path.stat().st_size > 0 and (key not in chosen or path.stat().st_size < chosen[key].stat().st_size):
-                chosen[key] = path
+            size = path.stat().st_size
+            if size > 0 and (path.suffix not in chosen or size < chosen[path.suffix].stat().st_size):
+                chosen[path.suffix] = path
     return sorted(chosen.values())
+
+
+def small_line_files(agent: str, version: str) -> list[Path]:
+    """Those of which each line is a record."""
+    return [path for path in small_logs(agent, version) if path.suffix == ".jsonl"]
 
 
 def home_of(path: Path) -> Path:
@@ -70,17 +79,12 @@ def rewrite(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-ALL_SMALL_LOGS = [
-    pytest.param(path, id="/".join((*path.relative_to(CORPUS).parts[:2], path.suffix)))
-    for agent in AGENTS
-    for path in small_logs(agent)
-]
-
-
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
     """However much of a log a crash left, every whole line of it is told, and nothing raises."""
-    path = min((p for p in small_logs(agent) if p.suffix == ".jsonl"), key=lambda p: p.stat().st_size)
+    versions = [version for name, version in VERSIONS if name == agent]
+    logs = [path for version in versions for path in small_line_files(agent, version)]
+    path = min(logs, key=lambda log: log.stat().st_size)
     data = path.read_bytes()
     target = copied(path, tmp_path, data)
     for cut in range(len(data) + 1):
@@ -92,32 +96,39 @@ def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
             assert file.damaged <= 1
 
 
-@pytest.mark.parametrize("path", ALL_SMALL_LOGS)
-def test_logs_of_all_versions_cut_at_many_bytes_are_read(path: Path, tmp_path: Path) -> None:
+@EACH_VERSION
+def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
     """The same for every version and every form of a log, at bytes spread over the file and around each line's end."""
-    data = path.read_bytes()
-    target = copied(path, tmp_path, data)
-    step = max(1, len(data) // 150)
-    ends = {end + near for end, byte in enumerate(data) if byte == 10 for near in (-1, 0, 1)}
-    for cut in sorted({*range(0, len(data), step), *sorted(ends)[:60]}):
-        rewrite(target, data[: max(cut, 0)])
-        read_all(tmp_path)
+    for path in small_logs(agent, version):
+        data = path.read_bytes()
+        home = tmp_path / path.suffix
+        target = copied(path, home, data)
+        step = max(1, len(data) // 150)
+        ends = {end + near for end, byte in enumerate(data) if byte == 10 for near in (-1, 0, 1)}
+        for cut in sorted({*range(0, len(data), step), *sorted(ends)[:60]}):
+            rewrite(target, data[: max(cut, 0)])
+            read_all(home)
 
 
-@pytest.mark.parametrize("path", ALL_SMALL_LOGS)
-def test_logs_with_changed_bytes_are_read(path: Path, tmp_path: Path) -> None:
+@EACH_VERSION
+def test_logs_with_changed_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
     """Bytes that were flipped, lost or doubled: what comes out is still a valid record."""
-    chance = random.Random(path.name)
-    original = path.read_bytes()
-    target = copied(path, tmp_path, original)
-    for _ in range(12):
-        data = bytearray(original)
-        for _ in range(chance.randint(1, 12)):
-            place = chance.randrange(len(data))
-            _damage(chance, data, place)
-        rewrite(target, bytes(data))
-        for session in read_all(tmp_path):
-            check_session(session)
+    for path in small_logs(agent, version):
+        chance = random.Random(path.name)
+        original = path.read_bytes()
+        home = tmp_path / path.suffix
+        target = copied(path, home, original)
+        for _ in range(12):
+            rewrite(target, _damaged(chance, original))
+            for session in read_all(home):
+                check_session(session)
+
+
+def _damaged(chance: random.Random, original: bytes) -> bytes:
+    data = bytearray(original)
+    for _ in range(chance.randint(1, 12)):
+        _damage(chance, data, chance.randrange(len(data)))
+    return bytes(data)
 
 
 def _damage(chance: random.Random, data: bytearray, place: int) -> None:
@@ -136,16 +147,17 @@ def _damage(chance: random.Random, data: bytearray, place: int) -> None:
         data += b"\n"
 
 
-@pytest.mark.parametrize("path", [param for param in ALL_SMALL_LOGS if str(param.id).endswith(".jsonl")])
-def test_fields_of_another_type_are_left_out(path: Path, tmp_path: Path) -> None:
+@EACH_VERSION
+def test_fields_of_another_type_are_left_out(agent: str, version: str, tmp_path: Path) -> None:
     """Each field of each kind of line, replaced by something else: the record stays valid and the rest is read."""
-    lines = [line for line in path.read_bytes().split(b"\n") if line]
-    target = copied(path, tmp_path, b"")
-    chance = random.Random(path.name)
-    for position, changed in _mutations(lines, chance):
-        rewrite(target, b"\n".join([*lines[:position], changed, *lines[position + 1 :]]) + b"\n")
-        for session in read_all(tmp_path):
-            check_session(session)
+    for path in small_line_files(agent, version):
+        lines = [line for line in path.read_bytes().split(b"\n") if line]
+        target = copied(path, tmp_path, b"")
+        chance = random.Random(path.name)
+        for position, changed in _mutations(lines, chance):
+            rewrite(target, b"\n".join([*lines[:position], changed, *lines[position + 1 :]]) + b"\n")
+            for session in read_all(tmp_path):
+                check_session(session)
 
 
 def _mutations(lines: list[bytes], chance: random.Random) -> Iterator[tuple[int, bytes]]:

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -56,20 +57,28 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def functions_in(path: Path) -> Iterator[Size]:
+    """The functions and methods of a module."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield Size(module_name(path), node.name, _lines(node))
+
+
+def classes_in(path: Path) -> Iterator[Size]:
+    """The classes of a module with the number of attributes that their methods assign. Structs are data: none."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ClassDef):
+            yield Size(module_name(path), node.name, _lines(node), len(set(_assigned(node))))
+
+
 def functions() -> Iterator[Size]:
     """All functions and methods."""
-    for path in modules():
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield Size(module_name(path), node.name, _lines(node))
+    return chain.from_iterable(map(functions_in, modules()))
 
 
 def classes() -> Iterator[Size]:
-    """All classes with the number of attributes that their methods assign. Structs are data and have none."""
-    for path in modules():
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.ClassDef):
-                yield Size(module_name(path), node.name, _lines(node), len(set(_assigned(node))))
+    """All classes."""
+    return chain.from_iterable(map(classes_in, modules()))
 
 
 def _lines(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from importlib.util import find_spec
 from typing import Any, TypeVar
+
+import pytest
 
 from tests.waiting import PATIENCE, finished
 from unspool.runs.protocol import DriverEvent, TextDelta
 
 T = TypeVar("T")
 Result = TypeVar("Result")
+needs_acp = pytest.mark.skipif(
+    find_spec("acp") is None, reason="the protocol's package is not installed: pip install 'unspool[gemini]'"
+)
 
 
 def run(body: Coroutine[Any, Any, Result]) -> Result:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
 from typing import Any, get_args
 
 import jsonschema
@@ -27,8 +26,8 @@ from schemathesis.checks import (
 )
 from schemathesis.core import NotSet
 from schemathesis.core.result import Ok
+from schemathesis.pytest.lazy import get_all_tests
 from schemathesis.schemas import BaseSchema
-from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
@@ -44,7 +43,8 @@ from ..regen import OPENAPI
 from .conftest import PORT, TOKEN
 
 Client = TestClient[Litestar]
-Question = schemathesis.Case[Any]
+Case = schemathesis.Case[Any]
+TryCases = Callable[[Callable[[Case], None]], None]
 REFERENCE = re.compile(r'"\$ref": ?"#([^"]+)"')
 ENDLESS = ["/api/events", "/api/runs/events"]
 OF_AGENTS = r"^/api/(runs|agents)"
@@ -58,34 +58,46 @@ BOUNDED = settings(
 )  # fmt: skip
 
 
-def described() -> OpenApiSchema:
-    """The description, without the streams that do not end."""
+OPERATIONS = [
+    (method.upper(), path)
+    for path, item in openapi(ENDPOINTS)["paths"].items()
+    if path not in ENDLESS
+    for method in item
+]
+
+
+def each_operation(pattern: str, but: str = "$^") -> pytest.MarkDecorator:
+    """Make a test for each operation whose path matches."""
+    chosen = [(method, path) for method, path in OPERATIONS if re.search(pattern, path) and not re.search(but, path)]
+    return pytest.mark.parametrize("operation", chosen, ids=" ".join)
+
+
+@pytest.fixture(scope="module")
+def described() -> BaseSchema:
+    """The description as Schemathesis reads it."""
     config = schemathesis.Config.from_dict({"generation": {"mode": "all"}})
-    schema = schemathesis.openapi.from_dict(openapi(ENDPOINTS), config=config)
-    found = schema.exclude(path=ENDLESS)
-    assert isinstance(found, OpenApiSchema)
-    return found
+    return schemathesis.openapi.from_dict(openapi(ENDPOINTS), config=config)
 
 
-schema = described()
+@pytest.fixture
+def try_cases(described: BaseSchema, operation: tuple[str, str]) -> TryCases:
+    """Run a check with many cases of one operation.
 
+    They are built here, not by Schemathesis' decorator while tests are collected: every worker collects all tests.
+    """
+    method, path = operation
 
-def each_operation(chosen: BaseSchema) -> Callable[[Callable[..., None]], None]:
-    """Make a test of its own, with a name of its own, for each operation: Schemathesis gives all of them one id."""
+    def try_all(check: Callable[[Case], None]) -> None:
+        def one_case(case: Case) -> None:
+            check(case)
 
-    def make(check: Callable[..., None]) -> None:
-        assert isinstance(check, FunctionType)
-        for found in chosen.get_all_operations():
+        chosen = described.include(path=path, method=method)
+        for found in get_all_tests(schema=chosen, test_func=one_case, settings=BOUNDED, given_kwargs=None):
             assert isinstance(found, Ok)
-            operation = found.ok()
-            name = re.sub(r"\W+", "_", f"{check.__name__}_{operation.label}").strip("_").lower()
-            copy = FunctionType(check.__code__, check.__globals__, name, check.__defaults__, check.__closure__)
-            copy.__dict__.update(check.__dict__)
-            copy.__annotations__ = check.__annotations__
-            one = schema.include(path=operation.path, method=operation.method.upper())
-            globals()[name] = one.parametrize()(copy)
+            _, test = found.ok()
+            test()
 
-    return make
+    return try_all
 
 
 def test_the_published_description_is_up_to_date() -> None:
@@ -141,7 +153,7 @@ def test_the_page_about_the_api_names_everything() -> None:
     assert [code for code in CODES.values() if f"`{code}`" not in page] == []
 
 
-def asked(client: Client, case: Question) -> schemathesis.Response:
+def asked(client: Client, case: Case) -> schemathesis.Response:
     """The answer to a generated question."""
     body = case.body
     content = b"" if isinstance(body, NotSet) else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -149,21 +161,23 @@ def asked(client: Client, case: Question) -> schemathesis.Response:
     return schemathesis.Response.from_any(answer)
 
 
-@each_operation(schema.exclude(path_regex=OF_AGENTS))
-@BOUNDED
-def test_any_question_gets_an_answer_of_the_published_form(client: Client, case: Question) -> None:
+@each_operation("", but=OF_AGENTS)
+def test_any_question_gets_an_answer_of_the_published_form(client: Client, try_cases: TryCases) -> None:
     """Sound ones and broken ones: no fault, and never another shape than the description says."""
-    case.validate_response(asked(client, case), checks=[*CHECKS, negative_data_rejection])
+    try_cases(lambda case: case.validate_response(asked(client, case), checks=[*CHECKS, negative_data_rejection]))
 
 
-@each_operation(schema.include(path_regex=r"\{(key|project)\}"))
-@BOUNDED
-def test_any_question_about_something_real(client: Client, store: Store, case: Question) -> None:
+@each_operation(r"\{(key|project)\}")
+def test_any_question_about_something_real(client: Client, store: Store, try_cases: TryCases) -> None:
     """The same with sessions and projects that are there."""
     rows = store.sessions.select(SessionFilter(kind="main"))
-    known = {"key": rows[len(str(case.query)) % len(rows)].name, "project": "demo", "index": 0}
-    case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
-    case.validate_response(asked(client, case), checks=CHECKS)
+
+    def check(case: Case) -> None:
+        known = {"key": rows[len(str(case.query)) % len(rows)].name, "project": "demo", "index": 0}
+        case.path_parameters = {name: known.get(name, value) for name, value in (case.path_parameters or {}).items()}
+        case.validate_response(asked(client, case), checks=CHECKS)
+
+    try_cases(check)
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +193,10 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             yield client
 
 
-@each_operation(schema.include(path_regex=OF_AGENTS))
-@BOUNDED
-def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, case: Question) -> None:
+@each_operation(OF_AGENTS)
+def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, try_cases: TryCases) -> None:
     """Nothing that is sent is a fault of the server, and what comes back is as described."""
-    case.validate_response(asked(idle, case), checks=CHECKS)
+    try_cases(lambda case: case.validate_response(asked(idle, case), checks=CHECKS))
 
 
 def test_an_agent_that_runs_is_described(idle: Client) -> None:

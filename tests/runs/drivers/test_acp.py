@@ -42,9 +42,9 @@ from unspool.runs.protocol import (
 )
 
 from .. import scripted_agent
-from ..harness import EventCollector, run
+from ..harness import EventCollector, needs_acp, run
 
-pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
+pytestmark = needs_acp
 
 
 class Workspace:

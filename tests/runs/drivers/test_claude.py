@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ParamSpec
 from unittest import mock
@@ -49,10 +50,9 @@ ALLOW = Answer(verdict="allow")
 def _why_not() -> str | None:
     try:
         ClaudeDriverFactory().find_program()
-        import claude_agent_sdk  # noqa: F401
-    except (UnspoolError, ImportError) as error:
+    except UnspoolError as error:
         return str(error)
-    return None
+    return None if find_spec("claude_agent_sdk") else "its SDK is not installed: pip install 'unspool[claude]'"
 
 
 real = pytest.mark.skipif(_why_not() is not None, reason=f"Claude Code cannot be run: {_why_not()}")

@@ -36,10 +36,10 @@ from unspool.runs.protocol import (
 )
 
 from ...waiting import wait_until_async
-from ..harness import EventCollector, run
+from ..harness import EventCollector, needs_acp, run
 from ..models.gemini import GeminiModel
 
-pytest.importorskip("acp", reason="the protocol's package is not installed: pip install 'unspool[gemini]'")
+pytestmark = needs_acp
 
 LOCAL = Path(__file__).parents[3] / ".agents" / "gemini" / "node_modules" / ".bin" / "gemini"
 SETTINGS = {

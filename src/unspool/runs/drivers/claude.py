@@ -17,6 +17,7 @@ import os
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -88,12 +89,12 @@ class ClaudeDriverFactory:
 
 
 def _bundled_program() -> str | None:
-    try:
-        import claude_agent_sdk
-    except ImportError:
+    # Importing the SDK takes more than a second, which looking for a program should not.
+    sdk = find_spec("claude_agent_sdk")
+    if sdk is None or sdk.origin is None:
         return None
     name = "claude.exe" if os.name == "nt" else "claude"
-    path = Path(claude_agent_sdk.__file__).parent / "_bundled" / name
+    path = Path(sdk.origin).parent / "_bundled" / name
     return str(path) if path.is_file() else None
 
 

@@ -56,6 +56,9 @@ class SessionDetails(msgspec.Struct):
     tip_rule: str = "last message"
 
 
+_COLLECTED = tuple(kind.collected for kind in EVENT_KINDS)
+
+
 class EventLists:
     """The events found so far, in the order in which they were found: a list for each kind in the table."""
 
@@ -73,8 +76,8 @@ class EventLists:
     problems: list[m.Problem]
 
     def __init__(self) -> None:
-        for kind in EVENT_KINDS:
-            setattr(self, kind.collected, [])
+        for name in _COLLECTED:
+            setattr(self, name, [])
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
         """Why a branch was abandoned, by its first message, where the log says so."""
@@ -156,8 +159,7 @@ class SessionBuilder:
                     flag |= COMMAND
         elif role == "assistant":
             flag |= STANDIN
-        index = len(self.columns.parents)
-        self.columns.append(parent, flag, id)
+        index = self.columns.append(parent, flag, id)
         skip = self.sink.skip
         if skip is not None:
             skip(timestamp, id)

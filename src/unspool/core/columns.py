@@ -35,15 +35,18 @@ class MessageColumns:
     def __len__(self) -> int:
         return len(self.parents)
 
-    def append(self, parent: int, flag: int, id: str | None) -> None:
-        """Add the row of the next message."""
-        self.parents.append(parent)
+    def append(self, parent: int, flag: int, id: str | None) -> int:
+        """Add the row of the next message; returns its index."""
+        parents = self.parents
+        index = len(parents)
+        parents.append(parent)
         self.flags.append(flag)
         if id is not None:
             ids = self.ids
             if len(ids.new) >= ids.limit:
                 ids.rotate()
-            ids.new[id] = len(self.parents) - 1
+            ids.new[id] = index
+        return index
 
     def wait_for_parent(self, index: int, parent_id: str, source: m.Source) -> None:
         """Remember that the parent of a message has not been read yet."""

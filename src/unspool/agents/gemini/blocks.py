@@ -12,7 +12,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from .authors import SHELL_COMMAND
 from .content import other_blocks, parts_of, response_text, result_text, spoken_blocks
-from .conversation import Conversation, Replace
+from .conversation import Conversation
 from .outcomes import judge
 from .schema import FunctionResponse, GeminiMessage
 from .tool_calls import GeminiToolCalls, input_of
@@ -64,7 +64,7 @@ class BlockFactory:
         if not calls:
             return blocks
         blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call in calls]
-        known = self._conversation.indices_of(message.id)
+        known = self._conversation.indices.get(message.id)
         index = known[-1] if known is not None else len(self._builder)
         for call in calls:
             text = result_text(call)
@@ -105,7 +105,7 @@ class BlockFactory:
         if found is not None:
             blocks.remove(found)
             found.sent = True
-            self._conversation.apply(Replace(index, blocks))
+            self._conversation.replace(index, blocks)
         return found
 
     def _add_call(self, call_id: str, name: str) -> None:
@@ -115,7 +115,7 @@ class BlockFactory:
             return
         blocks.append(m.ToolCall(call_id, name, _UNKNOWN_INPUT))
         self._without_input.setdefault(index, blocks)
-        self._conversation.apply(Replace(index, blocks))
+        self._conversation.replace(index, blocks)
 
     # --- inputs ---
 
@@ -130,7 +130,7 @@ class BlockFactory:
             self._calls.learn_input(call)
         if inputs:
             del self._without_input[index]
-            self._conversation.apply(Replace(index, blocks))
+            self._conversation.replace(index, blocks)
 
     def learn_from_calls(self, message: GeminiMessage) -> None:
         """Take the inputs of rejected calls from a message that records the calls."""
@@ -140,7 +140,7 @@ class BlockFactory:
                 if block.id in given:
                     block.raw_input = input_of(given[block.id].args)
                     self._calls.learn_input(block)
-                    self._conversation.apply(Replace(index, blocks))
+                    self._conversation.replace(index, blocks)
 
 
 def _calls_without_input(blocks: list[m.Block]) -> list[m.ToolCall]:

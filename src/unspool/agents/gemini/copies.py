@@ -54,16 +54,16 @@ class Copies:
 
     def indices_of(self, message: GeminiMessage) -> list[int]:
         """Return where a message is already in the session, by its id or as a copy; empty if it is new."""
-        indices = self._conversation.indices_of(message.id)
+        indices = self._conversation.indices.get(message.id)
         if indices is None:
             indices = self.originals(message)
             if indices:
-                self._conversation.set_indices(message.id, indices)
+                self._conversation.indices[message.id] = indices
         return indices
 
     def find_snapshot(self, messages: list[GeminiMessage]) -> GeminiMessage | None:
         """Return the first snapshot that is not in the session yet."""
-        new = (message for message in messages if self._conversation.indices_of(message.id) is None)
+        new = (message for message in messages if self._conversation.indices.get(message.id) is None)
         return next((message for message in new if text_of(message).startswith(SNAPSHOT)), None)
 
     def is_held(self, id: str) -> bool:
@@ -79,8 +79,8 @@ class Copies:
         for held in self.held:
             indices = self.originals(held.message)
             if indices:
-                self._conversation.set_indices(held.message.id, indices)
-        self.held = [held for held in self.held if self._conversation.indices_of(held.message.id) is None]
+                self._conversation.indices[held.message.id] = indices
+        self.held = [held for held in self.held if self._conversation.indices.get(held.message.id) is None]
 
     def take_held(self) -> list[HeldMessage]:
         """Return the messages held back, which turned out to be new."""

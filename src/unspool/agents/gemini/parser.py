@@ -12,7 +12,7 @@ from .authors import SESSION_CONTEXT, SNAPSHOT, GeminiAuthors
 from .blocks import BlockFactory
 from .compaction import GeminiCompactions
 from .content import is_plain, parts_of, response_text, responses_of, text_of, usage_of
-from .conversation import Add, Conversation, Replace, Reset
+from .conversation import Conversation
 from .copies import Copies, HeldMessage
 from .interruptions import CANCELLED, GeminiInterruptions
 from .rewinds import Reload, Rewinds
@@ -53,10 +53,10 @@ class GeminiParser:
         self.conversation.record += 1
         if not is_plain(message.content):
             self._blocks.note_other(message, source)
-        known = self.conversation.indices_of(message.id)
+        known = self.conversation.indices.get(message.id)
         if known is None and self._copies.held and self._copies.is_held(message.id):
             self._release()
-            known = self.conversation.indices_of(message.id)
+            known = self.conversation.indices.get(message.id)
         if known is not None:
             if self._copies.held:
                 self._release()
@@ -137,18 +137,6 @@ class GeminiParser:
             return self.conversation.last
         return _HANDLERS.get(message.type, GeminiParser._note)(self, message, source)
 
-    def _add(
-        self,
-        message: GeminiMessage,
-        source: m.Source,
-        role: m.Role,
-        author: m.Author,
-        blocks: list[m.Block],
-        usage: m.Usage | None = None,
-    ) -> int:
-        self.conversation.apply(Add(message, source, role, author, blocks, usage))
-        return self.conversation.live[-1]
-
     def _reset(self, indices: list[int]) -> None:
         dropped = self._rewinds.reset(indices)
         if not self._rewinds.is_pending:
@@ -161,7 +149,7 @@ class GeminiParser:
         # The agent writes the answer to a snapshot itself, in the name of the model.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
         blocks = self._blocks.of_reply(message, text)
-        index = self._add(message, source, "assistant", author, blocks, usage_of(message))
+        index = self.conversation.add(message, source, "assistant", author, blocks, usage_of(message))
         self._copies.remember("gemini", text, index)
         self._turn.last_reply, self._turn.reply_blocks = index, blocks
         self._compactions.note_tokens(message)
@@ -184,7 +172,7 @@ class GeminiParser:
             self._reply(message, source)
             return
         blocks = self._blocks.of_reply(message, text_of(message))
-        self.conversation.apply(Replace(index, blocks, usage_of(message)))
+        self.conversation.replace(index, blocks, usage_of(message))
         self._compactions.note_tokens(message)
         self.calls.close(calls, index)
 
@@ -198,12 +186,12 @@ class GeminiParser:
         typed = text if message.display_content is None else text_of(message, shown=True)
         self._blocks.results_follow = self._blocks.results_follow or text.startswith(SESSION_CONTEXT)
         if text.startswith(SNAPSHOT):
-            return self._add(message, source, "user", "harness", [m.CompactionMark(text)])
+            return self.conversation.add(message, source, "user", "harness", [m.CompactionMark(text)])
         author = self._authors.author_of(text)
         if author == "human":
             self._rewinds.drop_restored_call(self._turn)
         blocks = self._blocks.of_user(message, text, typed, author == "human")
-        index = self._add(message, source, "user", author, blocks)
+        index = self.conversation.add(message, source, "user", author, blocks)
         for part in parts_of(message.content):
             if part.text:
                 self._copies.remember("user", part.text, index)
@@ -221,7 +209,7 @@ class GeminiParser:
 
     def _tool_results(self, message: GeminiMessage, source: m.Source, responses: list[FunctionResponse]) -> int:
         """Add results as the model got them (0.45 and later)."""
-        index = self._add(message, source, "user", "harness", self._blocks.of_results(responses))
+        index = self.conversation.add(message, source, "user", "harness", self._blocks.of_results(responses))
         for response in responses:
             call_id = response.id or ""
             self._copies.remember("result", call_id, index)
@@ -240,7 +228,7 @@ class GeminiParser:
         block: m.Block = m.Attachment(message.type, text)
         if is_compression and not self._compactions.note_is_due:
             block = m.CompactionMark()
-        index = self._add(message, source, "system", "harness", [block])
+        index = self.conversation.add(message, source, "system", "harness", [block])
         if is_compression:
             self._compactions.read_note(message, index, text)
         elif message.type != "error" and text.startswith(_RESTORED):
@@ -254,7 +242,7 @@ class GeminiParser:
         """Read the note that ends a turn that was stopped, and also a turn whose calls were all rejected."""
         is_rejection = self._interruptions.closes_rejection()
         block: m.Block = m.Attachment("info", CANCELLED) if is_rejection else m.InterruptionMark("response")
-        index = self._add(message, source, "system", "harness", [block])
+        index = self.conversation.add(message, source, "system", "harness", [block])
         if not is_rejection:
             self._interruptions.cancelled(message, index)
         return index
@@ -269,10 +257,10 @@ class GeminiParser:
         for message in messages[:position] + messages[position + 1 :]:
             kept.update(self._copies.indices_of(message))
         summary = text_of(snapshot)
-        index = self._add(snapshot, source, "user", "harness", [m.CompactionMark(summary)])
-        self.conversation.apply(Reset([index]))
+        index = self.conversation.add(snapshot, source, "user", "harness", [m.CompactionMark(summary)])
+        self.conversation.reset([index])
         for message in messages[position + 1 :]:
-            if self.conversation.indices_of(message.id) is None:
+            if self.conversation.indices.get(message.id) is None:
                 self._new(message, source)
         self._compactions.add_snapshot(snapshot, index, summary, last, kept)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import MODEL
-from .conversation import Conversation, Reset, Truncate
+from .conversation import Conversation
 from .schema import GeminiMessage
 from .tool_calls import GeminiToolCalls
 from .turn import GeminiTurn
@@ -31,7 +31,7 @@ class Rewinds:
 
     def rewind(self, id: str) -> None:
         """Go back to before a message."""
-        dropped = self._conversation.apply(Truncate(id))
+        dropped = self._conversation.truncate(id)
         if dropped:
             self._first_dropped = dropped[0]
             # Every message gets the reason: the first may return, as a result stays with its call.
@@ -39,7 +39,7 @@ class Rewinds:
 
     def reset(self, indices: list[int]) -> list[int]:
         """Continue with other messages; returns the dropped ones."""
-        dropped = self._conversation.apply(Reset(indices))
+        dropped = self._conversation.reset(indices)
         if dropped:
             reason = self._reason(dropped)
             for index in dropped:
@@ -60,7 +60,7 @@ class Rewinds:
         """Drop a call that /restore ran again: no message brought its result, so the model does not know of it."""
         last = self._conversation.last
         if turn.was_restored and last == turn.last_reply and last > turn.last_prompt:
-            self._conversation.apply(Reset(self._conversation.live[:-1]))
+            self._conversation.reset(self._conversation.live[:-1])
             self._builder.events.branch_reasons[last] = "retry"
         turn.was_restored = False
 

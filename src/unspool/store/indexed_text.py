@@ -78,11 +78,14 @@ def rows_of(message: m.Message, tool_name_of: ToolNameOf, at: int) -> list[TextR
 
 def texts_of(message: m.Message, tool_name_of: ToolNameOf) -> list[IndexedText]:
     """The same texts with names for their columns."""
+    return [indexed_text(message, row) for row in rows_of(message, tool_name_of, NOTHING)]
+
+
+def indexed_text(message: m.Message, row: TextRow) -> IndexedText:
+    """A row of a message with names for its columns."""
+    index, field, _, tool, _, _, text = row
     at = message.timestamp.timestamp() if message.timestamp is not None else None
-    return [
-        IndexedText(index, FIELDS[field], message.author, tool or None, message.model, at, text)
-        for index, field, _, tool, _, _, text in rows_of(message, tool_name_of, NOTHING)
-    ]
+    return IndexedText(index, FIELDS[field], message.author, tool or None, message.model, at, text)
 
 
 def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:

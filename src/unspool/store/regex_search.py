@@ -23,7 +23,8 @@ from ..search.query import Filters, parse
 from ..search.snippet import Snippet
 from . import Store, open_store
 from .filters import SessionFilter
-from .indexed_text import IndexedText, no_tool_name, texts_of
+from .indexed_text import IndexedText, indexed_text, no_tool_name, rows_of
+from .rows import NOTHING
 from .search import Found, Hit
 
 STARTED = b"\n"
@@ -48,9 +49,10 @@ def search_regex(store: Store, pattern: str, filters: Filters, limit: int = 1000
     found = 0
     for session in store.search.sessions_with(filters):
         for message in store.messages.scan(session, lambda data: literal in data):
-            for text in texts_of(message, no_tool_name):
-                for match in compiled.finditer(text.text):
-                    yield RegexMatch(session, text, *match.span())
+            # Most texts do not match: only those that do are worth more than a plain row.
+            for row in rows_of(message, no_tool_name, NOTHING):
+                for match in compiled.finditer(row[-1]):
+                    yield RegexMatch(session, indexed_text(message, row), *match.span())
                     found += 1
                     if found >= limit:
                         return

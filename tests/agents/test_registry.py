@@ -63,6 +63,26 @@ def test_an_installed_package_adds_an_agent(packages: Path, tmp_path: Path) -> N
     assert len(searched.stdout.splitlines()) == 1
 
 
+def test_a_package_in_an_archive_adds_an_agent(packages: Path, tmp_path: Path) -> None:
+    """Python imports from archives too."""
+    archive = shutil.make_archive(str(tmp_path / "packages"), "zip", packages)
+    done = run(tmp_path, Path(archive), "ls", "--agent", "acme")
+    assert (done.returncode, "No sessions" in done.stdout + done.stderr) == (0, True)
+
+
+def test_metadata_is_not_loaded_without_a_package(tmp_path: Path) -> None:
+    """It would take longer than most commands."""
+    (tmp_path / "other-1.0.dist-info").mkdir()
+    (tmp_path / "other-1.0.dist-info" / "entry_points.txt").write_text("[console_scripts]\nother = other:main\n")
+    program = "import sys; from unspool.agents import AGENTS; print(*AGENTS, 'importlib.metadata' in sys.modules)"
+    paths = os.pathsep.join((str(tmp_path), str(tmp_path / "missing"), str(SOURCES)))
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(tmp_path, PYTHONPATH=paths), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout == "claude codex gemini False\n"
+
+
 def test_a_broken_package_is_told_by_name(packages: Path, tmp_path: Path) -> None:
     """And changes nothing for the others."""
     installed(packages, "broken", "fifth = broken_agent:Fifth\nsixth = broken_agent:missing\nseventh = json:loads")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._entry_points import entry_points_in
 from .base import Agent, AgentInfo, SessionSource
 from .claude import Claude
 from .codex import Codex
@@ -79,10 +80,7 @@ class AgentRegistry(Mapping[str, Agent]):
         return self._agents
 
     def _load_plugins(self) -> None:
-        # Imported here because it takes longer to import than most commands take to run.
-        from importlib.metadata import entry_points
-
-        for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        for point in entry_points_in(GROUP):
             origin = _origin(point)
             try:
                 self.register(_agent_of(point.load()), origin)

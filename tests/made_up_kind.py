@@ -18,7 +18,7 @@ from litestar.testing import TestClient
 
 import unspool
 from unspool.cli.main import main
-from unspool.core import events
+from unspool.core import model
 from unspool.core.builder import SessionBuilder
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
@@ -34,7 +34,7 @@ def pause_once(settle: Any) -> Any:
         settle(builder)
         pauses = builder.events.pauses
         if not pauses:
-            pauses.append(events.Pause(message_index=0, reason="lunch"))  # type: ignore[attr-defined]
+            pauses.append(model.Pause(message_index=0, reason="lunch"))  # type: ignore[attr-defined]
 
     return settle_with_pause
 

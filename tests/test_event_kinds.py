@@ -18,17 +18,17 @@ from .cli.run import environment
 
 PACKAGE = Path(unspool.__file__).parent
 PROGRAM = Path(__file__).parent / "made_up_kind.py"
-STRUCT = '''class Pause(msgspec.Struct, kw_only=True):
+STRUCT = '''
+
+class Pause(msgspec.Struct, kw_only=True):
     """Somebody went to lunch."""
 
     message_index: int
     reason: str
-
-
 '''
 ROW = """    EventKind(
         name="pause",
-        struct=Pause,
+        struct_name="Pause",
         noun="a pause",
         plural="pauses",
         aliases=("break", "breaks"),
@@ -43,15 +43,16 @@ TABLE = "EVENT_KINDS: tuple[EventKind, ...] = (\n"
 
 
 def copy_with_row(folder: Path) -> Path:
-    """A copy of the package in which the table, and nothing else, knows one more kind."""
+    """A copy of the package in which the model has one more Struct, and the table one more row."""
     shutil.copytree(PACKAGE, folder / "unspool", ignore=shutil.ignore_patterns("samples", "__pycache__"))
     path = folder / "unspool" / "core" / "events.py"
     source = path.read_text()
     assert source.count(TABLE) == 1
-    source = source.replace(TABLE, STRUCT + TABLE)
     end = source.index("\n)\n", source.index(TABLE)) + 1
     source = source[:end] + ROW + source[end:]
     path.write_text(source)
+    with open(path.with_name("model.py"), "a", encoding="utf-8") as model:
+        model.write(STRUCT)
     return folder
 
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .api import load, samples, sessions, stream
     from .core.convert import to_builtins, to_json
     from .core.errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
-    from .core.events import Event
     from .core.json_schema import json_schema
     from .core.session import Context, Reply, Session, SessionEvent, ToolUse
     from .core.stream import EndLine, EventLine, MessageLine, SessionLine, StreamLine
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         CompactionMark,
         ContextClear,
         End,
+        Event,
         Failure,
         Git,
         Image,
@@ -146,7 +146,6 @@ _MODULES = {
         "UsageError",
     ),
     "core.json_schema": ("json_schema",),
-    "core.events": ("Event",),
     "core.stream": ("EndLine", "EventLine", "MessageLine", "SessionLine", "StreamLine"),
     "core.session": (
         "Context",
@@ -166,6 +165,7 @@ _MODULES = {
         "CompactionMark",
         "ContextClear",
         "End",
+        "Event",
         "Failure",
         "Git",
         "Image",

@@ -200,6 +200,19 @@ def test_an_output_that_cannot_take_everything(
     assert capsys.readouterr().err == ""
 
 
+def test_help_loads_next_to_nothing(tmp_path: Path) -> None:
+    """It needs the table of event kinds for the names of commands, but not the types of the record."""
+    program = "import sys; from unspool.cli.main import main; main([]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE,
+        env=environment(tmp_path),
+    )  # fmt: skip
+    loaded = set(done.stderr.split())
+    assert "rejections" in done.stdout
+    assert "unspool.core.events" in loaded
+    assert loaded & {"msgspec", "unspool.core.model", "unspool.agents"} == set()
+
+
 def test_simple_commands_start_fast(tmp_path: Path) -> None:
     """What they do not need is not loaded: drawing and templates in a pipe, the database and its search for files."""
     program = """

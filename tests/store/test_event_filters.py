@@ -42,9 +42,9 @@ def expected(session: Session, kind: EventKind) -> set[int]:
             return everything if session.info.kind == "subagent" else set()
         case OnBranch():
             return {message.index for message in session.messages if message.branch}
-        case InContext(state):
+        case InContext(state=state):
             return {message.index for message in session.messages if message.context == state}
-        case Marked(_, fields):
+        case Marked(fields=fields):
             named = [getattr(event, name) for event in kind.of(session) for name in fields]
             return {index for value in named for index in messages_of(session, value)}
         case AtEvent() if kind.recorded.index is None:

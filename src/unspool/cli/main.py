@@ -46,8 +46,9 @@ _COMMAND_GROUPS = {
     },
 }
 """The commands with a module of their own. `command_groups` adds those that list one kind of event."""
-_OWN_COMMANDS = {name: text for group in _COMMAND_GROUPS.values() for name, text in group.items()}
 _INTERRUPTED = 130
+_COLUMNS = 78
+"""The width of the help."""
 
 
 def command_groups() -> dict[str, dict[str, str]]:
@@ -65,7 +66,14 @@ def command_groups() -> dict[str, dict[str, str]]:
 
 def commands() -> dict[str, str]:
     """All commands and what they do."""
-    return {name: text for group in command_groups().values() for name, text in group.items()}
+    return _flat(command_groups())
+
+
+def _flat(groups: dict[str, dict[str, str]]) -> dict[str, str]:
+    return {name: text for group in groups.values() for name, text in group.items()}
+
+
+_OWN_COMMANDS = _flat(_COMMAND_GROUPS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,24 +101,30 @@ def _accept_any_text() -> None:
 
 def _without_command(arguments: list[str]) -> int:
     """Help, the version, or an unknown command; none of these needs the parsers of the agents."""
+    groups = command_groups()
     parser = argparse.ArgumentParser(
         prog="unspool",
         description="Read, search and supervise the sessions of your coding agents.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
         epilog="\n\n".join(
             (
-                *(_listed(*group) for group in command_groups().items()),
+                *(_listed(*group) for group in groups.items()),
                 "Run `unspool COMMAND --help` for the options of a command.",
             )
         ),
     )
     parser.add_argument("--version", action="version", version=f"unspool {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=commands())
+    parser.add_argument("command", metavar="COMMAND", choices=_flat(groups))
     if not arguments:
         parser.print_help()
         return 0
     parser.parse_args(arguments)
     return 2
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """Everything is short. To ask for the width of the terminal, argparse would load `shutil` and all it needs."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=_COLUMNS)
 
 
 def _listed(group: str, names: dict[str, str]) -> str:

@@ -9,38 +9,31 @@ described in words is registered for its Struct in `render.event_text`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, dataclass_transform
 
-import msgspec
-
-from . import model as m
 from .errors import UsageError
 
 if TYPE_CHECKING:
+    from . import model as m
     from .session import Session
 
-Event: TypeAlias = (
-    m.Boundary
-    | m.ContextClear
-    | m.Interruption
-    | m.Rejection
-    | m.Rollback
-    | m.Failure
-    | m.Orphan
-    | m.Subagent
-    | m.Resume
-    | m.Branch
-    | m.Problem
-)
-"""Any event of the table, for type checkers."""
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Row:
+    """Base of the parts of the table. The help of the command line needs them and should not load msgspec for that."""
+
+    def __init__(self, **values: object) -> None:
+        self.__dict__.update(values)
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(_Row):
     """Where the record and the stream hold the events of a kind."""
 
     field: str = ""
     """The field of the record; default: the kind's plural."""
-    group: type[m.Compaction] | None = None
+    group_name: str = ""
     """The Struct in that field, where it is not a plain list: it also holds the events of the session this one was
     forked from."""
     tag: str = ""
@@ -52,12 +45,17 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     is_off_path: bool = False
     """The events describe messages off the active path, so a view of that path has none."""
 
+    @cached_property
+    def group(self) -> type[m.Compaction] | None:
+        """That Struct."""
+        return _struct(self.group_name) if self.group_name else None
 
-class AtEvent(msgspec.Struct, frozen=True):
+
+class AtEvent(_Row):
     """`is:` finds the messages at which the event happened, or all of the session if it happens at no message."""
 
 
-class Marked(msgspec.Struct, frozen=True):
+class Marked(_Row):
     """`is:` finds the messages that the store has marked."""
 
     word: str
@@ -66,24 +64,24 @@ class Marked(msgspec.Struct, frozen=True):
     """Fields of the event that name the messages, or the tool calls in them."""
 
 
-class InContext(msgspec.Struct, frozen=True):
+class InContext(_Row):
     """`is:` finds the messages that were removed from the context by it."""
 
     state: m.ContextState
 
 
-class OnBranch(msgspec.Struct, frozen=True):
+class OnBranch(_Row):
     """`is:` finds the messages of all branches but the active one."""
 
 
-class InSubagent(msgspec.Struct, frozen=True):
+class InSubagent(_Row):
     """`is:` finds the messages of sub-agents."""
 
 
 Search: TypeAlias = AtEvent | Marked | InContext | OnBranch | InSubagent
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class Look(_Row):
     """How pages show a kind of event."""
 
     sign: str = "•"
@@ -96,7 +94,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     """The word after the number on a badge, such as "3 rejected"; without it there is no badge."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class Mark(_Row):
     """How a kind of event is marked on the timeline of a session."""
 
     name: str = ""
@@ -109,7 +107,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Its column, or the whole width."""
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class Listing(_Row):
     """The list of all events of a kind, across sessions: a page, an endpoint of the API and maybe a command."""
 
     title: str
@@ -121,12 +119,13 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The help of the command of the same name; without it there is no command."""
 
 
-class EventKind(msgspec.Struct, frozen=True, kw_only=True):
+class EventKind(_Row):
     """One kind of event: what it is called, where it is kept, and how it is found and shown."""
 
     name: str
     """Its name on the command line, in the API and in the store."""
-    struct: type[Any]
+    struct_name: str
+    """Its Struct in `model`."""
     noun: str
     """What one is called in a sentence, with the article."""
     plural: str
@@ -142,12 +141,19 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     entry_rank: int | None = None
     """Its place among the entries that events add to a message in a transcript; None: it has no entry of its own."""
 
-    @property
+    # What every session that is read asks for is cached.
+
+    @cached_property
+    def struct(self) -> type[Any]:
+        """What holds such an event."""
+        return _struct(self.struct_name)
+
+    @cached_property
     def field(self) -> str:
         """The field of the record that holds its events."""
         return self.recorded.field or self.plural
 
-    @property
+    @cached_property
     def collected(self) -> str:
         """The list of `EventLists` in which its events are collected."""
         return self.recorded.collected or self.field
@@ -203,15 +209,20 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
         return 0 if index is None and self.mark.is_at_start else index
 
 
+def _struct(name: str) -> type[Any]:
+    found: type[Any] = getattr(import_module(".model", __package__), name)
+    return found
+
+
 EVENT_KINDS: tuple[EventKind, ...] = (
     EventKind(
         name="compaction",
-        struct=m.Boundary,
+        struct_name="Boundary",
         noun="a compaction",
         plural="compactions",
         aliases=("compact", "summarised", "summarized"),
-        recorded=Recorded(field="compaction", group=m.Compaction, collected="boundaries"),
-        search=InContext("compacted"),
+        recorded=Recorded(field="compaction", group_name="Compaction", collected="boundaries"),
+        search=InContext(state="compacted"),
         look=Look(sign="▂", tone="accent", badge="compacted"),
         mark=Mark(lane="full"),
         listing=Listing(
@@ -224,12 +235,12 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="clear",
-        struct=m.ContextClear,
+        struct_name="ContextClear",
         noun="a cleared context",
         plural="clears",
         aliases=("cleared", "context_cleared"),
         recorded=Recorded(field="context_clears", tag="context_clear", index="after_message_index"),
-        search=InContext("cleared"),
+        search=InContext(state="cleared"),
         look=Look(sign="═", terminal_sign="∅", tone="accent"),
         mark=Mark(lane="full", is_at_start=True),
         listing=Listing(
@@ -243,11 +254,11 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="interruption",
-        struct=m.Interruption,
+        struct_name="Interruption",
         noun="an interruption",
         plural="interruptions",
         aliases=("interrupt", "stopped"),
-        search=Marked("interrupted", ("message_index", "interrupted_message_index", "tool_use_ids")),
+        search=Marked(word="interrupted", fields=("message_index", "interrupted_message_index", "tool_use_ids")),
         look=Look(sign="✕", tone="bad", badge="interrupted"),
         mark=Mark(lane=5),
         listing=Listing(
@@ -261,11 +272,11 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="rejection",
-        struct=m.Rejection,
+        struct_name="Rejection",
         noun="a rejection",
         plural="rejections",
         aliases=("refused", "refusal", "refusals", "denied", "denial", "denials"),
-        search=Marked("rejected", ("message_index", "tool_use_id")),
+        search=Marked(word="rejected", fields=("message_index", "tool_use_id")),
         look=Look(sign="⊘", tone="warn", badge="rejected"),
         mark=Mark(lane=4),
         listing=Listing(
@@ -278,20 +289,20 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="rollback",
-        struct=m.Rollback,
+        struct_name="Rollback",
         noun="a rollback",
         plural="rollbacks",
         aliases=("rolled_back", "rewind", "rewinds", "rewound"),
-        search=InContext("rewound"),
+        search=InContext(state="rewound"),
         mark=None,  # its branch is marked
     ),
     EventKind(
         name="error",
-        struct=m.Failure,
+        struct_name="Failure",
         noun="a failure",
         plural="errors",
         aliases=("failure", "failures"),
-        search=Marked("error", ("message_index", "tool_use_id")),
+        search=Marked(word="error", fields=("message_index", "tool_use_id")),
         look=Look(sign="!", tone="bad", badge="failed"),
         mark=Mark(lane=6),
         listing=Listing(title="Errors", about="Tool calls and requests that failed.", empty="nothing failed."),
@@ -300,11 +311,11 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="orphan",
-        struct=m.Orphan,
+        struct_name="Orphan",
         noun="a call without a result",
         plural="orphans",
         aliases=("orphaned", "unfinished_call", "unfinished_calls"),
-        search=Marked("orphan", ("message_index",)),
+        search=Marked(word="orphan", fields=("message_index",)),
         look=Look(sign="○", tone="warn", badge="unfinished"),
         mark=Mark(lane=7),
         listing=Listing(
@@ -316,7 +327,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="subagent",
-        struct=m.Subagent,
+        struct_name="Subagent",
         noun="a sub-agent",
         plural="subagents",
         aliases=("sub_agent", "sub_agents"),
@@ -326,7 +337,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="resume",
-        struct=m.Resume,
+        struct_name="Resume",
         noun="a resume",
         plural="resumes",
         aliases=("resumed",),
@@ -336,7 +347,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="branch",
-        struct=m.Branch,
+        struct_name="Branch",
         noun="a line of the conversation that was left",
         plural="branches",
         aliases=("branched",),
@@ -347,7 +358,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     ),
     EventKind(
         name="problem",
-        struct=m.Problem,
+        struct_name="Problem",
         noun="a damaged or unknown line",
         plural="problems",
         aliases=("damage", "damaged"),
@@ -360,7 +371,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
 
 EVENT_NAMES = tuple(kind.name for kind in EVENT_KINDS)
 BY_NAME = {kind.name: kind for kind in EVENT_KINDS}
-BY_STRUCT: dict[type[Any], EventKind] = {kind.struct: kind for kind in EVENT_KINDS}
 BADGE_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.look.badge), key=lambda kind: kind.rank))
 """Kinds that a list of sessions shows, the most important first."""
 LISTED_KINDS = tuple(sorted((kind for kind in EVENT_KINDS if kind.listing), key=lambda kind: kind.rank))
@@ -371,6 +381,7 @@ ENTRY_KINDS = tuple(
     sorted((kind for kind in EVENT_KINDS if kind.entry_rank is not None), key=lambda kind: kind.entry_rank or 0)
 )
 """Kinds that have entries of their own in a transcript, in the order in which a message shows them."""
+_BY_STRUCT = {kind.struct_name: kind for kind in EVENT_KINDS}
 _BY_WORD = {word: kind for kind in EVENT_KINDS for word in kind.words}
 
 
@@ -398,12 +409,12 @@ def _unknown(word: str, names: Iterable[str]) -> str:
     return f"Unknown event type {word!r}; choose from {', '.join(names)}"
 
 
-def kind_of(event: Event) -> EventKind:
+def kind_of(event: m.Event) -> EventKind:
     """The kind of an event."""
-    return BY_STRUCT[type(event)]
+    return _BY_STRUCT[type(event).__name__]
 
 
-def iter_events(session: Session) -> Iterator[tuple[EventKind, Event]]:
+def iter_events(session: Session) -> Iterator[tuple[EventKind, m.Event]]:
     """All events of a session, kind by kind; its messages are not needed."""
     return ((kind, event) for kind in EVENT_KINDS for event in kind.of(session))
 

@@ -535,6 +535,22 @@ class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What the file is for. `base`: only the beginning of it belongs to this session."""
 
 
+Event = (
+    Boundary
+    | ContextClear
+    | Interruption
+    | Rejection
+    | Rollback
+    | Failure
+    | Orphan
+    | Subagent
+    | Resume
+    | Branch
+    | Problem
+)
+"""Any event; `events` has the table of their kinds."""
+
+
 class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Facts about a session, without its content."""
 

@@ -15,7 +15,7 @@ from . import model as m
 from .context import ContextMap, Span
 from .convert import to_builtins, to_json
 from .errors import NotFoundError
-from .events import Event, event_fields, find_kind, iter_events
+from .events import event_fields, find_kind, iter_events
 from .tree import CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
 
 E = TypeVar("E", m.ToolResult, m.Rejection)
@@ -88,7 +88,7 @@ class SessionEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The message at which it happened; None if it belongs to no message."""
     timestamp: datetime | None = None
     """When it happened, or else when that message was written."""
-    event: Event
+    event: m.Event
     """The event itself."""
 
 

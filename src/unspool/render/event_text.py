@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import model as m
-from ..core.events import Event, kind_of
+from ..core.events import kind_of
+from ..core.model import Event
 from .sanitize import one_line
 
 _WIDTH = 80

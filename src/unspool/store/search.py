@@ -203,9 +203,9 @@ def _is(name: str) -> tuple[str, object]:
             return "session.kind = ?", "subagent"
         case OnBranch():
             return _in_span("span.branch > ?"), 0
-        case InContext(state):
+        case InContext(state=state):
             return _in_span("span.context = ?"), state
-        case Marked(word):
+        case Marked(word=word):
             return _exists("place", "place", "place.kind = ?"), word
         case AtEvent() if kind.recorded.index is None:
             return "EXISTS (SELECT 1 FROM event WHERE event.session = part.session AND event.kind = ?)", name

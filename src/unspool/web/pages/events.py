@@ -11,7 +11,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 
 from ...core import model as m
-from ...core.events import BY_NAME, Event, find_listed_kind
+from ...core.events import BY_NAME, find_listed_kind
+from ...core.model import Event
 from ...core.timestamps import parse_time
 from ...render.event_text import describe_event
 from ...store import Store

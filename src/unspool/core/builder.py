@@ -200,8 +200,7 @@ class SessionBuilder:
             self.replies.count(usage, inherited)
         reply.usage = usage
         for block in blocks:
-            if type(block) is m.ToolCall:
-                self.calls.add(index, block, timestamp)
+            if type(block) is m.ToolCall and self.calls.add(index, block, timestamp):
                 flag |= UNANSWERED
         self.columns.append(parent, flag, id)
         skip = self.sink.skip

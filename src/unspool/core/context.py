@@ -63,7 +63,7 @@ class ContextMap:
             if boundary is not None or flags[index] & STITCHED:
                 break
             below, index = index, parents[index]
-        tail = sorted(found - lost)
+        tail = self._tree.in_order(found - lost)
         if boundary is None:
             return Span(tail, recorded=True)
         return Span(_join(boundary, tail, lost), boundary.context_recorded)

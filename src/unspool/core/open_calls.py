@@ -25,18 +25,25 @@ class Call(NamedTuple):
 class OpenCalls:
     """The calls without a result, and the recent ones that have one."""
 
-    __slots__ = ("_closed", "_count_in", "open")
+    __slots__ = ("_closed", "_count_in", "_early", "open")
 
     def __init__(self) -> None:
         self.open: dict[str, Call] = {}
         """Calls without a result, by id."""
         self._count_in: dict[int, int] = {}
         self._closed: Recent[str, Call] = Recent()
+        self._early: Recent[str, bool] = Recent()
 
-    def add(self, index: int, call: m.ToolCall, timestamp: datetime | None) -> None:
-        """Add a call made in a message."""
-        self.open[call.id] = Call(index, call.name, call.raw_input, timestamp)
+    def add(self, index: int, call: m.ToolCall, timestamp: datetime | None) -> bool:
+        """Add a call made in a message; returns whether it is open: a log may have the result before the call."""
+        made = Call(index, call.name, call.raw_input, timestamp)
+        if self._early.new and self._early.get(call.id):
+            self._early.put(call.id, False)
+            self._closed.put(call.id, made)
+            return False
+        self.open[call.id] = made
         self._count_in[index] = self._count_in.get(index, 0) + 1
+        return True
 
     def close(self, call_id: str) -> tuple[Call | None, bool]:
         """Return the call that a result answers, and whether it was the last open one of its message.
@@ -45,7 +52,10 @@ class OpenCalls:
         """
         call = self.open.pop(call_id, None)
         if call is None:
-            return self._closed.get(call_id), False
+            known = self._closed.get(call_id)
+            if known is None:
+                self._early.put(call_id, True)
+            return known, False
         self._closed.put(call_id, call._replace(raw_input=_NO_INPUT))
         left = self._count_in[call.message] - 1
         self._count_in[call.message] = left
@@ -60,3 +70,4 @@ class OpenCalls:
     def forget_closed(self) -> None:
         """Free the memory of calls that have a result."""
         self._closed = Recent()
+        self._early = Recent()

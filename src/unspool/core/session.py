@@ -246,8 +246,17 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
             raise IndexError(f"message index {index} is out of range; session {self.id} has {len(self)} messages")
         if index == len(self.messages):
             return self.context_now()
+        return self._context_of(self._contexts.before(self._first_part(index)))
+
+    def _first_part(self, index: int) -> int:
+        """The message with which the response that a message is part of begins, whatever the order of the log."""
         reply = self.messages[index].reply
-        return self._context_of(self._contexts.before(index if reply is None else reply))
+        if reply is None:
+            return index
+        first = reply
+        while (above := self.messages[first].parent_index) is not None and self.messages[above].reply == reply:
+            first = above
+        return first
 
     def context_now(self) -> Context:
         """What the model would have in its context if the session were continued at its tip."""
@@ -309,9 +318,12 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
 
 
 def _first_from(found: list[tuple[int, E]], index: int) -> tuple[int | None, E | None]:
-    """The first one at or after a message. An id may be used again on another branch."""
+    """The first one at or after a message, else the last one before it, because a log may have the result first.
+
+    An id may be used again on another branch.
+    """
     place = bisect_left(found, index, key=lambda pair: pair[0])
-    return found[place] if place < len(found) else (None, None)
+    return found[min(place, len(found) - 1)] if found else (None, None)
 
 
 def _outcome(result: m.ToolResult | None, rejection: m.Rejection | None, interrupted: bool) -> m.Outcome:

@@ -69,6 +69,28 @@ class Tree:
             tip = parents[tip]
         return chain
 
+    def in_order(self, messages: set[int]) -> list[int]:
+        """Sort messages as the conversation has them: by their place in the log, but none before its parent."""
+        order = sorted(messages)
+        if self._early.isdisjoint(messages):
+            return order
+        waiting: dict[int, list[int]] = {}
+        for index in order:
+            if index in self._early and self.parents[index] in messages:
+                waiting.setdefault(self.parents[index], []).append(index)
+        stack = [index for index in reversed(order) if index not in self._early or self.parents[index] not in messages]
+        found = []
+        while stack:
+            index = stack.pop()
+            found.append(index)
+            stack += reversed(waiting.get(index, ()))
+        return found
+
+    @cached_property
+    def _early(self) -> frozenset[int]:
+        """Messages that the log has before their parents."""
+        return frozenset(index for index, parent in enumerate(self.parents) if parent > index)
+
     @cached_property
     def _beside(self) -> list[int]:
         """Messages that are not on the active path, parents before children."""

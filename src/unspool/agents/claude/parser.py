@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import UNANSWERED
+from ...core.tree import CONTINUED, UNANSWERED
 from ...io.decode import decode_any
 from .authors import COMMAND_TEXT, SUBAGENT_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
@@ -89,7 +89,8 @@ class ClaudeParser:
         index = self.chain.add(record, source, "assistant", "model", blocks, message, inherited)
         if index is None:
             return None
-        self.calls.next_step()
+        if not self.builder.columns.flags[index] & CONTINUED:
+            self.calls.next_step()
         if self.resumes.watches_size:
             self.resumes.read_usage(message.usage)
             self.resumes.measure(index, blocks)

@@ -53,6 +53,7 @@ class ClaudeToolCalls:
         self._subagents = subagents
         self._results: list[ClaudeResult] = []
         self._open: list[ClaudeResult] = []
+        self._rejected: list[ClaudeResult] = []
 
     def read(
         self, record: ClaudeRecord, content: list[ClaudeBlock], raw_at: RawAt
@@ -94,7 +95,7 @@ class ClaudeToolCalls:
         elif verdict.is_open:
             self._open.append(entry)
         elif verdict.outcome == "rejected":
-            self._reject([entry])
+            self._rejected.append(entry)
         elif verdict.outcome in ("error", "tool_use_error"):
             self._fail(entry, result.content)
 
@@ -159,7 +160,13 @@ class ClaudeToolCalls:
     # --- verdicts ---
 
     def _decide(self, rejected: bool) -> None:
-        """Classify the open calls: the record after a rejection text shows whether it was an interruption."""
+        """Classify the open calls: the record after a rejection text shows whether it was an interruption.
+
+        Rejections wait too, because the result may come before its call.
+        """
+        for entry in self._rejected:
+            self._reject([entry])
+        self._rejected.clear()
         if not self._open:
             return
         entries, self._open = self._open, []
@@ -183,7 +190,7 @@ class ClaudeToolCalls:
     def _reject(self, entries: list[ClaudeResult]) -> None:
         """Add the rejection of a call, with those that were cancelled together with it."""
         entry = next((e for e in entries if not e.verdict.is_sibling), entries[0])
-        call, verdict = entry.call, entry.verdict
+        call, verdict = entry.call or self._builder.calls.find(entry.call_id), entry.verdict
         kind: m.RejectionType = "other"
         action = None
         if call is not None:

@@ -11,6 +11,7 @@ from unspool.core import model as m
 from unspool.core.session import Session
 
 _LEFT_OUT = ("timestamp", "action", "summary", "text", "evidence", "uuid")
+_USUAL = {"scope": "messages"}
 
 
 def outline(session: Session) -> Iterator[str]:
@@ -66,7 +67,8 @@ def _event(event: msgspec.Struct) -> str:
     fields = {
         field.name: value
         for field in msgspec.structs.fields(event)
-        if (value := getattr(event, field.name)) not in (None, [], msgspec.UNSET) and field.name not in _LEFT_OUT
+        if (value := getattr(event, field.name)) not in (None, [], msgspec.UNSET, _USUAL.get(field.name))
+        and field.name not in _LEFT_OUT
     }
     return f"{type(event).__name__} " + " ".join(f"{name}={value!r}" for name, value in fields.items())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.testing import ClaudeLog, call
 
@@ -27,7 +28,7 @@ def answered_early(error: bool = False) -> ClaudeLog:
 
 def calls_in_context(session: Session, index: int) -> list[str]:
     found = [session.messages[place] for place in session.context_at(index).message_indices]
-    return [block.id for message in found for block in message.blocks if hasattr(block, "raw_input")]
+    return [block.id for message in found for block in message.blocks if isinstance(block, m.ToolCall)]
 
 
 def test_a_result_before_its_call(tmp_path: Path) -> None:

@@ -212,8 +212,13 @@ class SessionAssembler:
 
     # --- context ---
 
+    @property
+    def _full_boundaries(self) -> list[m.Boundary]:
+        """The compactions that replaced messages."""
+        return [boundary for boundary in self._all_boundaries if boundary.scope == "messages"]
+
     def _find_replaced(self) -> None:
-        for boundary in sorted(self._all_boundaries, key=lambda b: b.message_index):
+        for boundary in sorted(self._full_boundaries, key=lambda b: b.message_index):
             before = self._contexts.before(boundary.message_index).indices
             kept = set(boundary.preserved_message_indices)
             boundary.replaced_message_indices = [index for index in before if index not in kept]
@@ -224,8 +229,8 @@ class SessionAssembler:
         if self.tip is None:
             return b""
         last_clear = max((c.after_message_index or -1 for c in events.context_clears), default=-1)
-        last_boundary = max((b.message_index for b in self._all_boundaries), default=-1)
-        if last_clear < 0 and last_boundary < 0 and not events.resumes and not events.problems:
+        last_boundary = max((b.message_index for b in self._full_boundaries), default=-1)
+        if last_clear < 0 and not self._all_boundaries and not events.resumes and not events.problems:
             return b""
         cleared = min(last_clear + 1, count)
         compacted = min(max(last_boundary, cleared), count)

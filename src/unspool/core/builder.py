@@ -228,6 +228,11 @@ class SessionBuilder:
         self.corrections.authors[index] = author
         self.sink.set_author(index, author)
 
+    def set_parent(self, index: int, parent: int) -> None:
+        """Correct which message comes before another one."""
+        self.columns.parents[index] = parent
+        self.sink.set_parent(index, parent, is_stitched=False)
+
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
         """Correct how a call ended."""
         self.corrections.outcomes.setdefault(index, {})[call_id] = outcome

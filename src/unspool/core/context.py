@@ -34,9 +34,14 @@ class ContextMap:
         resumes: Iterable[m.Resume],
     ) -> None:
         self._tree = tree
-        self._boundaries = {b.message_index: b for b in boundaries}
+        self._boundaries: dict[int, m.Boundary] = {}
         self._clears = sorted(c.after_message_index for c in clears if c.after_message_index is not None)
         self._lost = {r.message_index: r.lost_message_indices for r in resumes}
+        for boundary in boundaries:
+            if boundary.scope == "messages":
+                self._boundaries[boundary.message_index] = boundary
+            elif boundary.replaced_message_indices:
+                self._lost[boundary.message_index] = boundary.replaced_message_indices
 
     def before(self, index: int) -> Span:
         """Return what was in context when the model began to write the message at `index`."""
@@ -82,6 +87,6 @@ def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:
     replaced = boundary.replaced_message_indices
     if replaced and max(kept) < min(replaced):
         return kept + tail
-    summary = boundary.summary_message_index
-    cut = bisect_left(tail, boundary.message_index if summary is None else summary) + 1
+    edge = (boundary.message_index, boundary.summary_message_index)
+    cut = max((place for place, index in enumerate(tail, 1) if index in edge), default=0)
     return tail[:cut] + kept + tail[cut:]

@@ -32,6 +32,7 @@ FailureKind = Literal["tool_error", "tool_use_error", "api_error", "truncated"]
 InterruptedBy = Literal["user", "system"]
 FileRole = Literal["log", "base", "memory", "metadata"]
 Trigger = Literal["auto", "manual"]
+CompactionScope = Literal["messages", "results"]
 Unanswered = Literal["omitted", "made_up", "sent"]
 OrphanReason = Literal["killed", "running", "compacted", "unknown"]
 AgentStatus = Literal["completed", "failed", "interrupted", "killed", "running", "unknown"]
@@ -236,7 +237,7 @@ class Message(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class Boundary(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A compaction: older messages were replaced with a summary."""
+    """A compaction: older messages were replaced with a summary, or old tool results were dropped."""
 
     after_message_index: int | None
     """The last message before the compaction."""
@@ -264,6 +265,10 @@ class Boundary(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Messages that left the context."""
     preserved_message_indices: list[int] = []
     """Messages before the compaction that the model keeps word for word."""
+    scope: CompactionScope = "messages"
+    """What was compacted. `results`: only the content of old tool results and attachments; the messages stay."""
+    dropped_tool_use_ids: list[str] = []
+    """The calls whose results were dropped from the context."""
     context_recorded: bool = True
     """False: the agent replaced its context with something that is not in the log."""
 

@@ -43,14 +43,18 @@ def _sentence(event: Any) -> str:
 
 def compaction_label(boundary: m.Boundary) -> str:
     """What a compaction did."""
-    parts = ["Compacted"]
+    parts = ["Compacted" if boundary.scope == "messages" else "Old tool results dropped"]
     if boundary.trigger is not None:
         parts.append(boundary.trigger)
     if boundary.pre_tokens is not None:
         after = f" → {boundary.post_tokens:,}" if boundary.post_tokens is not None else ""
         parts.append(f"{boundary.pre_tokens:,}{after} tokens")
     replaced, kept = len(boundary.replaced_message_indices), len(boundary.preserved_message_indices)
-    parts.append(f"{replaced} messages replaced, {kept} kept")
+    if boundary.scope == "messages":
+        parts.append(f"{replaced} messages replaced, {kept} kept")
+    else:
+        dropped = len(boundary.dropped_tool_use_ids)
+        parts.append(f"{dropped} result{'s' if dropped != 1 else ''}")
     return " · ".join(parts)
 
 

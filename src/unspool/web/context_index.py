@@ -31,7 +31,8 @@ class ContextIndex:
         self._clears = sorted(
             clear.after_message_index for clear in head.context_clears if clear.after_message_index is not None
         )
-        boundaries = (*head.compaction.inherited, *head.compaction.boundaries)
+        compactions = (*head.compaction.inherited, *head.compaction.boundaries)
+        boundaries = [boundary for boundary in compactions if boundary.scope == "messages"]
         self._boundaries = sorted(boundary.message_index for boundary in boundaries)
         self._summaries = {boundary.message_index: boundary.summary for boundary in boundaries}
 

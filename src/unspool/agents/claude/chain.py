@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import NONE
+from ...core.tree import MODEL, NONE
 from .content import usage_of
 from .schema import SYNTHETIC, ApiMessage, ClaudeRecord
 
@@ -19,6 +19,12 @@ class ClaudeChain:
         """The last message."""
         self.lowest_parent = NONE
         """The next message is attached to this one if its record names an earlier parent."""
+        self.edge = NONE
+        """The last compaction."""
+        self.kept: frozenset[int] = frozenset()
+        """Messages before it that stay in context."""
+        self.crossing: list[tuple[int, int]] = []
+        """Messages that follow a compaction although their records name a message before it, each with the former."""
         self.pointer: tuple[str, int] | None = None
         """The leaf that the agent recorded last, and how many messages there were then."""
         self._builder = builder
@@ -56,6 +62,9 @@ class ClaudeChain:
                     missing = parent_uuid
                 else:
                     parent = found if found > self.lowest_parent else self.lowest_parent
+                    if parent < self.edge and self._crosses_edge(parent, message):
+                        self.crossing.append((len(builder), self.edge))
+                        parent = self.edge
             elif parent_uuid is UNSET:
                 parent = self.last
         if uuid is not None and (uuid in ids.new or uuid in ids.old):
@@ -76,6 +85,18 @@ class ClaudeChain:
         self.lowest_parent = NONE
         self.last = index
         return index
+
+    def _crosses_edge(self, parent: int, message: ApiMessage | None) -> bool:
+        """Whether a message with a parent before the last compaction follows the compaction.
+
+        It does if the parent is one of the messages that were kept (2.1.217), or if it is the answer to a prompt that
+        the agent compacted before (2.1.150, 2.1.219). Otherwise somebody went back to before the compaction.
+        """
+        if parent in self.kept:
+            return True
+        if message is None or message.id == self._builder.replies.current.key:
+            return False
+        return not any(flag & MODEL for flag in self._builder.columns.flags[parent : self.edge])
 
     def _repeats(self, record: ClaudeRecord, twin: int, parent: int) -> bool:
         """2.0.76 sometimes copies the lines of a fork into the original once more."""

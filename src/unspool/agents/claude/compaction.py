@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from .chain import ClaudeChain
-from .schema import ClaudeRecord
+from .schema import ClaudeRecord, MicrocompactMetadata
 
 
 class ClaudeCompactions:
@@ -25,23 +27,48 @@ class ClaudeCompactions:
         if index is None:
             return False
         meta = record.compact_metadata
-        trigger = meta.trigger if meta is not None else None
         boundary = m.Boundary(
             after_message_index=above if above >= 0 else None,
             message_index=index,
-            trigger="manual" if trigger == "manual" else "auto" if trigger == "auto" else None,
+            trigger=_trigger(meta.trigger if meta is not None else None),
             uuid=record.uuid,
             timestamp=record.timestamp,
         )
         if meta is not None:
             boundary.pre_tokens, boundary.post_tokens = meta.pre_tokens, meta.post_tokens
             boundary.pre_tokens_source = "recorded" if meta.pre_tokens is not None else None
-            if meta.preserved_messages is not None:
-                kept = meta.preserved_messages
-                self._kept.append((boundary, kept.all_uuids or kept.uuids))
+        kept = meta.preserved_messages if meta is not None else None
+        uuids = (kept.all_uuids or kept.uuids) if kept is not None else []
+        self._kept.append((boundary, uuids))
         self._builder.events.add_boundary(boundary, inherited)
         self._without_summary = boundary
+        self._chain.edge = index
+        self._chain.kept = self._known(uuids)
         return True
+
+    def read_partial(self, record: ClaudeRecord, source: m.Source, inherited: bool) -> None:
+        """Read a compaction that only dropped the content of old tool results and attachments."""
+        blocks: list[m.Block] = [m.CompactionMark()]
+        index = self._chain.add(record, source, "system", "harness", blocks, inherited=inherited)
+        if index is None:
+            return
+        meta = record.microcompact_metadata or MicrocompactMetadata()
+        above = self._builder.columns.parents[index]
+        boundary = m.Boundary(
+            after_message_index=above if above >= 0 else None,
+            message_index=index,
+            trigger=_trigger(meta.trigger),
+            uuid=record.uuid,
+            timestamp=record.timestamp,
+            pre_tokens=meta.pre_tokens,
+            replaced_message_indices=sorted(self._known(meta.cleared_attachments)),
+            scope="results",
+            dropped_tool_use_ids=meta.compacted_tool_ids,
+        )
+        if meta.pre_tokens is not None:
+            boundary.pre_tokens_source = "recorded"
+            boundary.post_tokens = meta.pre_tokens - meta.tokens_saved if meta.tokens_saved is not None else None
+        self._builder.events.add_boundary(boundary, inherited)
 
     def _last_before(self, record: ClaudeRecord) -> int:
         """Return the message after which a compaction came.
@@ -85,6 +112,17 @@ class ClaudeCompactions:
 
     def finish(self) -> None:
         """Find the messages that were kept: their records may come after the boundary."""
+        summaries = {}
         for boundary, uuids in self._kept:
-            found = {index for uuid in uuids if (index := self._builder.find(uuid)) is not None}
-            boundary.preserved_message_indices = sorted(found)
+            boundary.preserved_message_indices = sorted(self._known(uuids))
+            summaries[boundary.message_index] = boundary.summary_message_index
+        for index, edge in self._chain.crossing:
+            # The summary may come after the answer to it.
+            self._builder.set_parent(index, edge if (summary := summaries[edge]) is None else summary)
+
+    def _known(self, uuids: Iterable[str]) -> frozenset[int]:
+        return frozenset(index for uuid in uuids if (index := self._builder.find(uuid)) is not None)
+
+
+def _trigger(recorded: str | None) -> m.Trigger | None:
+    return "manual" if recorded == "manual" else "auto" if recorded == "auto" else None

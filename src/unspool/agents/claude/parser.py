@@ -209,6 +209,9 @@ class ClaudeParser:
             if self._compactions.read_boundary(record, source, inherited):
                 self.resumes.compacted()
             return
+        if kind == "microcompact_boundary":
+            self._compactions.read_partial(record, source, inherited)
+            return
         if kind == "turn_duration":
             self.chain.link(record)
             return

@@ -88,6 +88,16 @@ class CompactMetadata(msgspec.Struct, rename="camel", gc=False):
     preserved_messages: Preserved | None = None
 
 
+class MicrocompactMetadata(msgspec.Struct, rename="camel", gc=False):
+    """Details of a compaction that only drops results and attachments (2.1.37 and later)."""
+
+    trigger: str | None = None
+    pre_tokens: int | None = None
+    tokens_saved: int | None = None
+    compacted_tool_ids: list[str] = []
+    cleared_attachments: list[str] = msgspec.field(default=[], name="clearedAttachmentUUIDs")
+
+
 class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
     """The body of an `attachment` record."""
 
@@ -157,6 +167,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     # system, attachment and metadata records
     content: Any = None
     compact_metadata: CompactMetadata | None = None
+    microcompact_metadata: MicrocompactMetadata | None = None
     attachment: AttachmentBody | None = None
     rendered: list[Rendered] | None = None
     leaf_uuid: str | None = None

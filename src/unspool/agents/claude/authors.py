@@ -12,6 +12,8 @@ HARNESS_TEXT = (
     "<system-reminder>", "<bash-notification>", "Caveat: The messages below were generated",
 )  # fmt: skip
 SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
+TASK_TEXT = '{"task_id":'
+"""Begins the notes that the agent keeps about slow calls and sub-agents."""
 COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
 _INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder|ci-monitor-event)\b[^>]*>.*?</\1>\s*", re.DOTALL)
 """An element that the agent, or the editor it runs in, put before what a person typed."""
@@ -49,10 +51,10 @@ class ClaudeAuthors:
         origin = record.origin.kind if record.origin is not None else None
         if origin is not None:
             return "human" if origin == "human" else "subagent" if "task" in origin else "harness"
-        if text[:1] in "<C":
+        if text[:1] in "<C{":
             if text.startswith(SUBAGENT_TEXT):
                 return "subagent"
-            if text.startswith(HARNESS_TEXT):
+            if text.startswith((TASK_TEXT, *HARNESS_TEXT)):
                 return "harness"
             if text.startswith(_HOOK_TEXT):
                 return "hook"

@@ -8,14 +8,14 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import CONTINUED, UNANSWERED
 from ...io.decode import decode_any
-from .authors import COMMAND_TEXT, SUBAGENT_TEXT, ClaudeAuthors, separate_injected
+from .authors import COMMAND_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
 from .compaction import ClaudeCompactions
 from .content import RawAt, attachment_blocks, blocks_of, command_of, flat_text, text_of
 from .interruptions import ClaudeInterruptions, is_headless
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import ClaudePlans
-from .queue import PromptQueue
+from .queue import PromptQueue, Queued
 from .resumes import ResumeSigns
 from .schema import SYNTHETIC, AttachmentBody, ClaudeBlock, ClaudeRecord
 from .subagents import SubagentCalls
@@ -35,7 +35,7 @@ class ClaudeParser:
         self.version: str | None = None
         self.turn = ClaudeTurn()
         self.chain = ClaudeChain(builder)
-        self.queue = PromptQueue()
+        self.queue = PromptQueue(builder)
         self.subagents = SubagentCalls()
         self.calls = ClaudeToolCalls(builder, self.subagents)
         self.plans = ClaudePlans(builder, self.calls)
@@ -79,8 +79,8 @@ class ClaudeParser:
         message = record.message
         if message is None:
             return self._unknown(record, source, inherited)
-        if self.queue.taken:
-            self.queue.add_taken(self.builder, record, self.chain.last)
+        if self.queue.taken and message.id != self.builder.replies.current.key:
+            self._add_taken(record)
         blocks = blocks_of(message.content, self._raw_at(source))
         # 2.1.200 also marks the beginning of an interrupted answer as "synthetic".
         is_placeholder = message.model == SYNTHETIC and text_of(blocks) in _PLACEHOLDERS
@@ -102,6 +102,13 @@ class ClaudeParser:
         if message.stop_reason == "max_tokens" and not inherited:
             self.interruptions.add_error("truncated", index, "the reply reached the output limit", record)
         return None
+
+    def _add_taken(self, record: ClaudeRecord) -> None:
+        """Add what the turn took from the queue, and read what sub-agents reported in it."""
+        for entry in self.queue.taken:
+            if entry.author == "subagent":
+                self.subagents.read_notification(entry.text)
+        self.queue.add_taken(record, self.chain.last)
 
     def _stand_in(self, record: ClaudeRecord, source: m.Source, blocks: list[m.Block], inherited: bool) -> None:
         """Read an answer that the harness wrote in place of the model."""
@@ -153,13 +160,15 @@ class ClaudeParser:
         # What came before a clear in the same file stays on the path, outside of the context.
         above = self.chain.last if is_plan and not inherited and self.calls.has_refused_plan else None
         queued = author == "human" and record.prompt_source == "queued" and self._follows_open_call(record)
+        if self.queue.taken:
+            self.queue.recorded(text)
+            if author == "human" and not queued:
+                self._add_taken(record)
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited, parent=above, queued=queued)
         if index is None:
             return
         if self.resumes.watches_size:
             self.resumes.measure(index, blocks)
-        if self.queue.taken:
-            self.queue.recorded(text)
         if is_plan and not inherited:
             self.plans.cleared(record, index)
         if is_plan or (author == "human" and not queued):
@@ -237,8 +246,10 @@ class ClaudeParser:
         if body.type == "queued_command":
             text = flat_text(body.prompt)[0]
             typed = body.origin is None or body.origin.kind in (None, "human")
-            author: m.Author = "human" if typed and not text.startswith(SUBAGENT_TEXT) else "subagent"
+            author = Queued(text, source).author if typed else "subagent"
             self.queue.recorded(text)
+            if author == "subagent":
+                self.subagents.read_notification(text)
             is_typed = author == "human"
             self.chain.add(record, source, "user", author, [m.Text(text)], inherited=inherited, queued=is_typed)
             return

@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from .authors import HARNESS_TEXT, SUBAGENT_TEXT
+from .authors import HARNESS_TEXT, SUBAGENT_TEXT, TASK_TEXT
 from .content import flat_text
 from .schema import ClaudeRecord
+
+_TASK_CALL = re.compile(r'"tool_use_id":"([^"]+)"')
+_TAKEN = (None, "absorbed_mid_turn")
+"""Reasons of a removal that mean that a turn took the prompt; 2.1.219 and earlier give none."""
+
+
+class Queued(NamedTuple):
+    """An entry of the queue."""
+
+    text: str
+    source: m.Source
+
+    @property
+    def author(self) -> m.Author:
+        """Who put it there."""
+        return "subagent" if self.text.startswith(SUBAGENT_TEXT) else "harness" if self._is_internal else "human"
+
+    @property
+    def _is_internal(self) -> bool:
+        return self.is_task or self.text.startswith(HARNESS_TEXT)
+
+    @property
+    def is_task(self) -> bool:
+        """Whether it is a note about a slow call, which the agent keeps for itself (2.1.37 to 2.1.49)."""
+        return self.text.startswith(TASK_TEXT)
 
 
 class PromptQueue:
@@ -16,28 +44,57 @@ class PromptQueue:
     its own for the prompt too.
     """
 
-    def __init__(self) -> None:
-        self.taken: list[tuple[str, m.Source]] = []
-        """Prompts that a turn took from the queue, until another record has them."""
-        self._waiting: list[tuple[str, m.Source]] = []
+    def __init__(self, builder: SessionBuilder) -> None:
+        self.taken: list[Queued] = []
+        """Entries that a turn took from the queue, until another record has them."""
+        self._builder = builder
+        self._waiting: list[Queued] = []
 
     def read(self, record: ClaudeRecord, source: m.Source) -> None:
         """Read a change of the queue."""
+        text = flat_text(record.content)[0]
         if record.operation == "enqueue":
-            self._waiting.append((flat_text(record.content)[0], source))
-        elif record.operation == "remove" and self._waiting:
-            self.taken.append(self._waiting.pop(0))
-        elif record.operation in ("dequeue", "popAll"):
-            del self._waiting[: 1 if record.operation == "dequeue" else None]
+            self._waiting.append(Queued(text, source))
+        elif record.operation == "remove":
+            entry = self._remove(text)
+            if entry is not None and not entry.is_task and record.reason in _TAKEN:
+                self.taken.append(entry)
+        elif record.operation == "dequeue":
+            self._drop(next((entry for entry in self._waiting if not entry.is_task), None))
+        elif record.operation == "popAll" and self._drop(self._find(text)) is None:
+            self._waiting = [entry for entry in self._waiting if entry.is_task]
+
+    def _find(self, text: str) -> Queued | None:
+        return next((entry for entry in self._waiting if text and entry.text == text), None)
+
+    def _drop(self, entry: Queued | None) -> Queued | None:
+        if entry is not None:
+            self._waiting.remove(entry)
+        return entry
+
+    def _remove(self, text: str) -> Queued | None:
+        """Take out the entry that a removal names. Up to 2.1.150 it names none: then it is one that has to go now."""
+        if text:
+            return self._drop(self._find(text))
+        ended = next((entry for entry in self._waiting if self._has_ended(entry)), None)
+        typed = next((entry for entry in self._waiting if not entry.is_task), None)
+        return self._drop(ended or typed or next(iter(self._waiting), None))
+
+    def _has_ended(self, entry: Queued) -> bool:
+        """Whether an entry is about a call that has its result."""
+        call = _TASK_CALL.search(entry.text) if entry.is_task else None
+        return call is not None and call[1] not in self._builder.calls.open
 
     def recorded(self, text: str) -> None:
         """A record of its own has the prompt."""
-        self.taken = [entry for entry in self.taken if entry[0] != text]
+        self.taken = [entry for entry in self.taken if entry.text != text]
 
-    def add_taken(self, builder: SessionBuilder, record: ClaudeRecord, parent: int) -> None:
-        """Add the prompts that no other record has, before the answer of the model."""
-        for text, source in self.taken:
-            if text and not text.startswith((*SUBAGENT_TEXT, *HARNESS_TEXT)):
-                blocks: list[m.Block] = [m.Text(text)]
-                builder.add("user", "human", blocks, source, None, parent, record.timestamp, queued=True)
+    def add_taken(self, record: ClaudeRecord, parent: int) -> None:
+        """Add the entries that no other record has, before the next message."""
+        for entry in self.taken:
+            if entry.text:
+                self._builder.add(
+                    "user", entry.author, [m.Text(entry.text)], entry.source, None, parent, record.timestamp,
+                    queued=entry.author == "human",
+                )  # fmt: skip
         self.taken.clear()

@@ -175,6 +175,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     custom_title: str | None = None
     ai_title: str | None = None
     operation: str | None = None
+    reason: str | None = None
     data: Progress | None = None
 
 

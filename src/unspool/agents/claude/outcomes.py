@@ -21,6 +21,8 @@ _REFUSED_IN_SUBAGENT = "Permission for this tool use was denied. The tool use wa
 _SIBLING = "The user doesn't want to take this action right now."
 _REASON = re.compile(r"(?:the|The) user said:\n(.*)", re.DOTALL)
 _FIXED_REASON = "The user wants to clarify these questions."
+_ABORTED = ("MCP error -32001: AbortError", "canceled")
+"""Errors of tools that were stopped (2.1.63); other programs may use the same words."""
 _LOST = "[Tool call interrupted: the session ended"
 _STOPPED = ("Interrupted by user", "Tool permission request failed: AbortError", TOOL_MARKER, MARKER)
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
@@ -47,12 +49,14 @@ class ClaudeVerdict(NamedTuple):
 
 
 OK = ClaudeVerdict("ok")
+FLAG = "interrupted flag"
+"""Evidence that also a command has that ran into a time limit."""
 
 
 def judge(text: str, is_error: bool, record: ClaudeRecord) -> ClaudeVerdict:
     """Classify a tool result. Every error text falls in exactly one class."""
     if not is_error:
-        return ClaudeVerdict("interrupted", "interrupted flag") if _was_interrupted(record) else OK
+        return ClaudeVerdict("interrupted", FLAG) if _was_interrupted(record) else OK
     return _rejected_by_person(text, record) or _stopped(text) or _rejected_by_other(text, record) or _failed(text)
 
 
@@ -85,6 +89,8 @@ def _stopped(text: str) -> ClaudeVerdict | None:
     code = _EXIT.match(text)
     if text.startswith(_STOPPED):
         return ClaudeVerdict("interrupted", "result text")
+    if text.startswith(_ABORTED[0]) or text == _ABORTED[1]:
+        return ClaudeVerdict("error", "result text", is_open=True)
     if code and int(code[1]) in _SIGNAL_EXITS:
         # From 2.1.150 on the text has no marker: the record that follows decides.
         is_marked = TOOL_MARKER in text

@@ -62,8 +62,12 @@ class ClaudeParser:
     def progress(self, record: ClaudeRecord) -> None:
         """Read a record about something that runs: a hook, a tool, or a sub-agent."""
         self.chain.link(record)
-        if record.data is not None and record.data.hook_name is not None:
+        if record.data is None:
+            return
+        if record.data.hook_name is not None:
             self.resumes.read_hook(record.data.hook_name, len(self.builder))
+        elif record.running_call is not None:
+            self.calls.runs(record.running_call)
 
     def _raw_at(self, source: m.Source) -> RawAt:
         return lambda index: self.builder.raw_at(source, "message", "content", index)

@@ -177,6 +177,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     operation: str | None = None
     reason: str | None = None
     data: Progress | None = None
+    running_call: str | None = msgspec.field(default=None, name="parentToolUseID")
 
 
 class HeadRecord(ClaudeRecord, rename="camel", gc=False):

@@ -12,11 +12,11 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.open_calls import Call
 from .content import RawAt, blocks_of, flat_text
-from .outcomes import MARKER, TOOL_MARKER, ClaudeVerdict, judge
+from .outcomes import FLAG, MARKER, TOOL_MARKER, ClaudeVerdict, judge
 from .saved_outputs import MARK, SavedOutputs
 from .schema import ClaudeBlock, ClaudeRecord, ToolUseResult
 from .subagents import SubagentCalls
-from .tools import PLAN_TOOL, SUBAGENT_TOOLS, action_of
+from .tools import ASKING_TOOLS, PLAN_TOOL, SUBAGENT_TOOLS, action_of
 
 
 class ClaudeResult(NamedTuple):
@@ -27,6 +27,23 @@ class ClaudeResult(NamedTuple):
     verdict: ClaudeVerdict
     call: Call | None
     timestamp: datetime | None
+    text: str
+    inherited: bool
+
+    @property
+    def says_stopped(self) -> bool:
+        """Whether its text says that the call was stopped."""
+        return self.verdict.outcome == "interrupted" and self.verdict.evidence != FLAG and not self.inherited
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it has the text of a refusal."""
+        return self.verdict.outcome == "rejected" and not self.verdict.is_sibling
+
+    @property
+    def only_asks(self) -> bool:
+        """Whether the call did nothing but ask."""
+        return self.call is not None and self.call.name in ASKING_TOOLS
 
     @property
     def is_of_subagent(self) -> bool:
@@ -54,6 +71,8 @@ class ClaudeToolCalls:
         self._results: list[ClaudeResult] = []
         self._open: list[ClaudeResult] = []
         self._rejected: list[ClaudeResult] = []
+        self._running: set[str] = set()
+        self._is_marked = False
 
     def read(
         self, record: ClaudeRecord, content: list[ClaudeBlock], raw_at: RawAt
@@ -75,12 +94,17 @@ class ClaudeToolCalls:
             results.append((result, verdict))
         return blocks, results
 
+    def runs(self, call_id: str) -> None:
+        """Read a sign that a call runs: it is past every question."""
+        if call_id in self._builder.calls.open:
+            self._running.add(call_id)
+
     def close(
         self, record: ClaudeRecord, index: int, result: m.ToolResult, verdict: ClaudeVerdict, inherited: bool
     ) -> None:
         """Read a result; an `inherited` one causes no event here."""
         call = self._builder.close_call(result.call_id)
-        entry = ClaudeResult(index, result.call_id, verdict, call, record.timestamp)
+        entry = ClaudeResult(index, result.call_id, verdict, call, record.timestamp, result.content, inherited)
         if entry.is_of_subagent and isinstance(record.tool_use_result, ToolUseResult):
             self._subagents.results[result.call_id] = record.tool_use_result
         self._results.append(entry)
@@ -102,12 +126,14 @@ class ClaudeToolCalls:
     def next_step(self) -> None:
         """The conversation continues: a rejection text that no marker followed was a rejection."""
         if self._results:
-            self._decide(rejected=True)
+            self._stop_without_marker()
             self._results.clear()
+            self._running.clear()
+            self._is_marked = False
 
     def finish(self) -> None:
         """Finish after the last record."""
-        self._decide(rejected=True)
+        self._stop_without_marker()
         last_plans = {entry.call_id for entry in self._results if _refuses_plan(entry)}
         for rejection in self._builder.events.rejections:
             if rejection.tool_use_id in last_plans:
@@ -124,6 +150,7 @@ class ClaudeToolCalls:
 
     def settle(self, stop: Stop, inherited: bool) -> None:
         """Classify the calls that were pending until the marker."""
+        self._is_marked = True
         self._decide(rejected=stop.is_rejection)
         if not stop.is_rejection and not inherited:
             self._subagents.stopped.update(entry.call_id for entry in stop.results if entry.is_of_subagent)
@@ -135,10 +162,38 @@ class ClaudeToolCalls:
         such field: an interruption of a call and a rejection that ends the turn look the same. Interruptions are more
         common, so it is read as one.
         """
-        rejected = any(entry.verdict.outcome == "rejected" and not entry.verdict.is_sibling for entry in self._open)
-        if text == MARKER or not rejected or record.interrupted_message_id is not None:
+        refused = [entry for entry in self._open if entry.is_refused]
+        if any(entry.only_asks for entry in refused):
+            return True, False
+        if text == MARKER or record.interrupted_message_id is not None or self._all_ran(refused):
             return False, False
         return not is_headless, is_headless
+
+    def _all_ran(self, entries: list[ClaudeResult]) -> bool:
+        return all(entry.call_id in self._running for entry in entries)
+
+    def _stop_without_marker(self) -> None:
+        """Classify the calls that no marker followed; a call that was stopped shows by its result alone."""
+        refused = [entry for entry in self._open if entry.is_refused]
+        ran = bool(refused) and self._all_ran(refused)
+        stopped = refused if ran else [entry for entry in self._results if entry.says_stopped]
+        self._decide(rejected=not ran)
+        if not stopped or self._is_marked:
+            return
+        first = stopped[0]
+        self._subagents.stopped.update(entry.call_id for entry in stopped if entry.is_of_subagent)
+        self._builder.events.interruptions.append(
+            m.Interruption(
+                message_index=first.message,
+                interrupted_message_index=first.call.message if first.call is not None else None,
+                type="user",
+                during=_during("", stopped),
+                timestamp=first.timestamp,
+                tool_use_ids=[entry.call_id for entry in stopped],
+                evidence="a running call was refused" if ran else "result text",
+                confidence=0.9,
+            )
+        )
 
     # --- plans ---
 
@@ -175,7 +230,7 @@ class ClaudeToolCalls:
             return
         for entry in entries:
             if entry.verdict.outcome == "error":
-                self._fail(entry, f"Exit code {entry.verdict.exit_code}")
+                self._fail(entry, entry.text)
         rejections = [entry for entry in entries if entry.verdict.outcome == "rejected"]
         if rejections and not all(entry.verdict.is_sibling for entry in rejections):
             self._reject(rejections)
@@ -189,7 +244,8 @@ class ClaudeToolCalls:
 
     def _reject(self, entries: list[ClaudeResult]) -> None:
         """Add the rejection of a call, with those that were cancelled together with it."""
-        entry = next((e for e in entries if not e.verdict.is_sibling), entries[0])
+        asked = [entry for entry in entries if not entry.verdict.is_sibling and entry.call_id not in self._running]
+        entry = next(iter(asked or (e for e in entries if not e.verdict.is_sibling)), entries[0])
         call, verdict = entry.call or self._builder.calls.find(entry.call_id), entry.verdict
         kind: m.RejectionType = "other"
         action = None

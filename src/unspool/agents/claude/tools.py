@@ -11,6 +11,8 @@ from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 PLAN_TOOL = "ExitPlanMode"
+ASKING_TOOLS = frozenset((PLAN_TOOL, "AskUserQuestion"))
+"""Tools that do nothing but ask, so that they can be refused but not interrupted."""
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
 _SHELLS = frozenset(("Bash", "PowerShell"))
 

@@ -58,6 +58,7 @@ LARGE_CLASSES = {
     "agents.gemini.parser.GeminiParser": "one short handler for each of the record types of all versions",
 }
 """Classes over the limit, and why."""
+MAX_TEMPLATE_LINE = 120
 
 
 def modules() -> list[str]:
@@ -185,6 +186,13 @@ def test_nothing_grows_too_large(module: str) -> None:
         and f"{module}.{size.name}" not in LARGE_CLASSES
     ]
     assert large == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("*/templates/*.html")), ids=lambda path: path.name)
+def test_template_lines_are_short(path: Path) -> None:
+    """As short as lines of Python, so that a change of one element is one line of a diff."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > MAX_TEMPLATE_LINE] == []
 
 
 def test_class_names_are_unique_in_a_package() -> None:

@@ -180,7 +180,7 @@ def test_a_refused_edit_is_shown_as_a_diff(tmp_path: Path) -> None:
     log.result("c1", refusal, error=True, toolUseResult="User rejected tool use")
     page = rendered(log.load(tmp_path))
     assert '<details class="call" open>' in page
-    assert '<div class="diff refused">' in page
+    assert '<div class="diff rejected-change">' in page
     assert '<div class="del">-old &lt;b&gt;</div>' in page
     assert '<div class="add">+new &lt;i&gt;</div>' in page
     assert "rejected: “use tabs”" in Page(page).words

@@ -138,7 +138,7 @@ def test_a_call_gets_its_result_where_it_stands(visitor: Visitor, server: Server
     work.flush()
     entry = page.locator(".entry.call")
     expect(entry).to_have_count(1)
-    expect(entry.locator(".hollow")).to_be_visible()
+    expect(entry.locator(".unfinished")).to_be_visible()
     entry.locator("summary").click()
     page.evaluate("document.querySelector('.entry.call').isTheSame = true")
     work.log.result("slow", "everything is made")
@@ -147,7 +147,7 @@ def test_a_call_gets_its_result_where_it_stands(visitor: Visitor, server: Server
     expect(entry.locator(".output.result")).to_contain_text("everything is made")
     expect(page.locator(".entry.answer").last).to_contain_text("It is done.")
     assert entry.evaluate("(entry) => entry.isTheSame && entry.querySelector('details').open")
-    expect(entry.locator(".hollow")).to_have_count(0)
+    expect(entry.locator(".unfinished")).to_have_count(0)
     assert_in_step(page, server, work)
 
 

@@ -236,9 +236,9 @@ def test_a_sub_agent_is_opened_in_its_place(visitor: Visitor, server: Server, ag
     assert [entry["key"] for entry in shown] == [f"s{number}.{item['key']}" for item in told][: len(shown)]
     assert len(shown) == len(told)
     opener.get_by_role("link", name="Open session").click()
-    expect(page.locator(".session-head .above")).to_contain_text("Sub-agent of")
+    expect(page.locator(".session-head .breadcrumb")).to_contain_text("Sub-agent of")
     assert page.locator("#transcript").get_attribute("data-session") == number
-    page.locator(".session-head .above a").click()
+    page.locator(".session-head .breadcrumb a").click()
     until(page, "(id) => document.querySelector('#transcript')?.dataset.session === id", str(row["id"]))
 
 
@@ -260,8 +260,9 @@ def test_a_branch_is_offered_where_it_was_left(visitor: Visitor, server: Server,
     before = chip.evaluate("(chip) => Number(chip.previousElementSibling?.dataset.index ?? -1)")
     assert before <= fork < min(own)
     chip.locator("summary").first.click()
-    expect(chip.locator(".dead")).to_be_visible()
-    shown = {int(entry["index"]) for entry in entries(page, f"[data-key=fork{branch}] .dead") if entry.get("index")}
+    expect(chip.locator(".old-branch")).to_be_visible()
+    found = entries(page, f"[data-key=fork{branch}] .old-branch")
+    shown = {int(entry["index"]) for entry in found if entry.get("index")}
     assert shown
     assert shown <= set(own)
     chip.get_by_role("link", name="Open this branch").click()
@@ -285,7 +286,7 @@ def test_the_tree_leads_to_every_branch(visitor: Visitor, server: Server) -> Non
     page.keyboard.press("b")
     tree = page.locator(".branches .tree")
     expect(tree.get_by_role("link", name=re.compile("^branch "))).to_have_count(len(lines) - 1)
-    assert tree.locator("svg .line-dead").count() == len(lines) - 1
+    assert tree.locator("svg .line-old").count() == len(lines) - 1
     shot(page, "tree")
     tree.get_by_role("link", name=f"branch {lines[-1]['id']}", exact=True).click()
     page.wait_for_url(f"**?branch={lines[-1]['id']}*")
@@ -317,7 +318,7 @@ def test_the_torch_lights_exactly_what_the_api_says(visitor: Visitor, server: Se
             if entry["index"] is not None:
                 assert entry["contextState"] == states[entry["index"]], (row["name"], place, entry)
         stretches = page.evaluate(
-            """[...document.querySelectorAll('.stretches li')].map(({ dataset }) =>
+            """[...document.querySelectorAll('.context-ranges li')].map(({ dataset }) =>
               [Number(dataset.first), Number(dataset.last), dataset.state])"""
         )
         assert stretches == [[part["first"], part["last"], part["state"]] for part in view["stretches"]]
@@ -385,13 +386,13 @@ def test_a_ledger_leads_to_each_place(visitor: Visitor, server: Server, kind: st
     rows = page.locator(".events > li")
     expect(rows).to_have_count(len(told["entries"]))
     places = page.evaluate(
-        """[...document.querySelectorAll('.events a.what')].map((link) =>
+        """[...document.querySelectorAll('.events a.event-title')].map((link) =>
           Number(new URL(link.href).searchParams.get('at') ?? NaN))"""
     )
     assert places == [entry["message_index"] for entry in told["entries"]]
     shot(page, f"ledger-{kind}")
     for number in (0, len(places) - 1):
-        page.locator(".events a.what").nth(number).click()
+        page.locator(".events a.event-title").nth(number).click()
         wait_at(page, places[number])
         page.go_back()
         until(page, "document.body.dataset.pageKind === 'events'")
@@ -414,7 +415,7 @@ def test_what_was_refused_is_shown_struck(visitor: Visitor, server: Server) -> N
     row = page.locator(".events > li").nth(number)
     row.locator("details summary").click()
     expect(row.locator(".diff.struck tr.add").first).to_be_visible()
-    row.locator("a.what").click()
+    row.locator("a.event-title").click()
     wait_at(page, entry["message_index"])
     card = page.locator(".entry.rejected").filter(has_text=entry["event"]["reason"].split("\n")[0]).first
     expect(card.locator(".verdict")).to_contain_text("Rejected by")
@@ -490,7 +491,7 @@ def test_calls_that_never_finished_are_shown_as_one_likes(visitor: Visitor, serv
     row = server.with_count("orphan")[0]
     orphan = server.api(f"/sessions/{row['id']}")["orphans"][0]
     page = visitor.open(f"/sessions/{row['id']}?at={orphan['message_index']}")
-    call, made_up = page.locator(".entry.orphan").first, page.locator(".entry.orphan .made-up").first
+    call, made_up = page.locator(".entry.orphan").first, page.locator(".entry.orphan .synthetic").first
     expect(call).to_be_visible()
 
     def choose(name: str) -> None:

@@ -128,7 +128,7 @@ def said(page: Page, text: str) -> Any:
 
 def ready(page: Page) -> None:
     """Until the card counts keys: those that come too soon are not meant for it."""
-    page.locator(".asked[data-keys]").wait_for()
+    page.locator(".approval[data-keys]").wait_for()
 
 
 def listen(page: Page) -> None:
@@ -157,19 +157,19 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
     page = visitor.open("/agents")
     expect(page.locator(".kind.missing")).to_contain_text("npm install -g @openai/codex")
     start(page, server, "say Looking around first, as one does.\nedit\nwait")
-    run = page.locator("#board .run[data-doing=waiting-input]")
-    expect(run.locator(".last-words")).to_contain_text("Looking around first")
+    run = page.locator("#board .run[data-state=waiting-input]")
+    expect(run.locator(".latest-text")).to_contain_text("Looking around first")
     expect(page.locator(".bar .needs")).to_contain_text("1")
-    expect(page.locator(".asked .diff .add")).to_have_count(3)
+    expect(page.locator(".approval .diff .add")).to_have_count(3)
     assert page.title().startswith("(1) ")
     shot(page, "agents-board")
     page.locator("[data-verdict=allow_session]").click()
-    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".approval")).to_have_count(0)
     expect(page.locator(".bar .needs")).to_be_hidden()
-    expect(page.locator("#board .run[data-doing=in-turn] .last-words")).to_contain_text("allow_session")
+    expect(page.locator("#board .run[data-state=in-turn] .latest-text")).to_contain_text("allow_session")
     # Of a session that ends before the store knows it, there is nothing to open.
-    expect(page.locator("#board .run[data-doing=in-turn] h3 a")).to_have_attribute("href", re.compile("^/sessions/"))
-    page.locator("[data-act=stop]").first.click()
+    expect(page.locator("#board .run[data-state=in-turn] h3 a")).to_have_attribute("href", re.compile("^/sessions/"))
+    page.locator("[data-action=stop]").first.click()
     expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by tab")
     page.locator(".runs.ended .run h3 a").first.click()
     expect(said(page, "Looking around first")).to_have_count(1)
@@ -192,7 +192,7 @@ def test_a_session_goes_on_after_its_agent_has_ended(visitor: Visitor) -> None:
     """The button says what it does; somebody who owns the session is not overrun by one click."""
     page = begin(visitor, "say Begun and done.")
     expect(state(page)).to_contain_text("idle")
-    page.locator("#composer [data-act=stop]").click()
+    page.locator("#composer [data-action=stop]").click()
     expect(state(page)).to_contain_text("ended: stopped by tab")
     expect(page.locator("[data-send]")).to_have_text("Resume")
     say(page, "say Gone on.")
@@ -208,24 +208,24 @@ def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> No
     page = begin(visitor, "edit\nrun make all\nrun make some\nsay Done with it.")
     ready(page)
     shot(page, "agents-approval")
-    expect(page.locator(".asked")).to_be_focused()
+    expect(page.locator(".approval")).to_be_focused()
     page.keyboard.press("a")
-    expect(page.locator(".asked .what")).to_have_text("make all")
+    expect(page.locator(".approval .approval-title")).to_have_text("make all")
     ready(page)
     page.keyboard.press("r")
     page.keyboard.type("use ninja instead")
     page.keyboard.press("Control+Enter")
     expect(said(page, "Denied because use ninja instead.")).to_have_count(1)
-    expect(page.locator(".asked .what")).to_have_text("make some")
+    expect(page.locator(".approval .approval-title")).to_have_text("make some")
     ready(page)
     page.keyboard.press("e")
     page.locator("[name=input]").fill("{not json")
     page.keyboard.press("Control+Enter")
-    expect(page.locator(".asked [role=alert]")).to_contain_text("JSON")
+    expect(page.locator(".approval [role=alert]")).to_contain_text("JSON")
     page.locator("[name=input]").fill('{"command": "make nothing"}')
     page.keyboard.press("Control+Enter")
     expect(said(page, "Allowed (allow): Bash make nothing")).to_have_count(1)
-    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".approval")).to_have_count(0)
 
 
 def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Visitor) -> None:
@@ -234,7 +234,7 @@ def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Vis
     page.evaluate("window.pressed = new KeyboardEvent('keydown', { key: 'a', bubbles: true })")
     say(page, "run make all")
     ready(page)
-    page.evaluate("document.querySelector('.asked').dispatchEvent(window.pressed)")
+    page.evaluate("document.querySelector('.approval').dispatchEvent(window.pressed)")
     page.keyboard.press("d")
     expect(said(page, "Denied because of nothing")).to_have_count(1)
     expect(said(page, "Allowed")).to_have_count(0)
@@ -245,7 +245,7 @@ def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> 
     page = begin(visitor, "ask\nwait")
     ready(page)
     page.locator("[data-verdict=allow]").click()
-    expect(page.locator(".asked [role=alert]")).to_contain_text("Answer every question")
+    expect(page.locator(".approval [role=alert]")).to_contain_text("Answer every question")
     page.get_by_label("Green").check()
     page.get_by_label("Large").check()
     page.locator("fieldset").nth(1).locator("[type=text]").fill("Huge")
@@ -268,7 +268,7 @@ def test_of_two_tabs_one_answers_and_the_other_is_told(visitor: Visitor) -> None
     late = one if first.value.status == 409 else two
     assert re.search("by tab [0-9a-f]{4}", note(late, "by tab"))
     for page in (one, two):
-        expect(page.locator(".asked")).to_have_count(0)
+        expect(page.locator(".approval")).to_have_count(0)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
 
 
@@ -306,7 +306,7 @@ def test_a_turn_is_interrupted(visitor: Visitor) -> None:
     assert len(sent) == 1
     expect(page.locator("#pages .entry.interruption")).to_have_count(1)
     say(page, "wait")
-    page.locator("#composer [data-act=interrupt]").click()
+    page.locator("#composer [data-action=interrupt]").click()
     expect(state(page)).to_contain_text("interrupted")
 
 
@@ -344,7 +344,7 @@ def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
     say(other, "edit")
     ready(page)
     page.reload()
-    expect(page.locator(".asked")).to_have_count(1)
+    expect(page.locator(".approval")).to_have_count(1)
 
 
 def test_what_is_written_while_a_message_is_on_its_way_is_kept(visitor: Visitor) -> None:
@@ -405,7 +405,7 @@ def test_an_answer_of_the_server_that_was_overtaken_is_not_shown(visitor: Visito
             route.fulfill(response=response)
     rest(page)
     expect(state(page)).to_contain_text("interrupted")
-    expect(page.locator(".asked")).to_have_count(0)
+    expect(page.locator(".approval")).to_have_count(0)
     expect(page.locator(".bar .needs")).to_be_hidden()
 
 
@@ -451,7 +451,7 @@ def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Vis
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)
     run = visitor.context.request.get(f"{server.base}/api/runs/{run_of(page)}").json()
-    page.locator("#composer [data-act=stop]").click()
+    page.locator("#composer [data-action=stop]").click()
     expect(state(page)).to_contain_text("ended")
     (path,) = (server.home / ".claude").rglob(f"{run['session']}.jsonl")
     # With a time to come, it is just written however long this takes.
@@ -460,7 +460,7 @@ def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Vis
     say(page, "say Sent in vain.")
     expect(page.locator("#composer [role=alert]")).to_contain_text("take it over")
     page.locator(".take-over summary").click()
-    page.locator("[data-act=take-over]").click()
+    page.locator("[data-action=take-over]").click()
     expect(said(page, "Sent in vain.")).to_have_count(1)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
 
@@ -478,11 +478,11 @@ def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: 
     assert small.evaluate("[innerWidth, innerHeight]") == [PHONE["width"], PHONE["height"]]
     assert not is_sideways(small)
     shot(small, "agents-phone-sheet")
-    small.locator(".asked > summary").tap()
+    small.locator(".approval > summary").tap()
     until(small, f"() => {{ {sheet} return height < 120; }}")
-    small.locator(".asked > summary").tap()
-    small.locator(".asked .primary").tap()
-    expect(small.locator(".asked")).to_have_count(0)
+    small.locator(".approval > summary").tap()
+    small.locator(".approval .primary").tap()
+    expect(small.locator(".approval")).to_have_count(0)
     note(page, "Allowed by tab")
     phone.leave()
 
@@ -514,7 +514,7 @@ def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
       document.dispatchEvent(new Event('visibilitychange'));
     }"""
     page.evaluate(look, True)
-    card = page.locator(".asked")
+    card = page.locator(".approval")
     facts = {"digest": card.get_attribute("data-digest"), "verdict": "allow", "who": "the tests"}
     act(visitor, f"/{run_of(page)}/answers/{card.get_attribute('data-request')}", **facts)
     line = page.locator("[data-notices] li")

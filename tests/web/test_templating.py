@@ -183,7 +183,7 @@ def test_outcomes_are_told_in_words(tmp_path: Path) -> None:
     ok, bad, orphan = of_kind(log.load(tmp_path), "call")
     assert '<span class="hidden">ok</span>' in ok
     assert "<span>exit 1</span>" in bad
-    assert '<span class="hollow">unfinished' in orphan
+    assert '<span class="unfinished">unfinished' in orphan
 
 
 def test_output_keeps_its_colours(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_events_of_the_samples_are_drawn() -> None:
         '<p class="rule"><span><b aria-hidden="true">✕</b> Interrupted',
         "/embedded",
         "Context cleared",
-        '<span class="hollow">unfinished (killed)</span>',
+        '<span class="unfinished">unfinished (killed)</span>',
     ):
         assert piece in html
 

@@ -15,7 +15,7 @@ import msgspec
 from ..agents import SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..store.decision_log import FILE_NAME
-from .errors import ConflictError
+from .errors import ConflictError, SessionInUseError
 from .log import RunLog
 from .ownership import find_owner
 from .processes import end_group
@@ -165,7 +165,7 @@ class Supervisor:
             return
         owner = find_owner(ref, ours_until=self.log.last_end(ref.agent, ref.id))
         if owner is not None and not take_over:
-            raise ConflictError(
+            raise SessionInUseError(
                 f"{owner.name} seems to be using this session ({owner.evidence}); to continue here anyway, take it over"
             )
 

@@ -18,7 +18,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.static_files import create_static_files_router
 
-from ..core.errors import UnspoolError, UsageError
+from ..core.errors import NotFoundError, UnspoolError
 from ..runs.log import RunLog
 from ..runs.supervisor import Supervisor, limits_from, run_log_path
 from ..store import open_store
@@ -58,14 +58,14 @@ class AppState:
     def supervisor(self) -> Supervisor:
         """Runs agents, if this server does."""
         if self._supervisor is None:
-            raise UsageError("Running agents is disabled on this server")
+            raise NotFoundError("Running agents is disabled on this server")
         return self._supervisor
 
     @property
     def run_events(self) -> RunEvents:
         """What happens to running agents, if this server runs any."""
         if self._run_events is None:
-            raise UsageError("Running agents is disabled on this server")
+            raise NotFoundError("Running agents is disabled on this server")
         return self._run_events
 
     def _on_report(self, report: dict[str, Any]) -> None:

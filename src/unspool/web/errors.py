@@ -20,7 +20,7 @@ CODES = {
     400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
     421: "refused", 503: "unavailable",
 }  # fmt: skip
-"""What a program can tell apart, by status."""
+"""What a program can tell apart, by status. Exceptions with a `code` of their own are more precise."""
 _TITLES = {400: "Invalid request", 401: "Access denied", 403: "Access denied", 404: "Not found", 405: "Not allowed"}
 _STATUSES: tuple[tuple[type[UnspoolError], int], ...] = (
     (NotFoundError, 404), (ConflictError, 409), (UsageError, 400), (AmbiguousError, 400), (UnspoolError, 503),
@@ -56,13 +56,14 @@ class ErrorReply(NamedTuple):
     message: str
     advice: str | None = None
     headers: dict[str, str] | None = None
+    code: str | None = None
 
 
 def describe(error: Exception) -> ErrorReply:
     """The status and the message for an exception."""
     if isinstance(error, UnspoolError):
         status = next(status for kind, status in _STATUSES if isinstance(error, kind))
-        return ErrorReply(status, str(error), getattr(error, "advice", None))
+        return ErrorReply(status, str(error), getattr(error, "advice", None), code=getattr(error, "code", None))
     if isinstance(error, HTTPException):
         return _describe_http(error)
     return ErrorReply(500, "Internal error. See the terminal that unspool runs in for details.")
@@ -85,14 +86,14 @@ def on_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]
     if reply.status >= 500:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     if request.url.path.startswith("/api"):
-        body = error_json(reply.status, reply.message, reply.advice)
+        body = error_json(reply.status, reply.message, reply.advice, reply.code)
         return Response(body, status_code=reply.status, headers=reply.headers, media_type=MediaType.JSON)
     return Response(_error_page(reply), status_code=reply.status, headers=reply.headers, media_type=MediaType.HTML)
 
 
-def error_json(status: int, message: str, advice: str | None = None) -> bytes:
+def error_json(status: int, message: str, advice: str | None = None, code: str | None = None) -> bytes:
     """The body of an error response of the API."""
-    code = CODES.get(status) or ("bad_request" if status < 500 else "fault")
+    code = code or CODES.get(status) or ("bad_request" if status < 500 else "fault")
     return msgspec.json.encode(ErrorBody(error=ErrorDetail(code=code, message=message, advice=advice)))
 
 

@@ -56,7 +56,7 @@ def _draw(one: _DrawnBranch, from_y: float, messages: int, address: str) -> Mark
     curve = f"C{fork + 8:.1f} {from_y:.1f} {one.start - 8:.1f} {y} {one.start:.1f} {y}"
     path = f"M{fork:.1f} {from_y:.1f}{curve}H{one.end:.1f}"
     return Markup(
-        '<a href="{}?branch={}"><title>{}</title><path class="hit" d="{}"/><path class="line-dead" d="{}"/>'
+        '<a href="{}?branch={}"><title>{}</title><path class="hit" d="{}"/><path class="line-old" d="{}"/>'
         '<circle class="tip" cx="{:.1f}" cy="{}" r="4"/><text x="{:.1f}" y="{}">{}</text></a>'
     ).format(address, branch.id, fork_label(branch), path, path, one.end, y, one.end + 9, y + 4, branch.id)
 

@@ -234,14 +234,14 @@ def _output(store: Store, key: str, index: int, place: int) -> str:
 def _full_text(message: m.Message, block: m.Block) -> tuple[str, str]:
     match block:
         case m.Text():
-            kind = "said" if message.author == "human" else "prose" if message.role == "assistant" else "words"
+            kind = "prompt" if message.author == "human" else "prose" if message.role == "assistant" else "words"
             return kind, block.text
         case m.Thinking():
             return "words", block.text
         case m.ToolResult():
             return "result", block.whole
         case m.Attachment():
-            return "said" if message.author == "human" else "words", block.text or ""
+            return "prompt" if message.author == "human" else "words", block.text or ""
         case m.CompactionMark():
             return "prose", block.summary or ""
         case m.Unknown():

@@ -40,7 +40,7 @@ async function answer({ dataset: { verdict, with: name } }, card) {
     await post(`/${run}/answers/${request}`, given);
   } catch ({ message, cause }) {
     // Already answered elsewhere: the card disappears.
-    if (cause === 409) note(message);
+    if (cause === "conflict") note(message);
     else fail(card, message);
   }
 }
@@ -48,7 +48,7 @@ async function answer({ dataset: { verdict, with: name } }, card) {
 function onKey(event) {
   const isSending = event.key === "Enter" && (event.ctrlKey || event.metaKey);
   if (isSending) inside(event, ".field, [data-compose]")?.querySelector("[data-with], [data-send]").click();
-  const card = inside(event, ".asked");
+  const card = inside(event, ".approval");
   if (!card || event.ctrlKey || event.metaKey || event.altKey || event.repeat || inside(event, TYPING)) return;
   const button = find(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`, card);
   if (!button) return;
@@ -75,12 +75,12 @@ function delayKeys(card) {
 
 /** Whether an element is being used. An empty text box with focus is not. */
 function isInUse(element) {
-  return element?.closest(".asked, dialog") || (element?.matches(TYPING) && element.value);
+  return element?.closest(".approval, dialog") || (element?.matches(TYPING) && element.value);
 }
 
 /** Focus a new card, or the next one after a card has gone, unless the reader is doing something else. */
 function focusCards(wasInCard = false) {
-  const cards = findAll(".asked");
+  const cards = findAll(".approval");
   const fresh = cards.filter(({ dataset: { key } }) => !appeared.has(key));
   fresh.forEach(delayKeys);
   const card = wasInCard ? cards[0] : fresh[0];
@@ -90,11 +90,11 @@ function focusCards(wasInCard = false) {
 }
 
 function reportAnswer({ run, request, kind, verdict, reason, ...by }) {
-  const card = find(`.asked[data-key="${CSS.escape(`${run}/${request}`)}"]`);
+  const card = find(`.approval[data-key="${CSS.escape(`${run}/${request}`)}"]`);
   if (!card || by.who === who) return;
   const why = reason ? ` (“${reason}”)` : "";
   const outcome = kind === "withdrawn" ? "Request cancelled" : `${DONE[verdict]} by ${by.who}${why}`;
-  note(`${outcome}: ${find(".what", card).textContent}`);
+  note(`${outcome}: ${find(".approval-title", card).textContent}`);
 }
 
 /** Update a part of the page to what the server has now. @param {any} box @param {string} url */
@@ -105,7 +105,7 @@ export async function redraw(box, url) {
   if (request < (shown.get(box) ?? 0)) return;
   shown.set(box, request);
   const active = document.activeElement;
-  const wasInCard = Boolean(active?.closest(".asked"));
+  const wasInCard = Boolean(active?.closest(".approval"));
   morph(box, fresh);
   contentAdded(box);
   // Elements lose the focus when they are moved.
@@ -114,7 +114,7 @@ export async function redraw(box, url) {
 }
 
 export function startApproval() {
-  onClick("[data-verdict]", (button) => answer(button, button.closest(".asked")));
+  onClick("[data-verdict]", (button) => answer(button, button.closest(".approval")));
   document.addEventListener("keydown", onKey, true);
   onRun((event) => /answered|withdrawn/.test(event.kind) && reportAnswer(event));
   focusCards();

@@ -32,7 +32,7 @@ export class Composer {
     startApproval();
     onRun((event) => this.handle(event));
     onContent((content) => this.onLogged(content));
-    onClick("[data-act=take-over]", () => this.send(true));
+    onClick("[data-action=take-over]", () => this.send(true));
     document.addEventListener("keydown", (event) => this.onKey(event));
     this.box.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -130,9 +130,9 @@ export class Composer {
       sessionStorage[this.source] = this.area.value;
       // The next message goes to the agent that was just started.
       if (!run) await this.draw().catch(() => 0);
-    } catch ({ message }) {
+    } catch ({ message, cause }) {
       fail(this.form, message);
-      find(".take-over", this.box).hidden = !/take it over/.test(message);
+      find(".take-over", this.box).hidden = cause !== "session_in_use";
       this.hasMore = false;
     }
     this.isBusy = false;
@@ -156,7 +156,7 @@ export class Composer {
   onKey(event) {
     if (event.key === "Escape") {
       const isSecond = event.timeStamp - this.escaped < DOUBLE_PRESS;
-      if (isSecond) find("[data-act=interrupt]", this.box)?.click();
+      if (isSecond) find("[data-action=interrupt]", this.box)?.click();
       this.escaped = isSecond ? -Infinity : event.timeStamp;
     }
     const entry = this.navigation?.here;

@@ -3,7 +3,7 @@
 import { find, findAll, inside, onClick } from "./dom.js";
 
 /** What j and k step through on pages without a transcript. */
-const LINKS = "#sessions li.session > a, #results li > a, .events a.what";
+const LINKS = "#sessions li.session > a, #results li > a, .events a.event-title";
 const EVENTS = ".mark:not(.turn)";
 const TYPING = "input, textarea, select, [contenteditable]";
 

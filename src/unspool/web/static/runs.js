@@ -13,14 +13,14 @@ export const newName = () => Math.random().toString(16).slice(2);
 /** The name of this tab, shown in other tabs. */
 export const who = (sessionStorage.who ??= `tab ${newName().slice(0, 4)}`);
 
-/** @param {string} path below /api/runs @throws {Error} with a message for the reader and the status as cause */
+/** @param {string} path below /api/runs @throws {Error} with a message for the reader and the code as cause */
 export async function post(path, body) {
   const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
   const response = await fetch(`/api/runs${path}`, request).catch(() => {
     throw new Error("The server cannot be reached. Nothing was changed.");
   });
   const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message, { cause: response.status });
+  if (!response.ok) throw new Error(answer.error.message, { cause: answer.error.code });
   return answer;
 }
 
@@ -46,8 +46,8 @@ export function fail(box, text = "") {
   alert.textContent = text;
 }
 
-function act({ dataset: { act, run } }) {
-  if (run) post(`/${run}/${act}`, { who }).catch(({ message }) => note(message));
+function runAction({ dataset: { action, run } }) {
+  if (run) post(`/${run}/${action}`, { who }).catch(({ message }) => note(message));
 }
 
 const canNotify = () => window.Notification?.permission === "granted";
@@ -87,7 +87,7 @@ export async function startRuns(begin) {
     if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(() => 0);
     if (event.kind === "asked") notify(event);
   });
-  onClick("[data-act]", act);
+  onClick("[data-action]", runAction);
   onClick("[data-bell]", requestNotifications);
   begin();
   const handle = (event) => {

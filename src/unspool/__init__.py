@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._version import __version__
     from .agents import SessionRef
     from .api import load, samples, sessions, stream
-    from .core.convert import to_builtins, to_json
+    from .core.convert import enc_hook, to_builtins, to_json
     from .core.errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
     from .core.json_schema import json_schema
     from .core.session import Context, Reply, Session, SessionEvent, ToolUse
@@ -116,6 +116,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "__version__",
+    "enc_hook",
     "json_schema",
     "load",
     "samples",
@@ -135,6 +136,7 @@ _MODULES = {
         "stream",
     ),
     "core.convert": (
+        "enc_hook",
         "to_builtins",
         "to_json",
     ),

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import unspool
+from unspool.core import model as m
 from unspool.core.errors import NotFoundError, UsageError
 from unspool.core.events import count_events
 from unspool.core.session import Session
@@ -228,8 +229,19 @@ def test_records_convert_to_plain_values_and_back(recording: Recording) -> None:
         ):
             assert plain(unspool.to_builtins(part))
             assert unspool.to_builtins(part) == json.loads(unspool.to_json(part))
+            assert msgspec.to_builtins([part], enc_hook=unspool.enc_hook) == [unspool.to_builtins(part)]
     for ref in recording.refs():
         assert plain(unspool.to_builtins(ref))
+
+
+def test_raw_inputs_convert_with_the_hook() -> None:
+    """Of any kind of JSON; without the hook, msgspec raises rather than leave the input out."""
+    for raw, value in ((b'{"a": [1, {"b": null}]}', {"a": [1, {"b": None}]}), (b'"text"', "text"), (b"null", None)):
+        call = m.ToolCall("call", "Tool", msgspec.Raw(raw))
+        assert msgspec.to_builtins(call, enc_hook=unspool.enc_hook)["input"] == value
+        assert raw in msgspec.json.encode(call)
+        with pytest.raises(TypeError, match="Raw"):
+            msgspec.to_builtins(call)
 
 
 def test_a_value_of_another_kind_is_refused() -> None:

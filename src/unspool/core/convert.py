@@ -12,15 +12,15 @@ def to_builtins(value: Any) -> Any:
     """Convert a record, or any part of one, to dicts, lists, strings and numbers.
 
     Fields have the names they have in the JSON. Times are RFC 3339 strings, and fields that hold their default are left
-    out. `msgspec.to_builtins` alone cannot convert JSON that is kept as it was written, such as the input of a tool
-    call; this function decodes it.
+    out. JSON that is kept as it was written, such as the input of a tool call, is decoded; `msgspec.to_builtins` does
+    that only if it is given `enc_hook`.
 
     >>> import unspool
     >>> session = unspool.load(next(unspool.sessions(unspool.samples())))
     >>> unspool.to_builtins(session)["type"]
     'session'
     """
-    return msgspec.to_builtins(value, enc_hook=_encode_hook)
+    return msgspec.to_builtins(value, enc_hook=enc_hook)
 
 
 def to_json(value: Any) -> bytes:
@@ -31,10 +31,20 @@ def to_json(value: Any) -> bytes:
     >>> msgspec.json.decode(unspool.to_json(session), type=unspool.Session) == session
     True
     """
-    return msgspec.json.encode(value, enc_hook=_encode_hook)
+    return msgspec.json.encode(value, enc_hook=enc_hook)
 
 
-def _encode_hook(value: Any) -> Any:
+def enc_hook(value: Any) -> Any:
+    """Convert what msgspec leaves to its caller: JSON kept as it was written, and paths.
+
+    Pass it to msgspec where a record is part of something larger.
+
+    >>> import unspool
+    >>> session = unspool.load(next(unspool.sessions(unspool.samples())))
+    >>> plain = msgspec.to_builtins({"sessions": [session]}, enc_hook=unspool.enc_hook)
+    >>> plain["sessions"] == [session.to_dict()]
+    True
+    """
     if isinstance(value, msgspec.Raw):
         return msgspec.json.decode(value)
     if isinstance(value, os.PathLike):

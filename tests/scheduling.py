@@ -14,7 +14,7 @@ import pytest
 
 _SHARED = (
     (re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py"), None),
-    (re.compile(r"^tests/web/test_(?:api|auth|openapi|pages|session_query|sse)\.py"), "recordings"),
+    (re.compile(r"^tests/web/(?:api/|pages/|test_(?:auth|errors|session_query)\.py)"), "recordings"),
     (re.compile(r"\[postgres"), "postgres"),
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
     (re.compile(r"^tests/test_architecture\.py"), None),

@@ -39,8 +39,8 @@ from unspool.web.errors import CODES
 from unspool.web.settings import Settings
 from unspool.web.views import LiveEventKind
 
-from ..regen import OPENAPI
-from .conftest import PORT, TOKEN
+from ...regen import OPENAPI
+from ..conftest import PORT, TOKEN
 
 Client = TestClient[Litestar]
 Case = schemathesis.Case[Any]

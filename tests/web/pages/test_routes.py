@@ -1,0 +1,90 @@
+"""All pages: they are valid, their links resolve, and invalid requests get an error page."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from html import unescape
+from typing import Any
+from urllib.parse import quote, urldefrag, urlsplit
+
+import pytest
+
+from unspool.core.events import LISTED_KINDS
+from unspool.store import Store
+from unspool.web.session_list import url_name
+from unspool.web.templating import address
+
+from ..test_templating import assert_inert
+from .helpers import Client, assert_valid_structure, page, query_with
+
+PAGES = ["/", "/search", "/search?q=hello", "/stats", *(f"/events/{kind.plural}" for kind in LISTED_KINDS)]
+
+
+@pytest.mark.parametrize("url", PAGES)
+def test_every_list_page_renders(client: Client, url: str) -> None:
+    """They are sound, and know where in the journal they stand."""
+    parsed = page(client, url)
+    assert_valid_structure(parsed)
+    body = next(attributes for tag, attributes in parsed.tags if tag == "body")
+    assert int(body["data-seq"]) > 0
+    assert body["data-page-kind"] in ("sessions", "search", "stats", "events")
+
+
+LINK = re.compile(r'\s(?:href|data-load|src)="([^"]*)"')
+
+
+def test_every_link_resolves(client: Client, store: Store) -> None:
+    """From the list and from sessions in which much happened, through pages and pieces of pages."""
+    seen: set[str] = set()
+    shapes: dict[str, int] = {}
+    kinds = ("branch", "compaction", "subagent", "error")
+    waiting = deque(["/", *(address(url_name(query_with(store, kind).row)) for kind in kinds)])
+    while waiting:
+        url = waiting.popleft()
+        answer = client.get(url)
+        assert answer.status_code == 200, url
+        if not answer.headers["content-type"].startswith("text/html") or "attachment" in str(answer.headers):
+            continue
+        here = urlsplit(url).path
+        # Quotes in texts are escaped, so nothing else looks like this; to parse hundreds of pages would take long.
+        for link in map(unescape, LINK.findall(answer.text)):
+            target = urldefrag(here + link if link.startswith("?") else link).url
+            shape = re.sub(r"[0-9a-f-]{8,}[~0-9a-z]*|\d+", "N", target)
+            if target.startswith("/") and target not in seen and shapes.get(shape, 0) < 6:
+                shapes[shape] = shapes.get(shape, 0) + 1
+                seen.add(target)
+                waiting.append(target)
+    assert len(seen) > 100
+    for part in ("/branches/N", "/embedded", "/replaced/N", "/export/md", "/tree", "/compare"):
+        assert any(part in shape for shape in shapes), part
+
+
+BAD = [
+    "/nothing", "/events/nothing", "/?sort=nothing", "/?has=nothing", "/?page=x", "/?page=99999999999999999999999",
+    "/events/errors?after=whenever", "/stats?after=whenever", "/sessions/nothing", "/sessions/%00",
+    "/sessions/1/nothing", "/sessions/1?branch=99", "/sessions/1?at=-5&branch=77", "/sessions/1/pages/-1",
+    "/sessions/1/pages/99999999999999999999", "/sessions/1/outputs/0/99", "/sessions/1/outputs/999999/0",
+    "/sessions/1/outputs/-1/-1", "/sessions/1/images/0/-1", "/sessions/1/export/exe", "/sessions/1/context/99999999",
+    "/sessions/1/replaced/0", "/sessions/1/compare?a=0&b=99",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", BAD)
+def test_invalid_requests_get_an_error_page(client: Client, url: str) -> None:
+    """A sentence, and no error of ours."""
+    answer = client.get(url)
+    assert 400 <= answer.status_code < 500
+    parsed = assert_inert(answer.text)
+    assert_valid_structure(parsed)
+
+
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202e\x1b[31m"])
+def test_queries_are_escaped(client: Client, text: str) -> None:
+    """What somebody was made to ask does nothing."""
+    for url in ("/", "/search", "/results", "/list"):
+        assert_inert(client.get(url, params={"q": text}).text)
+    for url in ("/events/errors", "/stats"):
+        params: dict[str, Any] = {"project": text}
+        assert_inert(client.get(url, params=params).text)
+    assert_inert(client.get(f"/sessions/{quote(text.replace('/', '~'))}").text)

@@ -281,7 +281,7 @@ def _append_to(log: Path, folder: Path, size: int) -> tuple[float, list[float]]:
             file.write(json.dumps(_line(number, path.stem)) + "\n")
         before, start = time.process_time(), time.perf_counter()
         with store.transaction():
-            live.take_in()
+            live.ingest()
         found = store.search.run(parse(f"zebra{number}"))
         times.append(time.perf_counter() - start)
         cpu.append(time.process_time() - before)

@@ -17,7 +17,7 @@ from .library import Library, expanded
 
 
 def sessions(*homes: str | Path) -> Iterator[SessionRef]:
-    """Find all sessions in your home directory, or in the given places. Only the first lines of each file are read.
+    """Find all sessions in your home directory, or in the given locations. Only the first lines of each file are read.
 
     A place is a home directory that contains the agents' directories, an agent's directory, any other directory, or a
     single file.

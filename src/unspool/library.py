@@ -28,12 +28,12 @@ _DONE = object()
 
 
 class Library:
-    """The sessions of some places. It caches what it looks up, so a long-lived program creates a new one."""
+    """The sessions in some locations. It caches what it looks up, so a long-lived program creates a new one."""
 
     def __init__(
-        self, *places: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
+        self, *locations: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
     ) -> None:
-        """`places` are home directories, agents' folders, other folders or files; by default the user's home.
+        """`locations` are home directories, agents' folders, other folders or files; by default the user's home.
 
         `evidence` returns decisions that were recorded while agents ran, which take precedence over what the files
         suggest. Without it, the files alone decide.
@@ -43,10 +43,10 @@ class Library:
         self._listed: dict[tuple[str, Path], SessionSource] = {}
         """The sources of which all sessions are listed; one that was opened for a single file is not among them."""
         self._files: dict[Path, SessionRef] = {}
-        if not places:
+        if not locations:
             self._add_default(os.environ if environ is None else environ)
-        for place in places:
-            self._add_place(expanded(place))
+        for location in locations:
+            self._add_place(expanded(location))
 
     @classmethod
     def of_nothing(cls, evidence: Evidence | None = None) -> Library:
@@ -56,7 +56,7 @@ class Library:
         library._sources, library._listed, library._files = {}, {}, {}
         return library
 
-    # --- places ---
+    # --- locations ---
 
     def _add_default(self, environ: Mapping[str, str]) -> None:
         for agent in AGENTS.values():
@@ -65,24 +65,24 @@ class Library:
             root = expanded(named) if named else Path.home() / info.folder
             self._list(info.name, root / info.folder if named and info.variable_is_home else root)
 
-    def _add_place(self, place: Path) -> None:
-        if _file_of(place) is not None:
-            self._add_files(self.refs_of(place))
+    def _add_place(self, location: Path) -> None:
+        if _file_of(location) is not None:
+            self._add_files(self.refs_of(location))
             return
-        if not place.is_dir():
-            raise NotFoundError(f"{place}: no such file or directory")
+        if not location.is_dir():
+            raise NotFoundError(f"{location}: no such file or directory")
         is_home = False
         for agent in AGENTS.values():
-            root = place / agent.info.folder
+            root = location / agent.info.folder
             if root.is_dir():
                 self._list(agent.info.name, root)
-            elif place.name == agent.info.folder or agent.has_layout(place):
-                self._list(agent.info.name, place)
+            elif location.name == agent.info.folder or agent.has_layout(location):
+                self._list(agent.info.name, location)
             else:
                 continue
             is_home = True
         if not is_home:
-            self._add_files(self._loose(place))
+            self._add_files(self._loose(location))
 
     def _list(self, name: str, root: Path) -> None:
         # Several paths can refer to the same folder.
@@ -167,8 +167,10 @@ class Library:
         if ref.is_inside or not self._source(ref).has_inline_subagents(ref):
             return []
         source = self._source(ref)
-        drafts = finish(source.read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
-        return [replace(ref, id=draft.id, kind=draft.kind, parent=ref.id, is_inside=True) for draft in drafts[1:]]
+        builders = finish(source.read(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages())))
+        return [
+            replace(ref, id=builder.id, kind=builder.kind, parent=ref.id, is_inside=True) for builder in builders[1:]
+        ]
 
     def peek(self, ref: SessionRef) -> Peek:
         """What the beginning of a session shows."""
@@ -189,47 +191,47 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
         """Read a session and the sub-agents that are recorded in the same log."""
-        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
-        for draft in drafts:
-            outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
-            session = apply_decisions(outline.session(), self._evidence(ref.agent, draft.id))
+        builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
+        for builder in builders:
+            assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
+            session = apply_decisions(assembler.session(), self._evidence(ref.agent, builder.id))
             is_plain = branches == "all" and orphans == "mark"
-            yield session if is_plain else View(session, outline.branch, branches, orphans).whole()
+            yield session if is_plain else View(session, assembler.branch, branches, orphans).whole()
 
     def stream(
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """Read a session in small pieces, in constant memory however long it is: the log is read twice."""
-        drafts = self._drafts(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
-        for draft in drafts:
-            outline = SessionAssembler(draft, tip if draft is drafts[0] else "agent")
-            head = apply_decisions(outline.header([]), self._evidence(ref.agent, draft.id))
-            view = View(head, outline.branch, branches, orphans)
-            draft.forget()
-            shown = (view.message(message) for message in self._replay(_of_file(ref), outline))
+        builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
+        for builder in builders:
+            assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
+            head = apply_decisions(assembler.header([]), self._evidence(ref.agent, builder.id))
+            view = View(head, assembler.branch, branches, orphans)
+            builder.forget()
+            shown = (view.message(message) for message in self._replay(_of_file(ref), assembler))
             yield from lines_around(view.head(), (message for message in shown if message is not None))
 
-    def _drafts(self, ref: SessionRef, make: BuilderFactory) -> list[SessionBuilder]:
-        drafts = finish(self._source(ref).read(_of_file(ref), make))
+    def _read_builders(self, ref: SessionRef, make: BuilderFactory) -> list[SessionBuilder]:
+        builders = finish(self._source(ref).read(_of_file(ref), make))
         if not ref.is_inside:
-            return drafts
-        found = [draft for draft in drafts if draft.id == ref.id]
+            return builders
+        found = [builder for builder in builders if builder.id == ref.id]
         if not found:
             raise NotFoundError(f"{ref.path} holds no sub-agent {ref.id} any more; try `unspool ls --kind all`")
         return found
 
-    def _replay(self, ref: SessionRef, outline: SessionAssembler) -> Iterator[m.Message]:
+    def _replay(self, ref: SessionRef, assembler: SessionAssembler) -> Iterator[m.Message]:
         """Read the log a second time and complete each message with what the first pass found."""
-        source, draft, expected = self._source(ref), outline.builder, len(outline.builder)
+        source, builder, expected = self._source(ref), assembler.builder, len(assembler.builder)
         ready: list[m.Message] = []
-        steps = source.read(ref, lambda id, _: draft.replay(ready.append) if id == draft.id else None)
+        steps = source.read(ref, lambda id, _: builder.replay(ready.append) if id == builder.id else None)
         count = 0
         more = True
         while more and count < expected:
             more = next(steps, _DONE) is not _DONE
             for message in ready[: expected - count]:
-                draft.complete(message)
-                outline.complete(message)
+                builder.complete(message)
+                assembler.complete(message)
                 count += 1
                 yield message
             ready.clear()

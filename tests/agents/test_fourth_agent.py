@@ -207,10 +207,10 @@ def test_it_is_followed_while_it_works(agent: str, store: Store, home: Path) -> 
     log = built(agent, f"{agent}-red")
     log.turn("now land it", "Touchdown.")
     path = log.write(home)
-    watcher.take_in({path if path.is_file() else path.parent})
+    watcher.ingest({path if path.is_file() else path.parent})
 
     def is_there() -> bool:
-        watcher.take_in(set())
+        watcher.ingest(set())
         return len(store.messages.load_session(store.sessions.find(f"{agent}-red").id).messages) == 6
 
     wait_until(is_there, "the new turn is in the store")

@@ -11,7 +11,7 @@ import pytest
 
 from unspool.agents import AGENTS
 from unspool.core import model as m
-from unspool.ingest.change_diff import Compared, Held, differences, superseded
+from unspool.ingest.change_diff import Comparison, StoredState, differences, superseded
 from unspool.ingest.push import push_kept
 from unspool.ingest.sync import Syncer
 from unspool.ingest.tail import SessionTail
@@ -50,12 +50,12 @@ class Journal:
         (ref,) = opened.refs()
         return SessionTail(self.store, opened, ref, self.store.sessions.from_source(agent, ref.id)[ref.id])
 
-    def take_in(self, live: SessionTail, path: Path, data: bytes) -> Told:
+    def ingest(self, live: SessionTail, path: Path, data: bytes) -> Told:
         """Write on at the end of a file, and take that in at once."""
         with open(path, "ab") as file:
             file.write(data)
         with self.store.transaction():
-            live.take_in()
+            live.ingest()
         return self.told()
 
 
@@ -247,13 +247,13 @@ def test_what_was_told_line_by_line_is_not_told_again(journal: Journal) -> None:
     journal.after_sync()
     live = journal.live("claude")
     for number, line in enumerate(lines[4:], 4):
-        told = journal.take_in(live, path, line)
+        told = journal.ingest(live, path, line)
         assert of_kind(told, "messages.appended") == [{"first": number, "count": 1}]
         assert of_kind(told, "messages.superseded") == []
     told = journal.after_sync()
     assert {kind for kind, _ in told} == {"events.found", "session.changed"}
     assert journal.after_sync() == []
-    assert journal.take_in(live, path, b"") == []
+    assert journal.ingest(live, path, b"") == []
 
 
 @pytest.mark.parametrize("make", [claude_log, codex_log, gemini_log])
@@ -266,7 +266,7 @@ def test_following_adds_up(make: Callable[[int], ClaudeLog | CodexLog | GeminiLo
     live = journal.live(row.agent)
     before = make(1).data
     for number, line in enumerate(make(45).data[len(before) :].splitlines(keepends=True)):
-        told = journal.take_in(live, path, line)
+        told = journal.ingest(live, path, line)
         if number % 25 == 24:
             told += journal.after_sync()
             (stored,) = journal.store.sessions.from_source(row.agent, row.ref).values()
@@ -296,7 +296,7 @@ def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None
     live = journal.live("gemini")
     length = len(log.data)
     log.model("g", "other words")
-    assert journal.take_in(live, path, log.data[length:]) == [("messages.superseded", {"first": 1, "last": 2})]
+    assert journal.ingest(live, path, log.data[length:]) == [("messages.superseded", {"first": 1, "last": 2})]
     (row,) = journal.store.sessions.select()
     assert b"other words" in msgspec.json.encode(journal.store.messages.read(row.id))
     assert of_kind(journal.after_sync(), "messages.superseded") == []
@@ -305,15 +305,15 @@ def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None
 # --- the comparison ---------------------------------------------------------------------------------------------------
 
 
-def held(messages: int = 10, status: str = "complete", **more: Any) -> Held:
+def stored_state(messages: int = 10, status: str = "complete", **more: Any) -> StoredState:
     columns = dict.fromkeys(("title", "parent", "origin", "project")) | {"status": status}
-    return Held(
+    return StoredState(
         messages, columns, {"messages": messages}, more.get("events", []), more.get("patches", MessagePatches())
     )
 
 
-def told(before: Held, now: Held, changed: list[int] | None = None, same: int = 10) -> Told:
-    return list(differences(before, now, Compared(same, changed or [], now.messages - 1)))
+def told(before: StoredState, now: StoredState, changed: list[int] | None = None, same: int = 10) -> Told:
+    return list(differences(before, now, Comparison(same, changed or [], now.messages - 1)))
 
 
 def test_runs_of_changed_messages_are_told_together() -> None:
@@ -326,7 +326,7 @@ def test_runs_of_changed_messages_are_told_together() -> None:
 def test_only_old_messages_can_be_superseded() -> None:
     """What is told of messages that came with the same reading stands in them already."""
     patches = MessagePatches(outcomes={3: {"c": "ok"}, 12: {"d": "ok"}}, usages={4: None, 5: m.Usage(1)})
-    assert told(held(), held(20, patches=patches), [8]) == [
+    assert told(stored_state(), stored_state(20, patches=patches), [8]) == [
         ("messages.superseded", {"first": 3, "last": 4}),
         ("messages.superseded", {"first": 5, "last": 6}),
         ("messages.superseded", {"first": 8, "last": 9}),
@@ -337,8 +337,8 @@ def test_only_old_messages_can_be_superseded() -> None:
 def test_a_branch_that_only_grew_is_no_change_of_what_was_there() -> None:
     """Runs are compared as far as there were messages."""
     before, now = (MessagePatches(spans=[Span(0, last, 0, "compacted")]) for last in (9, 15))
-    assert told(held(patches=before), held(patches=now)) == []
-    assert told(held(), held(patches=before)) == [("branches.changed", {"tip": 9})]
+    assert told(stored_state(patches=before), stored_state(patches=now)) == []
+    assert told(stored_state(), stored_state(patches=before)) == [("branches.changed", {"tip": 9})]
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_branch_that_only_grew_is_no_change_of_what_was_there() -> None:
 )  # fmt: skip
 def test_when_a_session_ends(before: str, now: str, ends: bool) -> None:
     """When the agent has closed it; where that is not known, when its turn is over."""
-    kinds = [kind for kind, _ in told(held(status=before), held(status=now))]
+    kinds = [kind for kind, _ in told(stored_state(status=before), stored_state(status=now))]
     assert kinds == ["session.changed", *(["session.ended"] if ends else [])]
 
 
@@ -361,13 +361,13 @@ def test_a_call_that_runs_is_no_event_yet() -> None:
         ("orphan", 4, msgspec.json.encode(m.Orphan(message_index=4, tool_use_id="c", tool_name="Bash", reason=reason)))
         for reason in ("running", "killed")
     )
-    assert told(held(), held(events=[running])) == []
+    assert told(stored_state(), stored_state(events=[running])) == []
     found = [("events.found", {"events": [{"kind": "orphan", "message_index": 4}]})]
-    assert told(held(events=[running]), held(events=[killed])) == found
-    assert told(held(events=[killed]), held(events=[killed])) == []
+    assert told(stored_state(events=[running]), stored_state(events=[killed])) == found
+    assert told(stored_state(events=[killed]), stored_state(events=[killed])) == []
 
 
 def test_very_many_events_are_told_in_pieces() -> None:
     """A row stays small."""
     events = [("problem", None, b"{}")] * 1200
-    assert [len(data["events"]) for _, data in told(held(), held(events=events))] == [500, 500, 200]
+    assert [len(data["events"]) for _, data in told(stored_state(), stored_state(events=events))] == [500, 500, 200]

@@ -101,7 +101,7 @@ def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path:
         with open(path, "ab") as file:
             file.write(line + b"\n")
         with store.transaction():
-            live.take_in()
+            live.ingest()
     ((messages, around),) = store.database.rows("SELECT messages, around FROM session")
     assert around == "", "it has to be read as a whole"
     assert messages == len(next(Library(home).load_all(ref)).messages)
@@ -124,7 +124,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path, store: Store) -> None:
         with open(path, "ab") as file:
             file.write(piece)
         with store.transaction():
-            assert live.take_in() == count
+            assert live.ingest() == count
     Syncer(store, tmp_path / "home").run()
     assert equals_fresh(store, tmp_path / "home")
 
@@ -143,10 +143,10 @@ def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: Store) -> N
     log.model(call("c1", command="sleep 5"))
     path.write_bytes(log.data)
     gone.unlink()
-    follower.take_in({path, gone})
+    follower.ingest({path, gone})
     assert store.search.run(parse("sleep"))[0].hits[0].field == "input"
     follower._due = 0.0
-    follower.take_in(set())
+    follower.ingest(set())
     (row,) = store.sessions.select(SessionFilter(agent="claude"))
     assert store.messages.load_session(row.id).orphans[0].tool_use_id == "c1"
     assert [row.gone_at is not None for row in store.sessions.select(SessionFilter(agent="codex"))] == [True]
@@ -164,17 +164,17 @@ def test_a_session_that_begins_is_taken_in_at_once(
     home = tmp_path / "home"
     path = place_of(agent, home)
     follower = Watcher(store, home)
-    follower._net = float("inf")
+    follower._next_full_sync = float("inf")
     path.write_bytes(b"".join(line + b"\n" for line in lines[:10]))
-    follower.take_in({path.parent})
+    follower.ingest({path.parent})
     assert [entry.kind for entry in store.changes.since()] == ["session.created"]
     with open(path, "ab") as file:
         file.write(b"".join(line + b"\n" for line in lines[10:20]))
-    follower.take_in({path})
+    follower.ingest({path})
     assert store.changes.since()[-1].kind == "messages.appended"
     for _ in range(2):
         follower._due = 0.0
-        follower.take_in(set())
+        follower.ingest(set())
         assert equals_fresh(store, home)
     rows = [msgspec.json.decode(entry.data) for entry in store.changes.since()]
     assert sum(row.get("count", 0) for row in rows) == store.sessions.select()[0].messages, "each message is told once"
@@ -190,11 +190,11 @@ def test_what_is_no_session_is_left_alone(tmp_path: Path, store: Store) -> None:
     warm.model("ready")
     paths = {log.write(home), warm.write(home), home / ".claude" / "todos" / "a.json"}
     follower._find_homes()
-    follower._net = float("inf")
-    follower.take_in(paths)
+    follower._next_full_sync = float("inf")
+    follower.ingest(paths)
     assert store.sessions.select() == []
     follower._due = 0.0
-    follower.take_in(set())
+    follower.ingest(set())
     assert store.sessions.select() == []
 
 
@@ -206,18 +206,18 @@ def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store:
     path = log.write(home)
     Syncer(store, home).run()
     follower = Watcher(store, home)
-    follower._net = float("inf")
+    follower._next_full_sync = float("inf")
     dues = []
     for number in range(3):
         log.model(f"answer {number}")
         path.write_bytes(log.data)
-        follower.take_in({path})
+        follower.ingest({path})
         assert follower._due is not None
         dues.append(follower._due)
-    assert follower._restless is not None
+    assert follower._deadline is not None
     assert dues == sorted(dues)
-    follower._restless = follower._due = 0.0
-    follower.take_in({path})
+    follower._deadline = follower._due = 0.0
+    follower.ingest({path})
     assert equals_fresh(store, home)
 
 
@@ -234,7 +234,7 @@ def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Pa
     log.model(call("c1", command="ls"))
     path.write_bytes(log.data)
     with store.transaction():
-        live.take_in()
+        live.ingest()
     assert not equals_fresh(store, home)
     assert Syncer(store, home).run().changed == 1
     assert equals_fresh(store, home)

@@ -36,7 +36,7 @@ from pathlib import Path
 from unspool.ingest import reader_pool, sync, transactions, watch, worker
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
-worker._TELL_SECONDS = transactions._SECONDS = 0.0
+worker._REPORT_SECONDS = transactions._BATCH_SECONDS = 0.0
 """
 """Each session is told and committed alone."""
 _SHARING = """
@@ -252,7 +252,7 @@ def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_
 
 def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path) -> None:
     """Nobody has started one yet; there may not even be a home."""
-    feed = start("watch._LOOK_SECONDS = 0.1")
+    feed = start("watch._DISCOVERY_SECONDS = 0.1")
     feed.until("ready")
     store = feed.store()
     for count, agent in enumerate(("claude", "codex"), 1):
@@ -264,7 +264,7 @@ def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path
 
 def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wakes up now and then, asks the store nothing, and reads no file."""
-    monkeypatch.setattr(watch, "_NET_SECONDS", float("inf"))
+    monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", float("inf"))
     home = tmp_path / "home"
     write_home(home)
     database = SqliteDatabase(tmp_path / "store.db", machine=("test", "test"))
@@ -303,7 +303,7 @@ def test_what_goes_wrong_is_told_and_tried_again(start: Callable[..., Feed], tmp
     """In a sentence; what is told later is told as if nothing had been."""
     claude_log(2).write(tmp_path / "home")
     (tmp_path / "store.db").mkdir()
-    feed = start("worker._PAUSES = (0.05,)")
+    feed = start("worker._RETRY_SECONDS = (0.05,)")
     assert "cannot be written" in feed.until("error")
     (tmp_path / "store.db").rmdir()
     feed.until("ready")

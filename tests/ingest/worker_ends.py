@@ -74,8 +74,8 @@ class Injection:
             self._is_over = True
             os.close(self._inputs)
         for thread in threading.enumerate():
-            if isinstance(thread, worker._Ending):
-                assert thread.asked.wait(PATIENCE), "the feed does not know that it should end"
+            if isinstance(thread, worker._StopListener):
+                assert thread.stop.wait(PATIENCE), "the worker was not asked to stop"
 
     def _send(self, number: int) -> None:
         # Before the feed has begun, signals do what they always do.

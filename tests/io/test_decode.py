@@ -50,7 +50,7 @@ def test_intact_lines_are_records() -> None:
     """The usual case has no places of its own: the lines are the records."""
     batch = decoded(b'{"type":"a"}\n{"type":"b"}\n')
     assert kinds(batch) == ["a", "b"]
-    assert batch.places is None
+    assert batch.locations is None
     assert [row[1:] for row in batch.rows()] == [(1, 0, 12), (2, 13, 12)]
 
 
@@ -77,8 +77,8 @@ def test_records_are_salvaged_from_damaged_lines(line: bytes, expected: list[str
     batch = decoded(b'{"type":"before"}\n' + line + b'\n{"type":"after"}\n')
     assert kinds(batch) == ["before", *expected, "after"]
     assert reasons(batch) == ["salvaged" if expected else "torn"]
-    for record, place in zip(batch.records, batch.places or [], strict=True):
-        assert json.loads(batch.bytes_at(place.offset, place.length))["type"] == record.type
+    for record, location in zip(batch.records, batch.locations or [], strict=True):
+        assert json.loads(batch.bytes_at(location.offset, location.length))["type"] == record.type
 
 
 @pytest.mark.parametrize("value", [b"[]", b"null", b'"text"', b"12", b"true", b"[{}]"])

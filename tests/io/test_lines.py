@@ -19,10 +19,10 @@ def placed(data: bytes, cuts: list[int]) -> list[tuple[int, int, bytes]]:
     blocks = [splitter.feed(data[start:end]) for start, end in itertools.pairwise(edges)]
     blocks.append(splitter.flush())
     return [
-        (block.number + place, block.offset + block.starts[place], line)
+        (block.number + location, block.offset + block.starts[location], line)
         for block in blocks
         if block is not None
-        for place, line in enumerate(block.lines())
+        for location, line in enumerate(block.lines())
     ]
 
 

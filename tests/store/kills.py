@@ -103,7 +103,7 @@ class Moments:
 
 def _sync(place: str, home: Path, moment: int, told: Connection) -> None:
     # Each session is committed alone, so that there are more moments to be killed at.
-    transactions._SECONDS = 0.0
+    transactions._BATCH_SECONDS = 0.0
     store = opened(place)
     moments = Moments(store, moment)
     Syncer(store, home).run()

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..core.session import Session
-from ..io.decode import Damage, Place, RecordDecoder, decode_any, mend
+from ..io.decode import Damage, Location, RecordDecoder, decode_any, repair_line
 from ..io.lines import block_of
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
         whole = without
     found: list[Piece[T]] = []
     reasons = set()
-    for item in decoder.line(whole, Place(1, 0, len(whole))):
+    for item in decoder.line(whole, Location(1, 0, len(whole))):
         if isinstance(item, Damage):
             reasons.add(item.reason)
         else:
@@ -98,7 +98,7 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
 
 def _plain(line: bytes) -> bytes:
     """A record as any JSON parser accepts it: no lone surrogates, no NaN."""
-    line = mend(line)[0]
+    line = repair_line(line)[0]
     if decode_any(line) is None:
         line = encode(json.loads(line, parse_constant=lambda _: None))
     return line

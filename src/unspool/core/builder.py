@@ -277,7 +277,7 @@ class SessionBuilder:
 
     def damage(self, file: int, damage: Damage) -> None:
         """Report a line that is not simply a record."""
-        source = m.Source(file, *damage.place)
+        source = m.Source(file, *damage.location)
         self.events.problems.append(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
         self.details.files[file].damaged += damage.lost or damage.reason == "salvaged"
 

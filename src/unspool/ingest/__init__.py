@@ -1,1 +1,1 @@
-"""From sessions on disk to sessions in a store: what to search for, what to keep, and what has changed."""
+"""From sessions on disk to sessions in a store: the text to search, the bytes to archive, and what has changed."""

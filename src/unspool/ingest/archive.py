@@ -11,7 +11,7 @@ from ..io.files import name_of
 from ..store import Store
 from ..store.compression import pack
 from ..store.rows import FileRow
-from .scan import Changed, Mark, Seen, mark_of
+from .scan import ChangedLog, LogStat, Mark, mark_of
 
 CHUNK = 1 << 20
 """How many bytes are compressed together."""
@@ -30,19 +30,19 @@ class Packed(NamedTuple):
         return sum(length for length, _ in self.chunks)
 
 
-def packed(seen: Seen) -> Packed:
+def packed(stat: LogStat) -> Packed:
     """Compress a log that is new to the archive."""
     chunks: list[tuple[int, bytes]] = []
     mark = Mark()
-    for data in _pieces(seen, 0, b""):
+    for data in _pieces(stat, 0, b""):
         mark.add(data)
         chunks.append((len(data), pack(data)))
     return Packed(chunks, mark.digest())
 
 
-def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
+def keep_new(store: Store, stat: LogStat, ready: Packed) -> FileRow:
     """Put a compressed log into the archive."""
-    row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], ready.kept, ready.mark, None)
+    row = FileRow(0, stat.agent, name_of(stat.path), *stat[2:], ready.kept, ready.mark, None)
     row = row._replace(id=store.files.put(row))
     start = 0
     for length, data in ready.chunks:
@@ -51,51 +51,51 @@ def keep_new(store: Store, seen: Seen, ready: Packed) -> FileRow:
     return row
 
 
-def keep(store: Store, change: Changed) -> FileRow:
+def keep(store: Store, change: ChangedLog) -> FileRow:
     """Bring the archive of a log up to date."""
-    seen, before = change.seen, change.before
-    if before is None and seen.size <= CHUNK:
-        return keep_new(store, seen, packed(seen))
-    if before is None or (change.how == "rewritten" and seen.size < before.size):
+    stat, before = change.stat, change.before
+    if before is None and stat.size <= CHUNK:
+        return keep_new(store, stat, packed(stat))
+    if before is None or (change.how == "rewritten" and stat.size < before.size):
         if before is not None:
             # Only the archive still has what was cut off.
             store.files.mark_replaced(before.id)
-        row = FileRow(0, seen.agent, name_of(seen.path), *seen[2:], 0, b"", None)
+        row = FileRow(0, stat.agent, name_of(stat.path), *stat[2:], 0, b"", None)
         row = row._replace(id=store.files.put(row))
     else:
-        row = before._replace(path=name_of(seen.path))
+        row = before._replace(path=name_of(stat.path))
         if change.how == "rewritten":
             store.files.remove_chunks(row.id)
             row = row._replace(kept=0)
-    kept = _append(store, row, seen)
+    kept = _append(store, row, stat)
     row = row._replace(
-        agent=seen.agent, device=seen.device, inode=seen.inode, size=seen.size, changed=seen.changed,
-        kept=kept, mark=mark_of(seen.source, kept), gone_at=None,
+        agent=stat.agent, device=stat.device, inode=stat.inode, size=stat.size, changed=stat.changed,
+        kept=kept, mark=mark_of(stat.source, kept), gone_at=None,
     )  # fmt: skip
     store.files.put(row)
     return row
 
 
-def _append(store: Store, row: FileRow, seen: Seen) -> int:
+def _append(store: Store, row: FileRow, stat: LogStat) -> int:
     """Add what is new. It is compressed together with the last, incomplete chunk, which compresses better."""
     start = row.kept - row.kept % CHUNK
     rest = b"".join(store.files.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
-    if rest and seen.size <= row.kept:
+    if rest and stat.size <= row.kept:
         return row.kept
     if rest:
         store.files.remove_chunks(row.id, start)
-    for data in _pieces(seen, start, rest):
+    for data in _pieces(stat, start, rest):
         store.files.add_chunk(row.id, start, len(data), pack(data))
         start += len(data)
     return start
 
 
-def _pieces(seen: Seen, start: int, rest: bytes) -> Iterator[bytes]:
+def _pieces(stat: LogStat, start: int, rest: bytes) -> Iterator[bytes]:
     data = rest
     try:
-        with seen.source.open() as file:
+        with stat.source.open() as file:
             file.seek(start + len(rest))
-            left = seen.size - start - len(rest)
+            left = stat.size - start - len(rest)
             while left > 0 and (more := file.read(min(CHUNK - len(data), left))):
                 left -= len(more)
                 data += more

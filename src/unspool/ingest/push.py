@@ -1,4 +1,4 @@
-"""Giving sessions to another store: what this computer has on disk, and what only its own store still has."""
+"""Copies sessions to another store: those on disk, and those that only the store of this computer still has."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from .archive import Packed, packed
-from .scan import Changed
+from .scan import ChangedLog
 from .writer import Ending, Messages, SessionWriter
 
 WORTH_IT = 32 << 20
@@ -70,12 +70,12 @@ class Task(NamedTuple):
     home: int
     position: int
     ref: SessionRef
-    changes: list[Changed]
+    changes: list[ChangedLog]
 
     @property
     def size(self) -> int:
         """How many bytes have to be read."""
-        return sum(change.seen.size for change in self.changes)
+        return sum(change.stat.size for change in self.changes)
 
 
 def can_share() -> bool:
@@ -214,7 +214,7 @@ def _read_group(tasks: list[Task], number: int) -> int:
 def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
     try:
         around = home.fingerprint(task.ref)
-        files = {change.seen.path: packed(change.seen) for change in task.changes}
+        files = {change.stat.path: packed(change.stat) for change in task.changes}
         return ReadRef(task.home, task.position, around, list(_sessions(home, agent, task.ref)), files, None)
     except OSError as error:
         return ReadRef(task.home, task.position, "", [], {}, str(error))

@@ -1,4 +1,4 @@
-"""When the agents will delete what they wrote, by their own settings."""
+"""When the agents will delete their logs, according to their own settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..store.filters import SessionFilter
 
 
 class Fate(msgspec.Struct, kw_only=True):
-    """What becomes of the files of a session."""
+    """What happens to the files of a session."""
 
     agent: str
     session: str
@@ -23,17 +23,17 @@ class Fate(msgspec.Struct, kw_only=True):
     project: str | None
     last: datetime | None
     gone: bool
-    """The files are not there any more: the store alone has it."""
+    """The files are gone; only the store has the session."""
     deleted_at: datetime | None
     """When the agent may delete it, at its next start after that."""
 
     def is_near(self, days: int) -> bool:
-        """Gone, or to go within some days."""
+        """Whether the files are gone, or will be deleted within some days."""
         return self.gone or (self.deleted_at is not None and self.deleted_at < datetime.now(UTC) + timedelta(days=days))
 
 
 def fates(store: Store, homes: list[str] | list[Path]) -> Iterator[Fate]:
-    """Every main session of this machine, the next to go first."""
+    """Return every main session of this machine, the next to be deleted first."""
     spans = {agent: AGENTS[agent].retention(root) for agent, root in Library(*homes).homes()}
     found = []
     for row in store.sessions.select(SessionFilter(machine=store.machine, kind="main")):

@@ -17,8 +17,8 @@ _EDGE = 4096
 Change = Literal["new", "grown", "rewritten", "moved"]
 
 
-class Seen(NamedTuple):
-    """A log as it is now."""
+class LogStat(NamedTuple):
+    """The current state of a log."""
 
     agent: str
     source: LogSource
@@ -29,37 +29,39 @@ class Seen(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """What identifies the log."""
+        """The path that identifies the log."""
         return self.source.path
 
 
-class Changed(NamedTuple):
-    """A log that is not as it was."""
+class ChangedLog(NamedTuple):
+    """A log that has changed."""
 
-    seen: Seen
+    stat: LogStat
     how: Change
     before: FileRow | None
 
 
-def look(agent: str, path: Path, known: FileRow | None = None) -> Seen | None:
-    """A log as it is now; None when it is gone."""
-    return _seen(agent, AGENTS[agent].log(path), known)
+def stat_log(agent: str, path: Path, known: FileRow | None = None) -> LogStat | None:
+    """Return the current state of a log; None if it is gone."""
+    return _stat(agent, AGENTS[agent].log(path), known)
 
 
-def _seen(agent: str, source: LogSource, known: FileRow | None) -> Seen | None:
+def _stat(agent: str, source: LogSource, known: FileRow | None) -> LogStat | None:
     before = Stamp(known.device, known.inode, known.size, known.changed) if known is not None else None
     stamp = source.stamp(before)
-    return Seen(agent, source, *stamp) if stamp is not None else None
+    return LogStat(agent, source, *stamp) if stamp is not None else None
 
 
-def compare(agent: str, sources: Iterable[LogSource], known: dict[str, FileRow]) -> tuple[list[Changed], list[FileRow]]:
-    """The logs that have changed, and the files that are gone."""
-    changes: list[Changed] = []
+def compare(
+    agent: str, sources: Iterable[LogSource], known: dict[str, FileRow]
+) -> tuple[list[ChangedLog], list[FileRow]]:
+    """Return the logs that have changed, and the files that are gone."""
+    changes: list[ChangedLog] = []
     missing = {path: row for path, row in known.items() if row.gone_at is None}
-    fresh: list[Seen] = []
+    fresh: list[LogStat] = []
     for source in sources:
         row = known.get(name_of(source.path))
-        entry = _seen(agent, source, row)
+        entry = _stat(agent, source, row)
         if entry is None:
             continue
         if row is None:
@@ -68,21 +70,21 @@ def compare(agent: str, sources: Iterable[LogSource], known: dict[str, FileRow])
         missing.pop(row.path, None)
         if row.gone_at is None and (row.device, row.inode, row.size, row.changed) == entry[2:]:
             continue
-        changes.append(Changed(entry, _how(entry, row), row))
+        changes.append(ChangedLog(entry, _how(entry, row), row))
     moved = {(row.device, row.inode): row for row in missing.values() if row.inode}
     for entry in fresh:
         before = moved.get((entry.device, entry.inode))
         if before is not None and _how(entry, before) == "grown":
             del missing[before.path], moved[entry.device, entry.inode]
-            changes.append(Changed(entry, "moved", before))
+            changes.append(ChangedLog(entry, "moved", before))
         else:
-            changes.append(Changed(entry, "new", None))
+            changes.append(ChangedLog(entry, "new", None))
     return changes, list(missing.values())
 
 
-def _how(seen: Seen, row: FileRow) -> Change:
-    """Whether a log only grew: it still begins with the bytes that were archived."""
-    if seen.size >= row.kept and mark_of(seen.source, row.kept) == row.mark:
+def _how(stat: LogStat, row: FileRow) -> Change:
+    """Return whether a log only grew, that is, still begins with the bytes that were archived."""
+    if stat.size >= row.kept and mark_of(stat.source, row.kept) == row.mark:
         return "grown"
     return "rewritten"
 

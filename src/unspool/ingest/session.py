@@ -12,7 +12,7 @@ from typing import Literal
 from ..agents import AGENTS
 from ..store import Store
 from ..store.rows import StoredSession
-from .change_diff import Held, appended, created, differences, held, superseded
+from .change_diff import StoredState, appended, created, differences, stored_state, superseded
 from .transactions import Pipeline
 from .writer import Ending, Messages, SessionWriter
 
@@ -36,7 +36,7 @@ class SessionIngest:
         self._ref = ref
         self._stored = stored
         self._id = stored.id if stored is not None else 0
-        self._before: Held | None = None
+        self._before: StoredState | None = None
 
     def writer(self, give: Callable[[Messages], None]) -> SessionWriter:
         """Return the writer that prepares what is read; it passes the pieces to `give`."""
@@ -51,7 +51,7 @@ class SessionIngest:
         """Make room: create the session, or remove what is going to be replaced."""
         store, stored = self._store, self._stored
         # A new session may be in the store as well, read from another folder.
-        self._before = held(store, self._agent, self._name)
+        self._before = stored_state(store, self._agent, self._name)
         if stored is None:
             self._id = store.sessions.create(self._agent, self._name, self._ref)
         elif self.mode == "append":
@@ -80,7 +80,7 @@ class SessionIngest:
         if self._before is None:
             changes = iter([created(self._agent, self._name, ending.messages)])
         else:
-            changes = differences(self._before, ending.held, ending.compared)
+            changes = differences(self._before, ending.stored_state, ending.compared)
         for kind, data in changes:
             self._store.changes.append(kind, self._id, **data)
 
@@ -102,16 +102,16 @@ class WriteQueue:
     def add(self, work: Callable[[], None], weight: int = 0) -> None:
         """Add a write; `weight` is about how many bytes it has."""
         if self._held is None:
-            self._pipeline.do(work, weight)
+            self._pipeline.write(work, weight)
             return
         self._held.append((work, weight))
         self._weight += weight
         if self._weight > _MOST_HELD:
-            self._pipeline.begin_alone()
+            self._pipeline.begin_large()
             self.flush()
 
     def flush(self) -> None:
         """Do all writes, and do those that follow at once."""
         held, self._held = self._held or [], None
         for work, weight in held:
-            self._pipeline.do(work, weight)
+            self._pipeline.write(work, weight)

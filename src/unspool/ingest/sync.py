@@ -20,7 +20,7 @@ from ..store import Store
 from ..store.rows import FileRow
 from .archive import keep, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
-from .scan import Changed, compare, look
+from .scan import ChangedLog, compare, stat_log
 from .session import SessionIngest, WriteQueue, forget_session
 from .transactions import Pipeline
 from .writer import SessionWriter
@@ -80,7 +80,7 @@ class Syncer:
         report.seconds = time.perf_counter() - began
         return report
 
-    def take_in(self, agent: str, home: SessionSource, path: Path) -> Report | None:
+    def ingest(self, agent: str, home: SessionSource, path: Path) -> Report | None:
         """Read the session of one file without looking at other files; None if those have to be looked at.
 
         `home` must know the current state of the folder.
@@ -90,7 +90,7 @@ class Syncer:
             return None
         store, report = self._store, Report()
         with store.exclusive():
-            seen = [entry for path in _paths(ref) if (entry := look(agent, path)) is not None]
+            seen = [entry for path in _paths(ref) if (entry := stat_log(agent, path)) is not None]
             if sum(entry.size for entry in seen) > _AT_ONCE:
                 return None
             names = [name_of(path) for path in _paths(ref)]
@@ -104,7 +104,7 @@ class Syncer:
             ingest = _Ingest(store, agent, home, changes, report)
             pipeline = Pipeline(store)
             try:
-                ingest.take_in(_Outdated(ref, home.fingerprint(ref), bool(stored), bool(stored)), pipeline)
+                ingest.ingest(_Outdated(ref, home.fingerprint(ref), bool(stored), bool(stored)), pipeline)
             except BaseException as error:
                 pipeline.cancel(error)
                 raise
@@ -150,19 +150,19 @@ class Syncer:
         done = {(task.home, task.position) for task in shared}
         with reading([(home.home, home.agent) for home in homes], shared) as reads:
             for home in homes:
-                pipeline.do(home.keep_others)
+                pipeline.write(home.keep_others)
             for read in reads:
                 home = homes[read.home]
                 teller.tell(home, home.work[read.position].ref)
                 home.take_in_ready(home.work[read.position], read, pipeline)
-                pipeline.end()
+                pipeline.end_session()
         for number, home in enumerate(homes):
             for position, outdated in enumerate(home.work):
                 if (number, position) not in done:
                     teller.tell(home, outdated.ref)
-                    home.take_in(outdated, pipeline)
-                    pipeline.end()
-            pipeline.do(home.note_missing)
+                    home.ingest(outdated, pipeline)
+                    pipeline.end_session()
+            pipeline.write(home.note_missing)
 
 
 class _ProgressReporter:
@@ -186,20 +186,22 @@ class _ProgressReporter:
 class _Ingest:
     """Reads outdated sessions of one agent's folder."""
 
-    def __init__(self, store: Store, agent: str, home: SessionSource, changes: list[Changed], report: Report) -> None:
+    def __init__(
+        self, store: Store, agent: str, home: SessionSource, changes: list[ChangedLog], report: Report
+    ) -> None:
         self._store = store
         self._report = report
-        self._changed = {change.seen.path: change for change in changes}
+        self._changed = {change.stat.path: change for change in changes}
         self.agent = agent
         self.home = home
 
-    def changes_of(self, ref: SessionRef) -> list[Changed]:
+    def changes_of(self, ref: SessionRef) -> list[ChangedLog]:
         """Return the changed files of a session."""
         return [self._changed[path] for path in _paths(ref) if path in self._changed]
 
     def size_of(self, ref: SessionRef) -> int:
         """Return the size of those files."""
-        return sum(change.seen.size for change in self.changes_of(ref))
+        return sum(change.stat.size for change in self.changes_of(ref))
 
     def take_in_ready(self, outdated: _Outdated, read: ReadRef, pipeline: Pipeline) -> None:
         """Write a new session that another process has read."""
@@ -209,7 +211,7 @@ class _Ingest:
         store = self._store
 
         def write() -> None:
-            files = [keep_new(store, self._changed[path].seen, ready).id for path, ready in read.files.items()]
+            files = [keep_new(store, self._changed[path].stat, ready).id for path, ready in read.files.items()]
             for name, pieces, ending in read.sessions:
                 ingest = SessionIngest(store, self.agent, name, outdated.ref.id)
                 ingest.begin()
@@ -217,10 +219,10 @@ class _Ingest:
                     ingest.write(piece)
                 ingest.finish(ending, read.around, files)
 
-        pipeline.do(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
+        pipeline.write(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
         self._report.new += len(read.sessions)
 
-    def take_in(self, outdated: _Outdated, pipeline: Pipeline) -> None:
+    def ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
         """Read one session and have all of it written."""
         try:
             self._read(outdated, pipeline)
@@ -274,7 +276,7 @@ class _HomeSync(_Ingest):
     """One agent's folder with changed files."""
 
     def __init__(
-        self, store: Store, agent: str, root: Path, changes: list[Changed], missing: list[FileRow], report: Report
+        self, store: Store, agent: str, root: Path, changes: list[ChangedLog], missing: list[FileRow], report: Report
     ) -> None:
         super().__init__(store, agent, AGENTS[agent].open(root), changes, report)
         self._missing = missing
@@ -320,7 +322,7 @@ class _HomeSync(_Ingest):
             try:
                 keep(self._store, change)
             except UnspoolError as error:
-                self._report.failures[str(change.seen.path)] = str(error)
+                self._report.failures[str(change.stat.path)] = str(error)
 
     def note_missing(self) -> None:
         """Mark files and sessions that are gone."""
@@ -367,13 +369,13 @@ def _each_once(agent: str, refs: Iterable[SessionRef]) -> list[SessionRef]:
     return list(found.values())
 
 
-def _path_before(path: Path, changed: dict[Path, Changed]) -> str:
+def _path_before(path: Path, changed: dict[Path, ChangedLog]) -> str:
     change = changed.get(path)
     return change.before.path if change is not None and change.before is not None else name_of(path)
 
 
-def _newest(ref: SessionRef, changed: dict[Path, Changed]) -> int:
-    return max((changed[path].seen.changed for path in _paths(ref) if path in changed), default=0)
+def _newest(ref: SessionRef, changed: dict[Path, ChangedLog]) -> int:
+    return max((changed[path].stat.changed for path in _paths(ref) if path in changed), default=0)
 
 
 def _is_inside(path: str, root: Path) -> bool:

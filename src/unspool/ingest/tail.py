@@ -15,7 +15,7 @@ from ..io.files import FollowedFile, name_of
 from ..store import Store
 from ..store.rows import StoredSession
 from .archive import keep
-from .scan import Changed, look
+from .scan import ChangedLog, stat_log
 from .session import SessionIngest
 from .writer import Messages
 
@@ -45,7 +45,7 @@ class SessionTail:
         """Whether a session is written by appending lines."""
         return AGENTS[ref.agent].log(ref.more[-1] if ref.more else ref.path).is_appendable
 
-    def take_in(self) -> int:
+    def ingest(self) -> int:
         """Store what was appended, inside a transaction; returns the number of new messages."""
         before = self._written
         self._read()
@@ -64,9 +64,9 @@ class SessionTail:
 
     def _keep(self) -> None:
         """Bring the archive of the file up to date."""
-        row, seen = self._store.files.at(name_of(self.path)), look(self.ref.agent, self.path)
+        row, seen = self._store.files.at(name_of(self.path)), stat_log(self.ref.agent, self.path)
         if row is not None and seen is not None:
-            keep(self._store, Changed(seen, "grown", row))
+            keep(self._store, ChangedLog(seen, "grown", row))
 
     def _read(self) -> None:
         self._followed.caught_up = False

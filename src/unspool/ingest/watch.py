@@ -1,7 +1,7 @@
-"""Following the agents while they work: every change reaches the store within moments, and nothing is done meanwhile.
+"""Watches the agents' folders and updates the store within moments of every change.
 
-A line that is appended to a session, and a session that begins, are taken in at once. A little later, when the session
-is quiet, it is read as a whole, and so is everything else that changed.
+A line that is appended to a session, and a new session, are stored at once. A little later, when the session is quiet,
+it is read as a whole, together with everything else that changed. Between changes nothing runs.
 """
 
 from __future__ import annotations
@@ -21,58 +21,58 @@ from ..io.files import name_of
 from ..library import Library, expanded
 from ..store import Store
 from ..store.rows import Change
-from .scan import look, mark_of
+from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
 
-# That it was interrupted is no news to who did it.
+# It logs every Ctrl+C.
 logging.getLogger("watchfiles").setLevel(logging.ERROR)
 
-_MOST_LIVE = 32
+_MAX_TAILS = 32
 _QUIET_SECONDS = 1.0
-_RESTLESS_SECONDS = 5.0
+_MAX_WAIT_SECONDS = 5.0
 """A session that is never quiet is read as a whole after this time."""
-_TOGETHER_SECONDS = 0.2
-"""What changes beside the sessions changes with them: it waits so long."""
-_REST = 20
-"""Everything is looked at no more often than this many times what that takes."""
-_LOOK_SECONDS = 2.0
-"""How often it is looked whether another agent's folder has appeared."""
-_NET_SECONDS = 20.0
-_NET_REST = 300
-"""Now and then everything is looked at though nothing was told: not every system tells everything."""
+_SOON_SECONDS = 0.2
+"""Delay of a sync after a change outside the sessions, which rarely comes alone."""
+_SYNC_PAUSE = 20
+"""The pause after a sync, as a multiple of how long it took."""
+_DISCOVERY_SECONDS = 2.0
+"""How often to look for new agents' folders."""
+_FULL_SYNC_SECONDS = 20.0
+_FULL_SYNC_PAUSE = 300
+"""Now and then everything is synced without a notification: not every system reports every change."""
 
 
 class Watcher:
     """Keeps a store up to date. It belongs to one thread."""
 
-    def __init__(self, store: Store, *places: str | Path, polling: bool | None = None) -> None:
-        """`polling` looks at the files again and again, for drives that tell of no changes."""
+    def __init__(self, store: Store, *locations: str | Path, polling: bool | None = None) -> None:
+        """`polling` compares the files again and again, for drives without change notifications."""
         self._store = store
-        self._places = places
+        self._locations = locations
         self._polling = polling
-        self._live: OrderedDict[Path, SessionTail] = OrderedDict()
+        self._tails: OrderedDict[Path, SessionTail] = OrderedDict()
         self._due: float | None = None
-        self._restless: float | None = None
-        self._rested = 0.0
-        self._net = 0.0
+        self._deadline: float | None = None
+        self._not_before = 0.0
+        self._next_full_sync = 0.0
         self._homes: dict[Path, tuple[str, SessionSource | None]] = {}
         self._find_homes()
         self.failures: dict[str, str] = {}
-        """What could not be read when everything was last looked at, and why."""
+        """Why sessions could not be read in the last sync, by session."""
 
     def read_all(
-        self, tell: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
+        self, report: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
     ) -> None:
-        """Take in all that is there before following; other processes may help with a lot of work."""
+        """Store everything that exists already; other processes help if there is much to read."""
         if self._homes:
-            sync = Syncer(self._store, *self._present(), may_share=True)
-            self.failures = sync.run(tell, committed).failures
+            sync = Syncer(self._store, *self._existing_locations(), may_share=True)
+            self.failures = sync.run(report, committed).failures
 
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
-        """Give what has changed, as often as something has, until somebody says stop.
+        """Yield new entries of the change log until `stop` is set.
 
-        Nothing is given when something could not be read: `failures` tells what.
+        An empty list means that `failures` changed.
         """
         seen, failed = self._store.changes.last_seq(), self.failures
         while stop is None or not stop.is_set():
@@ -80,8 +80,8 @@ class Watcher:
                 _wait(stop)
                 self._find_homes()
                 continue
-            marks, looked = self._marks, time.monotonic()
-            self._due = looked
+            inodes, checked = self._inodes, time.monotonic()
+            self._due = checked
             for found in self._changes(stop):
                 for _ in self._steps({Path(path) for path in found}):
                     while entries := self._store.changes.since(seen):
@@ -92,16 +92,16 @@ class Watcher:
                         yield []
                     if stop is not None and stop.is_set():
                         return
-                if time.monotonic() - looked > _LOOK_SECONDS:
-                    looked = time.monotonic()
+                if time.monotonic() - checked > _DISCOVERY_SECONDS:
+                    checked = time.monotonic()
                     self._find_homes()
-                    if self._marks != marks:
+                    if self._inodes != inodes:
                         break
             else:
                 return
 
     def _changes(self, stop: threading.Event | None) -> Iterator[Iterable[str]]:
-        """Paths of files that changed, or nothing after a while."""
+        """Iterate over lists of changed paths; an empty one after each timeout."""
         for changes in watch(
             *self._homes, stop_event=stop, debounce=50, step=20, rust_timeout=250, yield_on_timeout=True,
             force_polling=self._polling, recursive=True, raise_interrupt=False, watch_filter=None,
@@ -109,40 +109,40 @@ class Watcher:
         ):  # fmt: skip
             yield [path for _, path in changes]
 
-    def take_in(self, paths: set[Path]) -> None:
-        """Take in changes of some files; with none, do what is due."""
+    def ingest(self, paths: set[Path]) -> None:
+        """Store changes of some files, then sync if that is due."""
         for _ in self._steps(paths):
             pass
 
     def _steps(self, paths: set[Path]) -> Iterator[None]:
-        """The same, file by file."""
+        """Do the same, pausing after each file."""
         for path in sorted(paths):
-            self._take(path)
+            self._ingest_file(path)
             yield
-        if time.monotonic() > self._net:
-            self._want(0.0)
+        if time.monotonic() > self._next_full_sync:
+            self._schedule(0.0)
         if self._due is not None and time.monotonic() >= self._due:
-            self._settle()
+            self._sync_all()
             yield
 
     # --- homes ---
 
     def _find_homes(self) -> None:
-        """The agents' folders that are there."""
-        places = self._present()
-        library = Library(*places) if places or not self._places else Library.of_nothing()
+        """Find the agents' folders that exist."""
+        locations = self._existing_locations()
+        library = Library(*locations) if locations or not self._locations else Library.of_nothing()
         found = [(agent, root) for agent, root in library.homes() if root.is_dir()]
-        self._sync = Syncer(self._store, *places)
+        self._sync = Syncer(self._store, *locations)
         self._homes = {root: self._homes.get(root, (agent, None)) for agent, root in found}
-        # A folder that was made anew has to be watched anew.
-        self._marks = {root: root.stat().st_ino for root in self._homes}
+        # A folder that was replaced by a new one has to be watched again.
+        self._inodes = {root: root.stat().st_ino for root in self._homes}
 
-    def _present(self) -> list[str | Path]:
-        """The places at which an agent's folder is."""
-        return [place for place in self._places if _has_home(expanded(place))]
+    def _existing_locations(self) -> list[str | Path]:
+        """Return the locations that contain an agent's folder."""
+        return [place for place in self._locations if _has_agent_folder(expanded(place))]
 
-    def _home_of(self, path: Path) -> tuple[str, Path] | None:
-        """The folder in which a file matters."""
+    def _find_home(self, path: Path) -> tuple[str, Path] | None:
+        """Return the agent and its folder if the file is in a part of the folder that matters."""
         for root, (agent, _) in self._homes.items():
             if path.is_relative_to(root):
                 inner = path.relative_to(root)
@@ -157,46 +157,46 @@ class Watcher:
             self._homes[root] = agent, home
         return home
 
-    # --- at once ---
+    # --- immediate ---
 
-    def _take(self, path: Path) -> None:
-        place = self._home_of(path)
+    def _ingest_file(self, path: Path) -> None:
+        place = self._find_home(path)
         if place is None:
             return
         if path.is_dir():
-            # What came into a folder before it was watched was not told.
+            # Files that were created before the folder was watched were not reported.
             for folder, _, names in os.walk(path):
                 for name in names:
-                    self._take(Path(folder, name))
+                    self._ingest_file(Path(folder, name))
         elif AGENTS[place[0]].is_log(path):
-            if not self._append(path) and not self._begin_at_once(*place, path):
-                self._want(_TOGETHER_SECONDS)
+            if not self._append(path) and not self._sync_file(*place, path):
+                self._schedule(_SOON_SECONDS)
         elif not path.exists():
-            self._want(_TOGETHER_SECONDS)
+            self._schedule(_SOON_SECONDS)
 
     def _append(self, path: Path) -> bool:
-        """Take in what was appended to a session; False when that is not what happened."""
-        live = self._live.get(path) or self._begin(path)
-        if live is None:
+        """Store what was appended to a session; False if the file did not just grow."""
+        tail = self._tails.get(path) or self._start_tail(path)
+        if tail is None:
             return False
         try:
             with self._store.exclusive(), self._store.transaction():
-                came = live.take_in()
+                count = tail.ingest()
         except (OSError, StopIteration):
-            self._live.pop(path, None)
+            self._tails.pop(path, None)
             return False
-        self._live.move_to_end(path)
-        # Some lines only tell what they are when nothing follows them.
-        self._want(_QUIET_SECONDS if came else _TOGETHER_SECONDS)
+        self._tails.move_to_end(path)
+        # Some lines can only be understood when nothing follows them.
+        self._schedule(_QUIET_SECONDS if count else _SOON_SECONDS)
         return True
 
-    def _begin(self, path: Path) -> SessionTail | None:
-        place = self._home_of(path)
+    def _start_tail(self, path: Path) -> SessionTail | None:
+        place = self._find_home(path)
         row = self._store.files.at(name_of(path))
         if place is None or row is None or row.gone_at is not None:
             return None
         agent, root = place
-        seen = look(agent, path)
+        seen = stat_log(agent, path)
         if seen is None or seen.size < row.kept or mark_of(seen.source, row.kept) != row.mark:
             return None
         home = self._home(agent, root)
@@ -204,59 +204,59 @@ class Watcher:
         stored = self._store.sessions.from_source(agent, ref.id) if ref is not None else {}
         if ref is None or ref.id not in stored or len(stored) > 1 or not SessionTail.can_follow(ref):
             return None
-        live = SessionTail(self._store, home, ref, stored[ref.id])
-        if live.path != path:
+        tail = SessionTail(self._store, home, ref, stored[ref.id])
+        if tail.path != path:
             return None
-        self._live[path] = live
-        while len(self._live) > _MOST_LIVE:
-            self._live.popitem(last=False)
-        return live
+        self._tails[path] = tail
+        while len(self._tails) > _MAX_TAILS:
+            self._tails.popitem(last=False)
+        return tail
 
-    def _begin_at_once(self, agent: str, root: Path, path: Path) -> bool:
-        """Take in a session that is new, or was written anew; False when the whole folder has to be looked at."""
+    def _sync_file(self, agent: str, root: Path, path: Path) -> bool:
+        """Store a session that is new or was rewritten; False if the whole folder has to be synced."""
         if not path.exists():
             return False
-        self._live.pop(path, None)
+        self._tails.pop(path, None)
         home = AGENTS[agent].open(root)
-        report = self._sync.take_in(agent, home, path)
+        report = self._sync.ingest(agent, home, path)
         if report is None or report.failures:
             return False
         self._homes[root] = agent, home
-        # Others may be different because of it: the one that started it, or the one it was copied from.
-        self._want(_QUIET_SECONDS)
+        # It may affect other sessions: the one that started it, or the one it was copied from.
+        self._schedule(_QUIET_SECONDS)
         return True
 
-    # --- a little later ---
+    # --- delayed ---
 
-    def _want(self, seconds: float) -> None:
-        """Look at everything after a while; later when more comes, but not for ever."""
+    def _schedule(self, seconds: float) -> None:
+        """Sync after some seconds; more changes delay it, up to a limit."""
         now = time.monotonic()
-        if self._restless is None:
-            self._restless = now + _RESTLESS_SECONDS
+        if self._deadline is None:
+            self._deadline = now + _MAX_WAIT_SECONDS
         due = now + seconds
         if seconds < _QUIET_SECONDS and self._due is not None:
             due = min(due, self._due)
-        self._due = max(min(due, self._restless), self._rested)
+        self._due = max(min(due, self._deadline), self._not_before)
 
-    def _settle(self) -> None:
-        """Read what has changed as a whole."""
-        began = time.monotonic()
-        self._due = self._restless = None
-        report = self._sync.run(open_too=began > self._net)
+    def _sync_all(self) -> None:
+        """Read everything that changed, and check that the tails agree with it."""
+        started = time.monotonic()
+        self._due = self._deadline = None
+        report = self._sync.run(open_too=started > self._next_full_sync)
         self.failures = report.failures
-        # What was looked up around the sessions may be different now.
+        # What was looked up in the folders may be outdated.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
-        for path, live in list(self._live.items()):
-            stored = self._store.sessions.from_source(live.ref.agent, live.ref.id).get(live.ref.id)
-            if stored is None or not live.settled(stored):
-                del self._live[path]
-        took = time.monotonic() - began
-        self._rested = time.monotonic() + took * _REST
-        self._net = time.monotonic() + max(_NET_SECONDS, took * _NET_REST)
+        for path, tail in list(self._tails.items()):
+            stored = self._store.sessions.from_source(tail.ref.agent, tail.ref.id).get(tail.ref.id)
+            if stored is None or not tail.settled(stored):
+                del self._tails[path]
+        seconds = time.monotonic() - started
+        self._not_before = time.monotonic() + seconds * _SYNC_PAUSE
+        self._next_full_sync = time.monotonic() + max(_FULL_SYNC_SECONDS, seconds * _FULL_SYNC_PAUSE)
 
 
-def _has_home(place: Path) -> bool:
-    """Whether an agent's folder is at a place, or in it."""
+def _has_agent_folder(place: Path) -> bool:
+    """Whether a location is an agent's folder, or contains one."""
     return place.is_dir() and any(
         (place / agent.info.folder).is_dir() or place.name == agent.info.folder or agent.has_layout(place)
         for agent in AGENTS.values()
@@ -265,6 +265,6 @@ def _has_home(place: Path) -> bool:
 
 def _wait(stop: threading.Event | None) -> None:
     if stop is None:
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_DISCOVERY_SECONDS)
     else:
-        stop.wait(_LOOK_SECONDS)
+        stop.wait(_DISCOVERY_SECONDS)

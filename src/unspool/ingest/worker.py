@@ -1,8 +1,8 @@
 """Keeps a store up to date in a process of its own: `python -m unspool.ingest.worker`, started by the web server.
 
-It tells what it does in lines of JSON: `progress` while it reads for the first time, `ready`, `seq` when the change
-log has grown, `failed` with what could not be read, `error` with what is tried again. It ends when its input ends,
-because then nobody listens any more.
+It reports on stdout in lines of JSON: `progress` during the first read, `ready`, `seq` when the change log has grown,
+`failed` with the sessions that could not be read, `error` before it tries again. It exits when its stdin is closed,
+because then the server is gone.
 """
 
 from __future__ import annotations
@@ -24,174 +24,174 @@ from ..store import Store, open_store
 from .sync import Progress
 from .watch import Watcher
 
-_TELL_SECONDS = 0.1
+_REPORT_SECONDS = 0.1
 _GRACE_SECONDS = 0.5
-"""How long it may take to tidy up before it is ended all the same."""
-_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
-"""Seconds before it is tried again, the longer the more often it went wrong."""
+"""How long cleaning up may take before the process exits anyway."""
+_RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Delays before the next attempt, by the number of failed attempts."""
 
 
 class WorkerStopped(BaseException):
-    """Nobody listens any more. It is no error, and nothing in between should take it for one.
+    """The worker should exit. It is not an `Exception`, so that no handler mistakes it for an error.
 
-    It is raised only where the main thread asks whether it should end, never by a signal: that could hit anything, and
-    what is being tidied up too.
+    It is raised only where the main thread checks for it, never from a signal handler, which could interrupt anything,
+    even cleaning up.
     """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Feed a store until the input ends."""
-    ending = _Ending()
+    """Update a store until stdin is closed."""
+    listener = _StopListener()
     args = _parser().parse_args(argv)
-    ending.start()
+    listener.start()
     try:
-        _Worker(args.store, args.home, args.poll or None, ending.asked).run()
+        _Worker(args.store, args.home, args.poll or None, listener.stop).run()
     except WorkerStopped:
-        _be_silent()
+        _discard_output()
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m unspool.ingest.worker", description=__doc__)
-    parser.add_argument("--store", metavar="PLACE", help="a file, or postgresql://…")
+    parser.add_argument("--store", metavar="ADDRESS", help="a file, or postgresql://…")
     parser.add_argument("--home", metavar="DIR", action="append", default=[], help="a home directory")
-    parser.add_argument("--poll", action="store_true", help="look at the files again and again")
+    parser.add_argument("--poll", action="store_true", help="compare the files again and again")
     return parser
 
 
 class _Worker:
-    """Reads everything once, then follows; what goes wrong is told and tried again."""
+    """Reads everything once, then watches; failures are reported, and tried again."""
 
-    def __init__(self, place: str | None, homes: list[str], polling: bool | None, asked: threading.Event) -> None:
+    def __init__(self, address: str | None, homes: list[str], polling: bool | None, stop: threading.Event) -> None:
         """`asked` is set when it should end."""
-        self._asked = asked
-        self._place = place
+        self._stop = stop
+        self._address = address
         self._homes = homes
         self._polling = polling
         self._seq = -1
         self._failures: dict[str, str] = {}
-        self._next = 0.0
-        self._went_wrong = 0
+        self._next_report = 0.0
+        self._failed_attempts = 0
 
     def run(self) -> None:
-        """Go on until `Ended` is raised."""
+        """Run until `WorkerStopped` is raised."""
         while True:
-            self._go_on()
+            self._check_stop()
             try:
-                self._once()
+                self._watch()
             except UnspoolError as error:
-                self._say(error=str(error))
+                self._send(error=str(error))
             except OSError as error:
-                self._say(error=str(error))
-                # A system watches only so many folders; looking at them again and again always works.
+                self._send(error=str(error))
+                # The system limits the number of watched folders; polling has no limit.
                 self._polling = True if "watch" in str(error) else self._polling
             except Exception as error:
-                self._say(error=f"{type(error).__name__}: {error}")
-            self._asked.wait(_PAUSES[min(self._went_wrong, len(_PAUSES) - 1)])
-            self._went_wrong += 1
+                self._send(error=f"{type(error).__name__}: {error}")
+            self._stop.wait(_RETRY_SECONDS[min(self._failed_attempts, len(_RETRY_SECONDS) - 1)])
+            self._failed_attempts += 1
 
-    def _once(self) -> None:
-        store = open_store(self._place)
+    def _watch(self) -> None:
+        store = open_store(self._address)
         try:
-            follower = Watcher(store, *self._homes, polling=self._polling)
-            self._go_on()
-            self._read_all(store, follower)
-            for entries in follower.follow(self._asked):
+            watcher = Watcher(store, *self._homes, polling=self._polling)
+            self._check_stop()
+            self._read_all(store, watcher)
+            for entries in watcher.follow(self._stop):
                 if entries:
-                    self._tell_seq(entries[-1].seq)
-                self._tell_failures(follower.failures)
-                self._went_wrong = 0
-            # Watching ends only because it should.
+                    self._report_seq(entries[-1].seq)
+                self._report_failures(watcher.failures)
+                self._failed_attempts = 0
+            # Watching ends only when `stop` is set.
             raise WorkerStopped
         finally:
             with suppress(UnspoolError):
                 store.close()
 
-    def _read_all(self, store: Store, follower: Watcher) -> None:
-        follower.read_all(self._tell_progress, lambda: self._tell_seq(store.changes.last_seq()))
-        self._tell_failures(follower.failures)
-        self._tell_seq(store.changes.last_seq())
-        self._say(ready=True)
+    def _read_all(self, store: Store, watcher: Watcher) -> None:
+        watcher.read_all(self._report_progress, lambda: self._report_seq(store.changes.last_seq()))
+        self._report_failures(watcher.failures)
+        self._report_seq(store.changes.last_seq())
+        self._send(ready=True)
 
-    def _tell_progress(self, progress: Progress) -> None:
-        self._go_on()
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + _TELL_SECONDS
+    def _report_progress(self, progress: Progress) -> None:
+        self._check_stop()
+        if time.monotonic() >= self._next_report:
+            self._next_report = time.monotonic() + _REPORT_SECONDS
             done, total, bytes_done, bytes_total, _ = progress
-            self._say(progress={"done": done, "total": total, "bytes_done": bytes_done, "bytes_total": bytes_total})
+            self._send(progress={"done": done, "total": total, "bytes_done": bytes_done, "bytes_total": bytes_total})
 
-    def _tell_seq(self, seq: int) -> None:
+    def _report_seq(self, seq: int) -> None:
         if seq > self._seq:
             self._seq = seq
-            self._say(seq=seq)
+            self._send(seq=seq)
 
-    def _tell_failures(self, failures: dict[str, str]) -> None:
-        new = {name: why for name, why in failures.items() if self._failures.get(name) != why}
+    def _report_failures(self, failures: dict[str, str]) -> None:
+        new = {name: reason for name, reason in failures.items() if self._failures.get(name) != reason}
         self._failures = dict(failures)
         if new:
-            self._say(failed=new)
+            self._send(failed=new)
 
-    # --- the other side ---
+    # --- the parent process ---
 
-    def _go_on(self) -> None:
-        """Here it can end: between two sessions, or before anything is said."""
-        if self._asked.is_set():
+    def _check_stop(self) -> None:
+        """Exit here if asked to: between two sessions, or before a message is sent."""
+        if self._stop.is_set():
             raise WorkerStopped
 
-    def _say(self, **what: object) -> None:
-        self._go_on()
+    def _send(self, **message: object) -> None:
+        self._check_stop()
         try:
-            sys.stdout.write(json.dumps(what) + "\n")
+            sys.stdout.write(json.dumps(message) + "\n")
             sys.stdout.flush()
         except BrokenPipeError:
             raise WorkerStopped from None
 
 
-def _be_silent() -> None:
-    """What is left to be written would fail again at the exit."""
+def _discard_output() -> None:
+    """Redirect stdout to the null device: flushing the rest at exit would fail again."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class _Ending(threading.Thread):
-    """Waits for the end of the input or a signal, and then asks the main thread to end."""
+class _StopListener(threading.Thread):
+    """Waits for the end of stdin or a signal, then asks the main thread to exit."""
 
-    holds_nothing = True
+    is_fork_safe = True
 
     def __init__(self) -> None:
-        """Signals do nothing from here on but wake this thread; no Python code runs because of one."""
+        """Install signal handlers that only wake this thread."""
         super().__init__(daemon=True)
-        self.asked = threading.Event()
+        self.stop = threading.Event()
         self._inputs = [0]
         if sys.platform == "win32":
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         else:
-            woken, wake = os.pipe()
-            os.set_blocking(wake, False)
-            signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-            self._inputs.append(woken)
+            wake_read, wake_write = os.pipe()
+            os.set_blocking(wake_write, False)
+            signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+            self._inputs.append(wake_read)
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, _leave_it_to_the_thread)
+                signal.signal(number, _ignore_signal)
 
     def run(self) -> None:
-        """Ask for the end; what cannot ask, because it waits for a disk or a lock, is ended all the same."""
+        """Wait, ask the main thread to exit, and exit anyway if it does not: it may wait for a disk or a lock."""
         with suppress(OSError):
             self._wait()
-        self.asked.set()
+        self.stop.set()
         time.sleep(_GRACE_SECONDS)
-        # A store is made so that this does no harm: what was not committed is read again next time.
+        # This does no harm: what was not committed is read again next time.
         os._exit(0)
 
     def _wait(self) -> None:
         while True:
-            # Windows can wait for one input only, and there no signals come through another.
+            # Windows can wait for one input only, and signals do not arrive through a pipe there.
             ready = self._inputs if len(self._inputs) == 1 else select.select(self._inputs, [], [])[0]
             if ready != [0] or not os.read(0, 1 << 12):
                 return
 
 
-def _leave_it_to_the_thread(_: int, __: FrameType | None) -> None:
-    """The signal has woken it already, whatever the main thread does."""
+def _ignore_signal(_: int, __: FrameType | None) -> None:
+    """The wakeup descriptor has woken the thread already."""
 
 
 if __name__ == "__main__":

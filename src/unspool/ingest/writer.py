@@ -28,7 +28,7 @@ from ..store.messages import BLOCK
 from ..store.rows import NOTHING, StoredSession
 from ..store.sessions import SUMMARY_COLUMNS, session_values
 from ..store.usage_rows import UsageRows, whole_seconds
-from .change_diff import Compared, Held
+from .change_diff import Comparison, StoredState
 from .stream_sink import StreamSink, spans_of
 
 Touched = Callable[[str, msgspec.Raw], Iterable[str]]
@@ -94,7 +94,7 @@ class Ending(NamedTuple):
     """Messages that are gone."""
     events: list[NewEvent]
     places: list[tuple[int, str]]
-    compared: Compared
+    compared: Comparison
     """The comparison with what was stored before."""
 
     @property
@@ -110,11 +110,12 @@ class Ending(NamedTuple):
         return count
 
     @property
-    def held(self) -> Held:
+    def stored_state(self) -> StoredState:
         """What the store has after writing it."""
         counts = json.loads(str(self.values["counts"]))
         events = [(kind, message, data) for kind, message, _, _, data in self.events]
-        return Held(self.messages, {name: self.values[name] for name in SUMMARY_COLUMNS}, counts, events, self.patches)
+        columns = {name: self.values[name] for name in SUMMARY_COLUMNS}
+        return StoredState(self.messages, columns, counts, events, self.patches)
 
     def write(self, store: Store, id: int, around: str, files: list[int]) -> None:
         """Write it."""
@@ -224,7 +225,7 @@ class SessionWriter:
             session_values(head, patches, counts, sealed), _usage_of(head), patches, self._before, sealed,
             list(self._tail.values()),
             [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, builder)),
-            Compared(min((self._same, *self._tail)), self.changed(), head.info.tip),
+            Comparison(min((self._same, *self._tail)), self.changed(), head.info.tip),
         )  # fmt: skip
 
     def changed(self) -> list[int]:
@@ -241,8 +242,8 @@ class SessionWriter:
     @property
     def has_news(self) -> bool:
         """Whether there are messages that are not stored, or not as they are now."""
-        tail, held = self._tail, list(self._sink.held())
-        return any(message.index not in tail or _is_other(tail[message.index], message) for message in held)
+        tail, last = self._tail, list(self._sink.held())
+        return any(message.index not in tail or _is_other(tail[message.index], message) for message in last)
 
     def write_so_far(self, store: Store, id: int, waiting: list[Messages]) -> int:
         """Write the messages read so far, though more may come; returns how many there are.

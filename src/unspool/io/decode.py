@@ -36,7 +36,7 @@ _BROKEN = object()
 _TOO_DEEP = object()
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """Where a record is in its log."""
 
     line: int
@@ -45,20 +45,20 @@ class Place(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Why a line, or a part of one, is not just a record."""
+    """What is wrong with a line, or with a part of one."""
 
     reason: str
     detail: str
-    place: Place
+    location: Location
     lost: bool
-    """Nothing of the line could be used."""
+    """Whether nothing of the line could be used."""
 
 
 class Batch(NamedTuple, Generic[T]):
     """Records in file order, and where each of them is."""
 
     records: list[T]
-    places: list[Place] | None
+    locations: list[Location] | None
     """One per record; None when the records are exactly the lines of the block."""
     block: Block
     damages: list[Damage]
@@ -72,8 +72,8 @@ class Batch(NamedTuple, Generic[T]):
 
     def rows(self) -> Iterator[tuple[T, int, int, int]]:
         """Each record with its line number, offset and length."""
-        if self.places is not None:
-            return ((record, *place) for record, place in zip(self.records, self.places, strict=True))
+        if self.locations is not None:
+            return ((record, *location) for record, location in zip(self.records, self.locations, strict=True))
         number, base, starts = self.block.number, self.block.offset, self.block.starts
         offsets = [base + start for start in starts] if base else starts
         lengths = [end - start - 1 for start, end in pairwise(starts)]
@@ -104,7 +104,7 @@ class RecordDecoder(Generic[T]):
 
     def _by_line(self, block: Block) -> Batch[T]:
         records: list[T] = []
-        places: list[Place] = []
+        locations: list[Location] = []
         damages: list[Damage] = []
         filled = 0
         last = len(block.starts) - 2 if not block.data.endswith(b"\n") else -1
@@ -112,41 +112,41 @@ class RecordDecoder(Generic[T]):
             if not line.strip():
                 continue
             filled += 1
-            place = Place(block.number + position, block.offset + block.starts[position], len(line))
-            for item in self.line(line, place, torn=position == last):
+            location = Location(block.number + position, block.offset + block.starts[position], len(line))
+            for item in self.line(line, location, torn=position == last):
                 if isinstance(item, Damage):
                     damages.append(item)
                 else:
                     records.append(item[0])
-                    places.append(item[1])
-        return Batch(records, places, block, damages, filled)
+                    locations.append(item[1])
+        return Batch(records, locations, block, damages, filled)
 
-    def line(self, line: bytes, place: Place, torn: bool = False) -> Iterator[tuple[T, Place] | Damage]:
+    def line(self, line: bytes, location: Location, torn: bool = False) -> Iterator[tuple[T, Location] | Damage]:
         """Decode one line: the records in it, and what is wrong with it."""
         try:
-            yield self._decoder.decode(line), place
+            yield self._decoder.decode(line), location
         except (*_DAMAGE, RecursionError) as error:
-            yield from self._unusual(line, place, str(error), torn)
+            yield from self._unusual(line, location, str(error), torn)
 
-    def _unusual(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+    def _unusual(self, line: bytes, location: Location, why: str, torn: bool) -> Iterator[tuple[T, Location] | Damage]:
         if not line.strip(_NOTHING):
-            yield Damage("nul-bytes", "a line of nothing", place, lost=True)
+            yield Damage("nul-bytes", "a line of nothing", location, lost=True)
             return
-        mended, reason = mend(line)
-        value = _value(mended)
+        repaired, reason = repair_line(line)
+        value = _value(repaired)
         if value is _BROKEN:
-            yield from self._salvage(line, place, why, torn)
+            yield from self._salvage(line, location, why, torn)
         elif value is _TOO_DEEP:
-            yield Damage("too-deep", "nested deeper than any agent writes", place, lost=True)
+            yield Damage("too-deep", "nested deeper than any agent writes", location, lost=True)
         elif not isinstance(value, dict):
-            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", place, lost=True)
+            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", location, lost=True)
         else:
             if reason is not None:
-                yield Damage(reason, why, place, lost=False)
-            record, dropped = self._fitted(mended, value)
+                yield Damage(reason, why, location, lost=False)
+            record, dropped = self._fitted(repaired, value)
             if dropped:
-                yield Damage("unknown-shape", f"{', '.join(dropped)}: {why}", place, lost=False)
-            yield record, place
+                yield Damage("unknown-shape", f"{', '.join(dropped)}: {why}", location, lost=False)
+            yield record, location
 
     def _fitted(self, line: bytes, value: dict[str, Any]) -> tuple[T, list[str]]:
         """Decode an object as a record, and name the fields that had to be left out for that."""
@@ -156,16 +156,16 @@ class RecordDecoder(Generic[T]):
         except (*_DAMAGE, RecursionError):
             return cast(T, _fit(value, self._type, dropped, "")), dropped or ["?"]
 
-    def _salvage(self, line: bytes, place: Place, why: str, torn: bool) -> Iterator[tuple[T, Place] | Damage]:
+    def _salvage(self, line: bytes, location: Location, why: str, torn: bool) -> Iterator[tuple[T, Location] | Damage]:
         pieces = list(self._intact_records(line))
         if not pieces:
             is_cut = torn or not line.rstrip().endswith(b"}")
-            yield Damage("torn" if is_cut else "not-json", why, place, lost=True)
+            yield Damage("torn" if is_cut else "not-json", why, location, lost=True)
             return
         kept = sum(end - start for start, end, _ in pieces)
-        yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", place, lost=False)
+        yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", location, lost=False)
         for start, end, record in pieces:
-            yield record, Place(place.line, place.offset + start, end - start)
+            yield record, Location(location.line, location.offset + start, end - start)
 
     def _intact_records(self, line: bytes) -> Iterator[tuple[int, int, T]]:
         """Find the records in a line that is not one itself."""
@@ -184,31 +184,31 @@ class RecordDecoder(Generic[T]):
                 continue
             position = end
             if isinstance(value, dict) and self._is_record(value):
-                piece, _ = mend(line[start:end])
+                piece, _ = repair_line(line[start:end])
                 value = _value(piece)
                 if isinstance(value, dict):
                     yield start, end, self._fitted(piece, value)[0]
 
 
-def mend(line: bytes) -> tuple[bytes, str | None]:
+def repair_line(line: bytes) -> tuple[bytes, str | None]:
     """Repair what has one obvious repair: half an emoji, invalid UTF-8, a run of NULs around a record.
 
     Returns the line, and what was wrong with it.
     """
     reason = None
-    mended = line.strip(_NOTHING)
-    if len(mended) < len(line.strip()):
+    repaired = line.strip(_NOTHING)
+    if len(repaired) < len(line.strip()):
         reason = "nul-bytes"
     # Node cuts strings between surrogates and then writes the remaining half as an escape.
-    if b"\\ud" in mended or b"\\uD" in mended:
-        paired = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], mended)
-        if paired != mended:
-            mended, reason = paired, "unpaired-surrogate"
+    if b"\\ud" in repaired or b"\\uD" in repaired:
+        paired = _ESCAPE.sub(lambda match: rb"\ufffd" if match[1] else match[0], repaired)
+        if paired != repaired:
+            repaired, reason = paired, "unpaired-surrogate"
     try:
-        mended.decode()
+        repaired.decode()
     except UnicodeDecodeError:
-        mended, reason = mended.decode("utf-8", "replace").encode(), "invalid-utf8"
-    return mended, reason
+        repaired, reason = repaired.decode("utf-8", "replace").encode(), "invalid-utf8"
+    return repaired, reason
 
 
 def _value(line: bytes) -> object:
@@ -243,7 +243,7 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
 
 def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
     """A piece of a line as JSON, by the keys and indexes that lead to it."""
-    value = _value(mend(line)[0])
+    value = _value(repair_line(line)[0])
     try:
         for step in path:
             value = value[step]  # type: ignore[index]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .decode import Damage, Place, decode_any
+from .decode import Damage, Location, decode_any
 
 _ELEMENT = re.compile(rb"^    \{(?:$|.*\},?$)", re.MULTILINE)
 _ELEMENT_END = re.compile(rb"^    \},?$", re.MULTILINE)
@@ -22,7 +22,7 @@ class Element(NamedTuple):
     """One object of the list."""
 
     data: bytes
-    place: Place
+    location: Location
 
 
 class Document(NamedTuple):
@@ -67,11 +67,11 @@ def _elements(data: bytes, start: int) -> tuple[list[Element], list[Damage], int
         counted = offset
         if end is None:
             damages.append(
-                Damage("torn", "an unfinished element", Place(line + 1, offset, len(data) - offset), lost=True)
+                Damage("torn", "an unfinished element", Location(line + 1, offset, len(data) - offset), lost=True)
             )
             return found, damages, len(data)
         stop = end.end() - (1 if end[0].endswith(b",") else 0)
-        found.append(Element(data[offset:stop], Place(line + 1, offset, stop - offset)))
+        found.append(Element(data[offset:stop], Location(line + 1, offset, stop - offset)))
         position = end.end()
         if listed >= 0 and listed < position:
             listed = data.find(b"\n  ]", position)
@@ -84,10 +84,10 @@ def _whole(data: bytes, key: str) -> Document:
     if not isinstance(value, dict):
         return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")])
     items = value.pop(key, None)
-    place = Place(1, 0, len(data))
-    elements = [Element(msgspec.json.encode(item), place) for item in items or () if isinstance(item, dict)]
+    location = Location(1, 0, len(data))
+    elements = [Element(msgspec.json.encode(item), location) for item in items or () if isinstance(item, dict)]
     return Document(value, elements, [])
 
 
 def _damage(data: bytes, offset: int, reason: str, detail: str) -> Damage:
-    return Damage(reason, detail, Place(data.count(b"\n", 0, offset) + 1, offset, len(data) - offset), lost=False)
+    return Damage(reason, detail, Location(data.count(b"\n", 0, offset) + 1, offset, len(data) - offset), lost=False)

@@ -13,7 +13,7 @@ from typing import TypeVar
 import zstandard
 
 from ..core import model as m
-from .decode import Batch, Damage, Place, RecordDecoder
+from .decode import Batch, Damage, Location, RecordDecoder
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
 from .sources import COMPRESSED, LineFile, LogSource
 
@@ -253,4 +253,4 @@ def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
 def _broken(log: m.LogFile, error: Exception) -> Batch[T]:
     reason = "unreadable" if isinstance(error, OSError) else "broken-compression"
     detail = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-    return Batch([], None, block_of(b""), [Damage(reason, detail, Place(0, log.size, 0), lost=False)], 0)
+    return Batch([], None, block_of(b""), [Damage(reason, detail, Location(0, log.size, 0), lost=False)], 0)

@@ -172,7 +172,7 @@ class SqliteSource:
         except FileNotFoundError:
             return None
         except OSError:
-            # Busy or damaged, which is not the same as gone: whoever reads it is told why it cannot be read.
+            # Busy or damaged, which is not the same as gone: reading it reports the reason.
             return known or Stamp(0, 0, 0, self._changed)
         return Stamp(0, 0, size, self._changed) if size else None
 
@@ -218,7 +218,7 @@ def _connect(database: Path) -> Connection:
 def _is_closed_write_ahead(database: Path) -> bool:
     """Whether a database in write-ahead mode is open in no program.
 
-    SQLite would create files beside it for the locks of readers, although there is nobody to lock out.
+    SQLite would create files beside it for the locks of readers, although no other program has it open.
     """
     with open(database, "rb") as file:
         header = file.read(20)

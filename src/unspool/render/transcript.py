@@ -266,11 +266,11 @@ class Transcript:
 
     def _fork_notes(self, index: int) -> Iterator[Entry]:
         for branch in self._index.forks.get(index, ()):
-            label = ", ".join([fork_label(branch), *self._happened_in(branch)])
+            label = ", ".join([fork_label(branch), *self._event_labels(branch)])
             yield Entry(kind="fork", index=branch.root_index, key=f"fork{branch.id}", place=branch.id, label=label)
 
-    def _happened_in(self, branch: m.Branch) -> list[str]:
-        """What happened on a branch, for readers who do not open it."""
+    def _event_labels(self, branch: m.Branch) -> list[str]:
+        """Return the number of events on a branch, for readers who do not open it."""
         session = self._session
         kinds = (
             (session.rejections, "rejected"), (session.interruptions, "interrupted"), (session.errors, "failed"),

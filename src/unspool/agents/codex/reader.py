@@ -340,7 +340,7 @@ class CodexFileReader:
         for damage in document.damages:
             builder.damage(file, damage)
         for element in document.elements:
-            for found in ITEMS.line(element.data, element.place):
+            for found in ITEMS.line(element.data, element.location):
                 if isinstance(found, Damage):
                     builder.damage(file, found)
                     continue

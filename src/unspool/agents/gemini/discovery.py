@@ -280,7 +280,7 @@ def _document_head(path: Path) -> GeminiHead | None:
         return None
     messages: list[GeminiMessage] = []
     for element in document.elements[:20]:
-        messages += [item[0] for item in MESSAGES.line(element.data, element.place) if not isinstance(item, Damage)]
+        messages += [item[0] for item in MESSAGES.line(element.data, element.location) if not isinstance(item, Damage)]
     given = document.head
     kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
     return GeminiHead(

@@ -193,7 +193,7 @@ class GeminiFileReader:
         for damage in document.damages:
             builder.damage(file, damage)
         for element in document.elements:
-            for found in MESSAGES.line(element.data, element.place):
+            for found in MESSAGES.line(element.data, element.location):
                 if isinstance(found, Damage):
                     builder.damage(file, found)
                     continue

@@ -43,7 +43,7 @@ def test_all_names_are_sorted_and_real() -> None:
 
 
 @pytest.mark.parametrize("name", unspool.__all__)
-def test_no_module_takes_the_place_of_a_name(name: str) -> None:
+def test_no_module_shadows_a_name(name: str) -> None:
     """A module of the same name would, as soon as it is loaded on the way."""
     spec = find_spec(f"unspool.{name}")
     assert spec is None or spec.origin is None
@@ -145,7 +145,7 @@ def test_the_library_loads_no_application(program: str) -> None:
     assert loaded & {*others, "psycopg", "asyncio"} == set()
 
 
-def test_a_session_in_every_way_it_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what `sessions` found, by path, by text, by id and by its beginning."""
     log = ClaudeLog()
     log.user("hello")
@@ -190,7 +190,7 @@ def test_the_tip_is_passed_on(tmp_path: Path) -> None:
         unspool.load(path, tip="nosuch")
 
 
-def test_sessions_are_read_anew_each_time(tmp_path: Path) -> None:
+def test_sessions_are_read_again_each_time(tmp_path: Path) -> None:
     """Loading twice sees what was written in between, though libraries are kept."""
     log = CodexLog()
     log.turn("one", "1")
@@ -208,6 +208,6 @@ def test_samples_hold_every_agent() -> None:
     assert all(unspool.load(ref).problems == [] for ref in unspool.sessions(unspool.samples()))
 
 
-def test_the_published_schema_is_the_real_one() -> None:
+def test_the_published_schema_is_current() -> None:
     """What stands in the documentation is what the code makes."""
     assert json.loads(SCHEMA.read_text(encoding="utf-8")) == unspool.json_schema()

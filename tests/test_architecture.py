@@ -128,7 +128,7 @@ def floor_of(module: str) -> int:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_a_module_knows_only_what_is_below_it(module: str) -> None:
+def test_modules_import_only_lower_layers(module: str) -> None:
     """Imports go one way: down, or aside in the same room."""
     above = {name for name in imports(module) if floor_of(name) > floor_of(module)}
     assert above == set()
@@ -142,7 +142,7 @@ def test_there_are_no_cycles() -> None:
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name.startswith("agents.")])
-def test_agents_know_nothing_of_each_other(module: str) -> None:
+def test_agents_do_not_import_each_other(module: str) -> None:
     """One agent's reader can be removed without touching another's."""
     agents = set(AGENTS)
     parts = module.split(".")
@@ -174,7 +174,7 @@ def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_nothing_grows_too_large(module: str) -> None:
+def test_sizes_are_limited(module: str) -> None:
     """A file can be read in one sitting, a function fits on a screen, and a class has one job."""
     path = path_of(module)
     assert len(path.read_text().splitlines()) <= measure.MAX_FILE_LINES

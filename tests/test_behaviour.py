@@ -13,7 +13,7 @@ from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, load, texts
 
 
-def test_a_long_branch_that_was_left_stays_dead(tmp_path: Path) -> None:
+def test_a_long_abandoned_branch_stays_abandoned(tmp_path: Path) -> None:
     """Six turns, a rewind, one new turn: the new one is alive, the six are kept as a branch."""
     log = ClaudeLog()
     log.user("start", "start")
@@ -47,7 +47,7 @@ def test_a_short_branch_that_was_left_is_kept(tmp_path: Path) -> None:
     assert [message.branch for message in session.messages] == [0, 0, 1, 1, 0, 0]
 
 
-def test_a_dead_branch_stays_dead_over_a_compaction(tmp_path: Path) -> None:
+def test_an_abandoned_branch_stays_abandoned_after_a_compaction(tmp_path: Path) -> None:
     """The boundary has its trigger, its tokens and its summary; the dead branch is not revived by it."""
     log = ClaudeLog()
     log.user("start", "start")
@@ -70,7 +70,7 @@ def test_a_dead_branch_stays_dead_over_a_compaction(tmp_path: Path) -> None:
     assert session.context_at(9).message_indices == [6, 7, 8]
 
 
-def test_an_id_that_comes_twice_ends(tmp_path: Path) -> None:
+def test_duplicate_ids(tmp_path: Path) -> None:
     """The second line with an id is a descendant of the first: reading ends, and keeps both."""
     log = ClaudeLog()
     log.user("one", "twice")
@@ -82,7 +82,7 @@ def test_an_id_that_comes_twice_ends(tmp_path: Path) -> None:
     assert [problem.reason for problem in session.problems] == ["duplicate-id"]
 
 
-def test_parents_in_a_ring_are_kept(tmp_path: Path) -> None:
+def test_messages_in_a_cycle_are_kept(tmp_path: Path) -> None:
     """Two messages that name each other as parent stay in the record, with a warning."""
     log = ClaudeLog()
     log.user("one", "one", parent="two")
@@ -202,7 +202,7 @@ def test_strange_lines_are_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert (file_.lines, file_.damaged) == (8, 5)
 
 
-def test_spliced_lines_give_back_all_their_records(tmp_path: Path) -> None:
+def test_glued_lines_yield_all_their_records(tmp_path: Path) -> None:
     """Two records glued together, one inside a torn one, one behind NULs: five of five are recovered."""
     log = ClaudeLog()
     for number in range(5):
@@ -214,7 +214,7 @@ def test_spliced_lines_give_back_all_their_records(tmp_path: Path) -> None:
     assert [problem.reason for problem in session.problems] == ["salvaged", "salvaged", "nul-bytes"]
 
 
-def test_a_chain_thousands_long_is_no_trouble(tmp_path: Path) -> None:
+def test_chains_of_thousands_of_messages(tmp_path: Path) -> None:
     """3,000 messages, told again beside themselves: nothing recurses, nothing is lost."""
     log = ClaudeLog()
     log.user("root", "root")
@@ -294,7 +294,7 @@ def test_gemini_rewind_and_cancel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leaves", [20_000])
-def test_thousands_of_leaves_are_no_trouble(tmp_path: Path, leaves: int) -> None:
+def test_thousands_of_leaves(tmp_path: Path, leaves: int) -> None:
     """A session with 20,000 ends: each is a branch of its own, and one is alive."""
     log = ClaudeLog()
     log.user("root", "root")

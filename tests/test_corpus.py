@@ -39,7 +39,7 @@ def sessions_of(recording: Recording) -> list[Session]:
     return recording.sessions()
 
 
-def test_the_schema_is_one() -> None:
+def test_all_recordings_share_one_schema() -> None:
     """A JSON Schema of the draft it names."""
     jsonschema.Draft202012Validator.check_schema(json_schema())
 
@@ -51,12 +51,12 @@ def test_there_are_recordings_of_every_agent() -> None:
     assert sum(len(recording.contexts) for recording in ALL) > 3_000
 
 
-def test_what_happened_is_told(recording: Recording) -> None:
+def test_events_match_the_truth_file(recording: Recording) -> None:
     """The events are those of the truth, as far as the files can tell; each once."""
     assert wrong_counts(recording.truth, sessions_of(recording)) == []
 
 
-def test_what_the_model_was_sent_is_told(recording: Recording) -> None:
+def test_contexts_match_the_recorded_requests(recording: Recording) -> None:
     """The context before each reply is what the agent really sent."""
     assert wrong_contexts(recording.contexts, sessions_of(recording)) == []
 
@@ -95,7 +95,7 @@ def test_every_line_is_accounted_for(recording: Recording) -> None:
     assert {str(path) for path in recording.logs()} <= read
 
 
-def test_the_agents_files_are_understood(recording: Recording) -> None:
+def test_no_problems_in_the_agents_files(recording: Recording) -> None:
     """Nothing the agents write is unknown to us. Damage is what a crash or a careless rewrite left."""
     problems = {problem.reason for session in sessions_of(recording) for problem in session.problems}
     assert problems <= {"torn", "salvaged", "leftover", "missing-parent", "duplicate-id"}

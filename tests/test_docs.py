@@ -49,7 +49,7 @@ def test_the_changelog_names_this_version() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_resolve(page: Path) -> None:
     """A link to a file of the project has a file behind it; reference pages are generated with the site."""
     targets = [(page.parent / link).resolve() for link in LINK.findall(page.read_text(encoding="utf-8"))]
     assert [target for target in targets if not target.exists() and target.parent != GENERATED] == []
@@ -125,7 +125,7 @@ class Loaded(HTMLParser):
             self.addresses.append(values.get("src") or values.get("href") or "")
 
 
-def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_without_remote_resources(tmp_path: Path) -> None:
     """In strict mode, where a broken link or anchor is an error."""
     pytest.importorskip("mkdocs", reason="the packages of the documentation are not installed: make docs")
     pytest.importorskip("material", reason="the packages of the documentation are not installed: make docs")

@@ -76,7 +76,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return result
 
 
-def test_the_command_line_offers_it(found: dict[str, Any]) -> None:
+def test_the_command_line_offers_the_kind(found: dict[str, Any]) -> None:
     """In the help of options and queries, as a command, and among the choices of an error."""
     assert "pause" in found["ls help"].split("--has EVENT")[-1]
     assert "pause" in found["events help"].split("--type EVENT")[-1]
@@ -86,7 +86,7 @@ def test_the_command_line_offers_it(found: dict[str, Any]) -> None:
     assert found["unknown"].rstrip().endswith(", pause")
 
 
-def test_the_command_line_finds_it(found: dict[str, Any]) -> None:
+def test_the_command_line_finds_the_kind(found: dict[str, Any]) -> None:
     """By its name and its synonyms, in files and in the store."""
     assert [row["events"] for row in found["ls"]] == [{"pause": 1}] * 3
     assert found["ls without"] == ""
@@ -98,7 +98,7 @@ def test_the_command_line_finds_it(found: dict[str, Any]) -> None:
     assert found["stats"] == {"pause": 1}
 
 
-def test_exports_have_it(found: dict[str, Any]) -> None:
+def test_exports_have_the_kind(found: dict[str, Any]) -> None:
     """The record, its schema, the stream, and what people read."""
     event = {"message_index": 0, "reason": "lunch"}
     assert found["record"]["pauses"] == [event]
@@ -109,7 +109,7 @@ def test_exports_have_it(found: dict[str, Any]) -> None:
     assert "— Pause: lunch —" in found["markdown"]
 
 
-def test_the_api_has_it(found: dict[str, Any]) -> None:
+def test_the_api_has_the_kind(found: dict[str, Any]) -> None:
     """Counted, filtered by every synonym, listed and described."""
     assert found["counts"]["pause"] == 1
     assert found["api without"] == 0
@@ -126,7 +126,7 @@ def test_the_api_has_it(found: dict[str, Any]) -> None:
     assert "pause" in has["schema"]["enum"]
 
 
-def test_the_pages_show_it(found: dict[str, Any]) -> None:
+def test_the_pages_show_the_kind(found: dict[str, Any]) -> None:
     """A badge and a filter in the list, an entry and a mark in the session, a list of its own in the menu."""
     sessions, session = found["page of sessions"], found["page of session"]
     assert 'title="1 paused"' in sessions

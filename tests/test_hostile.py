@@ -229,7 +229,7 @@ def test_a_line_of_fifty_megabytes(tmp_path: Path) -> None:
     assert session.problems == []
 
 
-def test_deep_nesting_is_told_and_passed_over(tmp_path: Path) -> None:
+def test_deep_nesting_is_reported_and_skipped(tmp_path: Path) -> None:
     """Brackets a hundred thousand deep stop nothing."""
     log = ClaudeLog()
     log.user("before")
@@ -242,7 +242,7 @@ def test_deep_nesting_is_told_and_passed_over(tmp_path: Path) -> None:
     assert {problem.reason for problem in session.problems} == {"too-deep"}
 
 
-def test_a_damaged_line_does_not_take_for_ever(tmp_path: Path) -> None:
+def test_a_damaged_line_takes_bounded_time(tmp_path: Path) -> None:
     """A torn line full of things that look like records is given up in time, and what stands before it is found."""
     log = ClaudeLog()
     log.user("before")
@@ -254,7 +254,7 @@ def test_a_damaged_line_does_not_take_for_ever(tmp_path: Path) -> None:
     assert [problem.reason for problem in session.problems] == ["salvaged"]
 
 
-def test_half_an_emoji_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_unpaired_surrogates_and_invalid_utf8(tmp_path: Path) -> None:
     """What can be mended is mended, and told."""
     log = ClaudeLog()
     log.user("marker A")
@@ -266,7 +266,7 @@ def test_half_an_emoji_and_bytes_that_are_no_text(tmp_path: Path) -> None:
     assert [problem.reason for problem in session.problems] == ["unpaired-surrogate", "invalid-utf8"]
 
 
-def test_empty_files_and_files_of_other_programs_are_no_sessions(tmp_path: Path) -> None:
+def test_empty_and_foreign_files_are_not_sessions(tmp_path: Path) -> None:
     """What holds no conversation is not listed, and does no harm."""
     for folder in (".claude/projects/-p", ".codex/sessions/2026/03/01", ".gemini/tmp/p/chats"):
         (tmp_path / folder).mkdir(parents=True)
@@ -282,7 +282,7 @@ def test_empty_files_and_files_of_other_programs_are_no_sessions(tmp_path: Path)
     assert read_all(tmp_path) == []
 
 
-def test_loops_and_dead_links_in_the_folders_end(tmp_path: Path) -> None:
+def test_symlink_loops_and_dead_links(tmp_path: Path) -> None:
     """Links that lead round in a circle or nowhere do not keep the others from being read."""
     log = ClaudeLog()
     log.user("hello")
@@ -301,7 +301,7 @@ def test_loops_and_dead_links_in_the_folders_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_an_unreadable_file_is_told(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file we may not read is listed, with the reason why there is nothing of it, and stops no other."""
     other = ClaudeLog("other")
     other.user("still here")
@@ -338,7 +338,7 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "open", guarded, raising=False)
 
 
-def test_a_file_that_vanishes_after_it_was_found_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_deleted_after_discovery_is_reported(tmp_path: Path) -> None:
     """Agents delete their logs at any time; what is left of one is an empty record with a problem."""
     for log in (ClaudeLog(), CodexLog(), GeminiLog()):
         if isinstance(log, ClaudeLog):

@@ -90,7 +90,7 @@ def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert ref.path == path
 
 
-def test_the_own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without places: the user's own, or where the agents' variables point."""
     write_all(tmp_path / "own")
     write_all(tmp_path / "other")
@@ -107,7 +107,7 @@ def test_the_own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-at-all/x"])
-def test_a_place_that_does_not_exist(name: str, tmp_path: Path) -> None:
+def test_a_missing_location(name: str, tmp_path: Path) -> None:
     """It is told, not passed over."""
     with pytest.raises(NotFoundError, match="no such file or directory"):
         Library(tmp_path / name if name == "nowhere" else name)
@@ -172,7 +172,7 @@ def test_two_homes_with_the_same_sessions(tmp_path: Path) -> None:
     assert all(str(ref.path) in str(raised.value) for ref in refs)
 
 
-def test_loops_of_links_end(tmp_path: Path) -> None:
+def test_symlink_loops(tmp_path: Path) -> None:
     """In a home and in a loose folder, links that lead round do not keep us busy, and add nothing."""
     path = write_all(tmp_path / "home")["claude"]
     folder = tmp_path / "copies"
@@ -223,7 +223,7 @@ def test_latest_is_by_the_last_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_file_that_vanishes(agent: str, tmp_path: Path) -> None:
+def test_a_file_that_is_deleted(agent: str, tmp_path: Path) -> None:
     """Between listing and reading: the record is empty and says so; `latest` and peeking go on."""
     path = write_all(tmp_path)[agent]
     library = Library(tmp_path)
@@ -237,7 +237,7 @@ def test_a_file_that_vanishes(agent: str, tmp_path: Path) -> None:
         assert [problem.reason for problem in session.problems] == (["unreadable"] if ref.path == path else [])
 
 
-def test_a_folder_that_vanishes(tmp_path: Path) -> None:
+def test_a_folder_that_is_deleted(tmp_path: Path) -> None:
     """A home that is gone by the time it is listed has no sessions."""
     write_all(tmp_path / "home")
     library = Library(tmp_path / "home")
@@ -245,7 +245,7 @@ def test_a_folder_that_vanishes(tmp_path: Path) -> None:
     assert list(library.refs()) == []
 
 
-def test_peeks_agree_with_records() -> None:
+def test_peeks_match_the_records() -> None:
     """What the first lines tell is what the whole says."""
     library = Library(unspool.samples())
     for ref in library.refs():

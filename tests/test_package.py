@@ -118,7 +118,7 @@ def test_the_sdist_can_be_built_from(built: Path) -> None:
     assert not [name for name in names if name.startswith("tests/corpus")]
 
 
-def test_it_works_where_nothing_else_is_installed(built: Path, tmp_path: Path) -> None:
+def test_the_package_works_without_extras(built: Path, tmp_path: Path) -> None:
     """Its requirements are complete: the command and the library read the samples."""
     (wheel,) = built.glob("*.whl")
     place = tmp_path / "environment"

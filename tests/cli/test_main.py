@@ -71,7 +71,7 @@ def nasty_home(home: Path) -> Path:
         ("show", "{gemini}", "--tip", "nosuch"),
     ],
 )
-def test_harmful_text_never_gets_out(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_control_characters_are_removed_from_output(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """No escape sequence, control character or turned direction of a transcript reaches the output."""
     home = nasty_home(tmp_path)
     (claude,) = (home / ".claude").rglob("*.jsonl")
@@ -82,7 +82,7 @@ def test_harmful_text_never_gets_out(run: Run, tmp_path: Path, arguments: tuple[
     assert [sign for sign in FORBIDDEN if sign in done.out + done.err] == []
 
 
-def test_harmful_text_never_gets_to_a_terminal(tmp_path: Path) -> None:
+def test_control_characters_are_removed_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal there are only the sequences for colours and links that we make ourselves."""
     home = nasty_home(tmp_path)
     (claude,) = (home / ".claude").rglob("*.jsonl")
@@ -116,7 +116,7 @@ def test_tables(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
         ("show", "3cba", "--full"),
     ],
 )
-def test_a_reader_who_has_seen_enough(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_closed_pipe_is_no_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """`| head -1` ends the command: no error, nothing said."""
     process = subprocess.Popen(
         [*COMMAND, *arguments, "--home", SAMPLES, "--home", str(big_home(tmp_path))],
@@ -176,7 +176,7 @@ def wait_until_full(pipe: IO[bytes]) -> None:
     wait_until(is_full, "a pipe that is full", detail=lambda: f"It holds {sizes[-1]} bytes")
 
 
-def test_a_terminal_that_cannot_show_everything(tmp_path: Path) -> None:
+def test_an_encoding_without_all_characters(tmp_path: Path) -> None:
     """Signs it does not know become question marks; that is no reason to end."""
     done = subprocess.run(
         [*COMMAND, "show", "37c2", "--home", SAMPLES], capture_output=True, check=False, timeout=PATIENCE,
@@ -187,7 +187,7 @@ def test_a_terminal_that_cannot_show_everything(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("show", "37c2"), ("ls",), ("doctor", "--all"), ("context", "--each")])
-def test_an_output_that_cannot_take_everything(
+def test_an_output_that_fails(
     arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same for other commands, whose output is made to be of this kind."""
@@ -255,14 +255,14 @@ def test_the_version(run: Run) -> None:
 @pytest.mark.parametrize(
     "arguments", [("list",), ("ls", "--nosuch"), ("--nosuch",), ("export", "--format", "pdf"), ("show",)]
 )
-def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
+def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     """Exit code 2, nothing printed, and the usage beside it."""
     done = run(*arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("usage: unspool")
 
 
-def test_options_may_stand_between_names(run: Run) -> None:
+def test_options_between_names(run: Run) -> None:
     """Before the command is asked for, after it, or in the middle of its sessions."""
     expected = run("export", "37c2", "cdc4", "--home", SAMPLES).out
     assert expected
@@ -270,7 +270,7 @@ def test_options_may_stand_between_names(run: Run) -> None:
     assert run("--debug", "export", "--home", SAMPLES, "37c2", "cdc4").out == expected
 
 
-def test_debug_shows_where() -> None:
+def test_debug_prints_the_traceback() -> None:
     """`--debug` lets an error out as it is."""
     with pytest.raises(NotFoundError, match="nosuch"):
         call_main(("show", "nosuch", "--debug"))

@@ -48,7 +48,7 @@ def output(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     return capsys.readouterr().out
 
 
-def test_sync_tells_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sync_prints_a_summary(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything the first time, nothing the second."""
     assert output(capsys, "sync").startswith("9 new, 0 changed, 0 deleted from disk")
     again = json.loads(output(capsys, "sync", "--json"))
@@ -65,7 +65,7 @@ def test_sync_tells_what_it_did(home: Path, capsys: pytest.CaptureFixture[str]) 
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("home_to_read")
-def test_search_finds(query: str, session: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search(query: str, session: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The best session for each query, with a place that can be opened."""
     found = [json.loads(line) for line in output(capsys, "search", "--json", query).splitlines()]
     assert found[0]["session"]["name"].startswith(session)
@@ -76,20 +76,20 @@ def test_search_finds(query: str, session: str, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("home_to_read")
-def test_a_query_that_cannot_be_understood_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_query_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage, with the place under it."""
     assert call_main(("search", "foo (bar")) == 2
     assert capsys.readouterr().err.splitlines()[1:] == ["  foo (bar", "      ^"]
 
 
 @pytest.mark.usefixtures("home_to_read")
-def test_search_that_finds_nothing_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_without_results_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     """As grep does."""
     assert output(capsys, "search", "xyzzyplugh", code=1) == "No matches\n"
 
 
 @pytest.mark.usefixtures("home_to_read")
-def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_regex_search(capsys: pytest.CaptureFixture[str]) -> None:
     """Each place once, with what stands around it on its line."""
     found = [
         json.loads(line)
@@ -102,7 +102,7 @@ def test_regex_finds_exact_code(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "clear"])
 @pytest.mark.usefixtures("home_to_read")
-def test_events_are_those_of_the_records(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_equal_those_of_the_records(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No event more, and none fewer, in every form."""
     events = [json.loads(line) for line in output(capsys, "events", "--type", kind, "--json").splitlines()]
     stored = [json.loads(line) for line in output(capsys, f"{kind}s", "--json").splitlines()]
@@ -114,7 +114,7 @@ def test_events_are_those_of_the_records(kind: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("home_to_read")
-def test_rejections_show_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejections_show_what_was_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     """With the diff, and filtered by tool."""
     text = output(capsys, "rejections", "--tool", "edit", "--format", "markdown")
     assert "+class Tide(NamedTuple):" in text
@@ -123,7 +123,7 @@ def test_rejections_show_what_was_refused(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.usefixtures("home_to_read")
-def test_stats_count_what_the_records_hold(capsys: pytest.CaptureFixture[str]) -> None:
+def test_stats_equal_those_of_the_records(capsys: pytest.CaptureFixture[str]) -> None:
     """Sessions, events and tokens are those of the export."""
     stats = json.loads(output(capsys, "stats", "--json"))
     records = [unspool.load(ref) for ref in unspool.sessions()]
@@ -137,7 +137,7 @@ def test_stats_count_what_the_records_hold(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.usefixtures("home")
-def test_what_is_gone_from_disk_stays(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deleted_sessions_stay_in_the_store(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is searched, listed as only here, given back byte for byte, and forgotten only on purpose."""
     (path,) = home.glob(".claude/projects/*/37c23*.jsonl")
     data = path.read_bytes()
@@ -160,9 +160,7 @@ def test_what_is_gone_from_disk_stays(home: Path, tmp_path: Path, capsys: pytest
     assert "37c23" not in output(capsys, "search", "frozen dataclass")
 
 
-def test_push_brings_everything_to_another_store(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_push_copies_everything(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is on disk, and what only the own store still has."""
     output(capsys, "sync")
     (path,) = home.glob(".claude/projects/*/37c23*.jsonl")
@@ -178,7 +176,7 @@ def test_push_brings_everything_to_another_store(
 
 
 @pytest.mark.usefixtures("home")
-def test_a_data_directory_that_cannot_be_made_says_so(
+def test_a_data_directory_that_cannot_be_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """And what to try."""

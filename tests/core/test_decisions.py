@@ -39,7 +39,7 @@ def asked(home: Path, result: str | None = None) -> Session:
 
 @pytest.mark.parametrize(("by", "type"), [("user", "user"), ("agent", "system")])
 @pytest.mark.parametrize("result", [None, REFUSED])
-def test_a_call_that_got_no_answer_was_interrupted(tmp_path: Path, result: str | None, by: str, type: str) -> None:
+def test_a_call_without_an_answer_was_interrupted(tmp_path: Path, result: str | None, by: str, type: str) -> None:
     """Whether the file says nothing or a refusal; it is told who stopped it."""
     found = apply_decisions(asked(tmp_path, result), [decided("interrupt", by=by)])
     assert found.rejections == []
@@ -48,13 +48,13 @@ def test_a_call_that_got_no_answer_was_interrupted(tmp_path: Path, result: str |
     assert interruption.evidence == EVIDENCE
 
 
-def test_a_refusal_has_its_reason_from_the_book(tmp_path: Path) -> None:
+def test_a_rejection_gets_its_reason_from_the_decision(tmp_path: Path) -> None:
     found = apply_decisions(asked(tmp_path, REFUSED), [decided("deny", reason="Not all of it.")])
     (rejection,) = found.rejections
     assert (rejection.reason, rejection.by, rejection.evidence) == ("Not all of it.", "user", EVIDENCE)
 
 
-def test_what_is_allowed_changes_nothing(tmp_path: Path) -> None:
+def test_an_approval_changes_nothing(tmp_path: Path) -> None:
     session = asked(tmp_path)
     assert apply_decisions(session, [decided("allow")]) == session
     assert isinstance(session.orphans[0], m.Orphan)

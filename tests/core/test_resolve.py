@@ -34,7 +34,7 @@ def _resolved(name: str, ids: list[str] = IDS) -> list[str]:
         ("other/c", "other/child"),
     ],
 )
-def test_ids_and_their_beginnings(name: str, id: str | None) -> None:
+def test_ids_and_prefixes(name: str, id: str | None) -> None:
     """In any case. The beginning of the id of a sub-agent means its parent, unless it has a slash."""
     if id is None:
         with pytest.raises((NotFoundError, AmbiguousError)):
@@ -43,7 +43,7 @@ def test_ids_and_their_beginnings(name: str, id: str | None) -> None:
         assert _resolved(name) == [id]
 
 
-def test_a_whole_id_is_better_than_a_beginning() -> None:
+def test_a_whole_id_wins_over_a_prefix() -> None:
     """Also where other ids begin with it, and where one differs only in case."""
     assert _resolved("abc", ["abcd", "abc", "ABC"]) == ["abc"]
     assert _resolved("Abc", ["abcd", "abc"]) == ["abc"]
@@ -55,7 +55,7 @@ def test_copies_share_an_id() -> None:
     assert matching("one", [("one", 1), ("one", 2), ("one more", 3)], lambda pair: pair[0]) == [("one", 1), ("one", 2)]
 
 
-def test_what_is_said_of_a_name_that_does_not_work() -> None:
+def test_messages_for_unknown_and_ambiguous_names() -> None:
     """Which ids it could mean, or where to look."""
     with pytest.raises(AmbiguousError) as several:
         _resolved("abcd")

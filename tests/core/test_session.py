@@ -62,7 +62,7 @@ def test_a_session_is_a_container_of_messages(tmp_path: Path) -> None:
     assert [message.text for message in session] == ["hello", "hi"]
 
 
-def test_a_session_without_messages_is_still_true(tmp_path: Path) -> None:
+def test_a_session_without_messages_is_truthy(tmp_path: Path) -> None:
     log = ClaudeLog()
     log.user("hello")
     session = msgspec.structs.replace(log.load(tmp_path), messages=[])
@@ -78,7 +78,7 @@ def test_the_repr_is_one_short_line(tmp_path: Path) -> None:
     assert repr(session) == f"<Session claude {log.session} 'hello': 2 messages, complete>"
 
 
-def test_the_card_of_a_notebook_escapes_everything(tmp_path: Path) -> None:
+def test_the_notebook_card_escapes_everything(tmp_path: Path) -> None:
     log = ClaudeLog(version="<i>2</i>")
     log.user("<script>alert(1)</script>", cwd="/home/dev/<b>demo</b>")
     log.model("hi")
@@ -185,7 +185,7 @@ def test_the_context_after_the_last_message(tmp_path: Path) -> None:
             session.context_at(index)
 
 
-def test_the_context_of_nothing(tmp_path: Path) -> None:
+def test_the_context_of_an_empty_session(tmp_path: Path) -> None:
     log = ClaudeLog()
     log.user("hello")
     session = log.load(tmp_path)
@@ -244,6 +244,6 @@ def test_raw_inputs_convert_with_the_hook() -> None:
             msgspec.to_builtins(call)
 
 
-def test_a_value_of_another_kind_is_refused() -> None:
+def test_other_values_cannot_be_converted() -> None:
     with pytest.raises(NotImplementedError, match="object is not part of a session record"):
         unspool.to_builtins(object())

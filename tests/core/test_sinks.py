@@ -65,7 +65,7 @@ def test_times_follow_messages_that_come_later() -> None:
     assert list(builder.times)[2:] == [START.timestamp()]
 
 
-def test_nothing_is_kept_but_times_and_ids() -> None:
+def test_only_times_and_ids_are_kept() -> None:
     """No message is made."""
     builder = build(DropMessages())
     fill(builder, 4)

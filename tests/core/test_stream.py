@@ -37,7 +37,7 @@ def big(home: Path) -> Path:
     return path
 
 
-def test_the_stream_is_the_record() -> None:
+def test_the_stream_equals_the_record() -> None:
     """Read in pieces or whole, every session is the same: messages, events and head."""
     count = 0
     for home in homes():
@@ -110,7 +110,7 @@ def test_messages_come_before_the_second_reading_is_done(tmp_path: Path) -> None
         list(lines)
 
 
-def test_a_log_that_vanishes_in_between(tmp_path: Path) -> None:
+def test_a_log_that_is_deleted_between_the_passes(tmp_path: Path) -> None:
     """Between the two readings: told as well."""
     log = CodexLog()
     log.turn("hello", "hi")
@@ -122,7 +122,7 @@ def test_a_log_that_vanishes_in_between(tmp_path: Path) -> None:
         list(lines)
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path) -> None:
+def test_reading_is_lazy(tmp_path: Path) -> None:
     """A stream that nobody reads costs nothing; the log is read as it is when somebody does."""
     log = ClaudeLog()
     log.user("one")

@@ -28,6 +28,6 @@ def test_times(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", True, [], {}, float("nan"), float("inf"), 10**30, "9999-99-99"])
-def test_what_is_no_time(value: object) -> None:
+def test_invalid_timestamps(value: object) -> None:
     """None, never an error."""
     assert parse_moment(value) is None

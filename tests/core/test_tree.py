@@ -24,7 +24,7 @@ def forests(draw: st.DrawFn) -> Tree:
 
 
 @given(forests())
-def test_every_message_is_on_exactly_one_line(found: Tree) -> None:
+def test_every_message_is_on_one_branch(found: Tree) -> None:
     """The active path and the lines that were left cover everything; lengths and tips fit."""
     branch, lines = found.find_branches()
     on_path = set(found.path(found.tip))
@@ -37,7 +37,7 @@ def test_every_message_is_on_exactly_one_line(found: Tree) -> None:
 
 
 @given(forests())
-def test_a_line_hangs_together(found: Tree) -> None:
+def test_branches_are_connected(found: Tree) -> None:
     """The parent of a message on a line is on the same line, or the line begins there."""
     branch, lines = found.find_branches()
     for index, number in branch.items():
@@ -57,7 +57,7 @@ def test_leaves_have_no_children(found: Tree) -> None:
     assert found.leaves() == [index for index in range(len(found)) if index not in set(found.parents)]
 
 
-def test_pieces_of_a_reply_are_no_branch() -> None:
+def test_parts_of_a_reply_are_not_a_branch() -> None:
     """Two pieces that hang on the same message, one of which goes on."""
     found = tree([NONE, 0, 0, 2], [PROMPT, MODEL, MODEL | CONTINUED, PROMPT], 3)
     branch, lines = found.find_branches()
@@ -68,7 +68,7 @@ def test_pieces_of_a_reply_are_no_branch() -> None:
     assert found.sides(0) == [2]
 
 
-def test_rings_are_found_once() -> None:
+def test_cycles_are_reported_once() -> None:
     """One entry a ring: the first in the file."""
     assert find_cycles(array("i", [1, 2, 0, 2]), [0, 1, 2, 3]) == [0]
     assert find_cycles(array("i", [0]), [0]) == [0]

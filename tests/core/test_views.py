@@ -83,7 +83,7 @@ def test_the_active_path_alone(tmp_path: Path) -> None:
     assert rollback.dropped_message_indices == []
 
 
-def test_events_keep_their_places(tmp_path: Path) -> None:
+def test_events_keep_their_messages(tmp_path: Path) -> None:
     """Every event of the active path points at the same messages as before; those of dead ones are gone."""
     whole = branched().load(tmp_path)
     dead = [message.index for message in whole.messages if message.branch]
@@ -145,7 +145,7 @@ def test_orphans_are_hidden(tmp_path: Path) -> None:
     assert calls(session) == ["dead failed", "dead done", "alive failed", "alive done"]
 
 
-def test_results_are_made_up(tmp_path: Path) -> None:
+def test_results_are_synthesized(tmp_path: Path) -> None:
     """Right behind each call that has none, marked as made up, and nowhere else."""
     session = branched().load(tmp_path, orphans="synthesize")
     assert_sound(session)
@@ -196,7 +196,7 @@ def test_tips(tip: str, end: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("orphans", ["hide", "mark", "synthesize"])
 @pytest.mark.parametrize("branches", ["active", "all"])
-def test_views_of_real_sessions_are_sound(branches: Branches, orphans: OrphanMode) -> None:
+def test_views_of_recordings_are_valid(branches: Branches, orphans: OrphanMode) -> None:
     """Every view of every sample, and of recordings in which sessions were rewound or killed, validates."""
     homes = [unspool.samples(), *(recording.home for recording in rewound())]
     for home in homes:

@@ -73,7 +73,7 @@ def of_kind(told: Told, kind: str) -> list[dict[str, Any]]:
 # --- whole readings ---------------------------------------------------------------------------------------------------
 
 
-def test_a_new_session_is_one_row(journal: Journal) -> None:
+def test_a_new_session_is_one_entry(journal: Journal) -> None:
     """However much is in it."""
     log = claude_log(40)
     log.write(journal.home)
@@ -84,7 +84,9 @@ def test_a_new_session_is_one_row(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("make", [claude_log, codex_log, gemini_log])
-def test_what_is_appended_is_told(make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal) -> None:
+def test_appended_messages_are_recorded(
+    make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal
+) -> None:
     """With the number of the first message and how many there are."""
     make(2).write(journal.home)
     ((_, made),) = journal.after_sync()
@@ -95,7 +97,7 @@ def test_what_is_appended_is_told(make: Callable[[int], ClaudeLog | CodexLog | G
     assert journal.after_sync() == []
 
 
-def test_a_file_written_anew_is_told_from_the_first_difference(journal: Journal) -> None:
+def test_a_rewritten_file_is_recorded_from_the_first_difference(journal: Journal) -> None:
     """What is before it need not be loaded again."""
     path = claude_log(5).write(journal.home)
     journal.after_sync()
@@ -171,7 +173,7 @@ def test_events_are_found_once(journal: Journal) -> None:
     assert journal.after_sync() == [("messages.appended", {"first": 4, "count": 2})]
 
 
-def test_a_subagent_is_told_to_the_session_that_started_it(journal: Journal) -> None:
+def test_a_new_subagent_is_recorded_for_its_parent(journal: Journal) -> None:
     """It is a session of its own, and the other one has it now."""
     log, agent = ClaudeLog(), ClaudeLog(agent="a1")
     log.user("hello")
@@ -203,7 +205,7 @@ def test_a_later_line_that_changes_an_early_message(journal: Journal) -> None:
     assert journal.after_sync() == []
 
 
-def test_gone_and_back(journal: Journal) -> None:
+def test_a_deleted_file_that_returns(journal: Journal) -> None:
     """A session that is back is as it was."""
     path = claude_log(2).write(journal.home)
     journal.after_sync()
@@ -214,7 +216,7 @@ def test_gone_and_back(journal: Journal) -> None:
     assert journal.after_sync() == [("session.changed", {"gone_at": None})]
 
 
-def test_the_same_session_from_elsewhere_is_not_new(journal: Journal, tmp_path: Path) -> None:
+def test_the_same_session_in_another_folder_is_not_new(journal: Journal, tmp_path: Path) -> None:
     """Another home has it too, with more messages."""
     claude_log(2).write(journal.home)
     journal.after_sync()
@@ -239,7 +241,7 @@ def test_a_session_that_is_pushed_is_new(journal: Journal, tmp_path: Path) -> No
 # --- line by line -----------------------------------------------------------------------------------------------------
 
 
-def test_what_was_told_line_by_line_is_not_told_again(journal: Journal) -> None:
+def test_appended_lines_are_not_recorded_again(journal: Journal) -> None:
     """The reading of the whole adds what it alone knows, and then nothing."""
     log = claude_log(30)
     lines = [line + b"\n" for line in log.lines]
@@ -257,7 +259,9 @@ def test_what_was_told_line_by_line_is_not_told_again(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("make", [claude_log, codex_log, gemini_log])
-def test_following_adds_up(make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal) -> None:
+def test_changes_add_up_to_the_record(
+    make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal
+) -> None:
     """Who takes what is told, and loads what was superseded, has what the store has."""
     path = make(1).write(journal.home)
     journal.after_sync()
@@ -286,7 +290,7 @@ def _said(message: m.Message) -> bytes:
     return msgspec.json.encode((message.index, message.author, message.blocks, message.timestamp))
 
 
-def test_a_message_that_is_said_again_is_there_at_once(journal: Journal) -> None:
+def test_a_repeated_message_is_stored_at_once(journal: Journal) -> None:
     """Without a new one: the last message has other words."""
     log = GeminiLog()
     log.user("u", "hello")
@@ -316,7 +320,7 @@ def told(before: StoredState, now: StoredState, changed: list[int] | None = None
     return list(differences(before, now, Comparison(same, changed or [], now.messages - 1)))
 
 
-def test_runs_of_changed_messages_are_told_together() -> None:
+def test_runs_of_changed_messages_are_one_entry() -> None:
     """And very many as one."""
     assert [data for _, data in superseded([3, 1, 2, 2, 7])] == [{"first": 1, "last": 4}, {"first": 7, "last": 8}]
     assert [data for _, data in superseded(range(0, 100, 2))] == [{"first": 0, "last": 99}]
@@ -334,7 +338,7 @@ def test_only_old_messages_can_be_superseded() -> None:
     ]
 
 
-def test_a_branch_that_only_grew_is_no_change_of_what_was_there() -> None:
+def test_a_branch_that_only_grew_is_not_a_branch_change() -> None:
     """Runs are compared as far as there were messages."""
     before, now = (MessagePatches(spans=[Span(0, last, 0, "compacted")]) for last in (9, 15))
     assert told(stored_state(patches=before), stored_state(patches=now)) == []
@@ -355,7 +359,7 @@ def test_when_a_session_ends(before: str, now: str, ends: bool) -> None:
     assert kinds == ["session.changed", *(["session.ended"] if ends else [])]
 
 
-def test_a_call_that_runs_is_no_event_yet() -> None:
+def test_a_running_call_is_not_an_event() -> None:
     """Only when it turns out that it never ended."""
     running, killed = (
         ("orphan", 4, msgspec.json.encode(m.Orphan(message_index=4, tool_use_id="c", tool_name="Bash", reason=reason)))
@@ -367,7 +371,7 @@ def test_a_call_that_runs_is_no_event_yet() -> None:
     assert told(stored_state(events=[killed]), stored_state(events=[killed])) == []
 
 
-def test_very_many_events_are_told_in_pieces() -> None:
+def test_many_events_are_split() -> None:
     """A row stays small."""
     events = [("problem", None, b"{}")] * 1200
     assert [len(data["events"]) for _, data in told(stored_state(), stored_state(events=events))] == [500, 500, 200]

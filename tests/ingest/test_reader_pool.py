@@ -20,7 +20,7 @@ from .test_tail import equals_fresh
 
 
 @pytest.mark.skipif(not can_share(), reason="needs fork and no other threads")
-def test_shared_work_gives_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_give_the_same_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However little there is to do."""
     monkeypatch.setattr(syncing, "WORTH_IT", 0)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)

@@ -50,7 +50,7 @@ def changes(store: Store, since: int = 0) -> list[tuple[str, object]]:
     return [(entry.kind, msgspec.json.decode(entry.data).get("count")) for entry in store.changes.since(since)]
 
 
-def test_each_mode_leaves_what_was_read(store: Store) -> None:
+def test_every_mode_stores_what_was_read(store: Store) -> None:
     """And the change log has what is different."""
     assert ingest(store, 4) == "new"
     assert [message.index for message in messages(store)] == [0, 1, 2, 3]
@@ -65,7 +65,7 @@ def test_each_mode_leaves_what_was_read(store: Store) -> None:
     assert "messages.superseded" in [kind for kind, _ in changes(store, last)]
 
 
-def test_an_unchanged_session_is_no_news(store: Store) -> None:
+def test_an_unchanged_session_has_no_changes(store: Store) -> None:
     """However it is written."""
     ingest(store, 4)
     last = store.changes.last_seq()
@@ -93,7 +93,7 @@ def test_a_growing_session_is_written_before_its_end(store: Store) -> None:
         assert changes(store, last) == [("messages.appended", 1)]
 
 
-def test_a_session_that_its_file_lost_is_removed(store: Store) -> None:
+def test_a_session_that_is_gone_from_its_file_is_removed(store: Store) -> None:
     """With an entry in the change log."""
     ingest(store, 2)
     with store.transaction():

@@ -88,7 +88,7 @@ def place_of(agent: str, home: Path) -> Path:
 @pytest.mark.parametrize(
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
-def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
+def test_lines_are_stored_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
     """What is appended is there at once; a reading of the whole adds what it alone can know."""
     home = tmp_path / "home"
     path = place_of(agent, home)
@@ -109,7 +109,7 @@ def test_lines_are_taken_in_one_by_one(agent: str, lines: list[bytes], tmp_path:
     assert equals_fresh(store, home)
 
 
-def test_half_a_line_waits_for_its_end(tmp_path: Path, store: Store) -> None:
+def test_an_incomplete_line_is_not_stored(tmp_path: Path, store: Store) -> None:
     """A line that is being written is no damage."""
     log = ClaudeLog()
     log.user("hello")
@@ -129,7 +129,7 @@ def test_half_a_line_waits_for_its_end(tmp_path: Path, store: Store) -> None:
     assert equals_fresh(store, tmp_path / "home")
 
 
-def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: Store) -> None:
+def test_the_watcher_reads_the_whole_session_later(tmp_path: Path, store: Store) -> None:
     """Appends are found at once, and after a quiet moment the record is whole; other changes come in as well."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -157,9 +157,7 @@ def test_the_follower_settles_what_it_took_in(tmp_path: Path, store: Store) -> N
 @pytest.mark.parametrize(
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
-def test_a_session_that_begins_is_taken_in_at_once(
-    agent: str, lines: list[bytes], tmp_path: Path, store: Store
-) -> None:
+def test_a_new_session_is_stored_at_once(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
     """It does not wait for the reading of everything, which then finds nothing to tell."""
     home = tmp_path / "home"
     path = place_of(agent, home)
@@ -180,7 +178,7 @@ def test_a_session_that_begins_is_taken_in_at_once(
     assert sum(row.get("count", 0) for row in rows) == store.sessions.select()[0].messages, "each message is told once"
 
 
-def test_what_is_no_session_is_left_alone(tmp_path: Path, store: Store) -> None:
+def test_other_files_are_ignored(tmp_path: Path, store: Store) -> None:
     """A file without a conversation, one that only warms up, one of something else."""
     home = tmp_path / "home"
     follower = Watcher(store, home)
@@ -198,7 +196,7 @@ def test_what_is_no_session_is_left_alone(tmp_path: Path, store: Store) -> None:
     assert store.sessions.select() == []
 
 
-def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store: Store) -> None:
+def test_a_busy_session_is_read_as_a_whole_after_a_limit(tmp_path: Path, store: Store) -> None:
     """Lines that keep coming put that off, but not for ever."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -221,7 +219,7 @@ def test_a_session_that_is_never_quiet_is_read_as_a_whole(tmp_path: Path, store:
     assert equals_fresh(store, home)
 
 
-def test_a_kill_between_a_line_and_the_whole_leaves_work_to_be_done(tmp_path: Path, store: Store) -> None:
+def test_a_kill_before_the_whole_session_is_read(tmp_path: Path, store: Store) -> None:
     """Another program finds that the session was not read as a whole, though no file has changed."""
     home = tmp_path / "home"
     log = ClaudeLog()

@@ -178,7 +178,7 @@ def ends(*workers: int) -> None:
 # --- following --------------------------------------------------------------------------------------------------------
 
 
-def test_it_reads_all_and_then_follows(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_the_worker_reads_everything_and_then_watches(start: Callable[..., Feed], tmp_path: Path) -> None:
     """Every change of the journal is told, when it can be read."""
     home = tmp_path / "home"
     paths = write_home(home)
@@ -208,7 +208,7 @@ def has_appended(store: Store, agent: str, seen: int, told: int) -> bool:
     return "messages.appended" in kinds
 
 
-def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_a_new_session_is_stored_at_once(start: Callable[..., Feed], tmp_path: Path) -> None:
     """A new file, in a new folder too, a sub-agent, and lines that come to several sub-agents."""
     home = tmp_path / "home"
     claude_log(2, "parent").write(home)
@@ -250,7 +250,7 @@ def test_a_session_that_begins_is_there_at_once(start: Callable[..., Feed], tmp_
     store.close()
 
 
-def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_the_worker_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path) -> None:
     """Nobody has started one yet; there may not even be a home."""
     feed = start("watch._DISCOVERY_SECONDS = 0.1")
     feed.until("ready")
@@ -262,7 +262,7 @@ def test_it_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path
     feed.end()
 
 
-def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_worker_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wakes up now and then, asks the store nothing, and reads no file."""
     monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", float("inf"))
     home = tmp_path / "home"
@@ -299,7 +299,7 @@ def test_it_does_nothing_when_nothing_happens(tmp_path: Path, monkeypatch: pytes
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_what_goes_wrong_is_told_and_tried_again(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_failures_are_reported_and_retried(start: Callable[..., Feed], tmp_path: Path) -> None:
     """In a sentence; what is told later is told as if nothing had been."""
     claude_log(2).write(tmp_path / "home")
     (tmp_path / "store.db").mkdir()
@@ -310,7 +310,7 @@ def test_what_goes_wrong_is_told_and_tried_again(start: Callable[..., Feed], tmp
     feed.end()
 
 
-def test_it_waits_before_it_tries_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_retries_are_delayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The longer the more often it went wrong; and the end does not wait."""
     waited: list[float | None] = []
 
@@ -331,7 +331,7 @@ def test_it_waits_before_it_tries_again(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("how", ["input", "signals"])
-def test_it_may_end_at_every_line(how: str, tmp_path: Path) -> None:
+def test_the_worker_can_stop_at_every_line(how: str, tmp_path: Path) -> None:
     """While it starts, reads, follows, tidies up or exits: it says nothing of it, and the store is as it should be."""
     home = tmp_path / "home"
     claude_log(2).write(home)
@@ -345,7 +345,7 @@ def test_it_may_end_at_every_line(how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
-def test_it_ends_in_the_middle_of_the_first_reading(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_the_worker_stops_during_the_first_read(start: Callable[..., Feed], tmp_path: Path) -> None:
     """And leaves no worker behind, though one reads and reads."""
     for number in range(8):
         claude_log(3, f"session {number}").write(tmp_path / "home")
@@ -372,7 +372,7 @@ SqliteDatabase.rows = stuck
 
 
 @pytest.mark.parametrize("how", ["input", "SIGTERM", "SIGINT"])
-def test_what_takes_for_ever_does_not_keep_it(how: str, start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_the_worker_stops_despite_a_blocking_operation(how: str, start: Callable[..., Feed], tmp_path: Path) -> None:
     """A disk that does not answer in the middle of a commit: it ends, and the next one does what is left to do."""
     claude_log(2).write(tmp_path / "home")
     feed = start(_STUCK)
@@ -397,7 +397,7 @@ SqliteDatabase.exclusive = told
 """
 
 
-def test_a_store_that_another_program_writes(start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_a_store_that_is_locked_by_another_program(start: Callable[..., Feed], tmp_path: Path) -> None:
     """It waits for its turn, and ends meanwhile when it should."""
     claude_log(2).write(tmp_path / "home")
     writer = Store(SqliteDatabase(tmp_path / "store.db", machine=("other", "other")))
@@ -436,7 +436,7 @@ SqliteDatabase.rows = killed
     [pytest.param(_SHARING, marks=pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")), ""],
     ids=["with workers", "alone"],
 )
-def test_killed_in_the_first_reading_and_started_again(lines: str, start: Callable[..., Feed], tmp_path: Path) -> None:
+def test_the_worker_recovers_from_a_kill(lines: str, start: Callable[..., Feed], tmp_path: Path) -> None:
     """What was told stays true, nothing is told twice, and its workers do not outlive it."""
     home = tmp_path / "home"
     count = 12

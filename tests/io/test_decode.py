@@ -54,7 +54,7 @@ def test_intact_lines_are_records() -> None:
     assert [row[1:] for row in batch.rows()] == [(1, 0, 12), (2, 13, 12)]
 
 
-def test_blank_lines_are_no_lines() -> None:
+def test_blank_lines_are_ignored() -> None:
     """They count for the numbers, and for nothing else."""
     batch = decoded(b'\n{"type":"a"}\n  \n{"type":"b"}')
     assert (kinds(batch), batch.lines, reasons(batch)) == (["a", "b"], 2, [])
@@ -82,7 +82,7 @@ def test_records_are_salvaged_from_damaged_lines(line: bytes, expected: list[str
 
 
 @pytest.mark.parametrize("value", [b"[]", b"null", b'"text"', b"12", b"true", b"[{}]"])
-def test_values_that_are_no_objects_are_told(value: bytes) -> None:
+def test_values_other_than_objects_are_reported(value: bytes) -> None:
     """They are whole, but no records."""
     batch = decoded(value + b"\n")
     assert (batch.records, reasons(batch)) == ([], ["not-a-record"])
@@ -97,7 +97,7 @@ def test_fields_of_another_type_are_left_out() -> None:
     assert "inner.text" in batch.damages[0].detail
 
 
-def test_one_part_in_the_place_of_a_list_is_a_list_of_one() -> None:
+def test_a_single_item_instead_of_a_list() -> None:
     """An object where a list of objects is meant."""
     (record,) = decoded(b'{"type":"a","items":{"text":"x"}}\n').records
     assert record.items == [Inner("x")]
@@ -111,7 +111,7 @@ def test_times_without_a_zone_are_utc(text: str) -> None:
     assert record.at.isoformat() == "2026-03-01T09:00:00+00:00"
 
 
-def test_numbers_that_are_none_are_taken() -> None:
+def test_nan_and_infinity_are_accepted() -> None:
     """Python writes NaN, which is no JSON; the record is whole all the same."""
     batch = decoded(b'{"type":"a","score":NaN,"raw":[Infinity]}\n')
     assert kinds(batch) == ["a"]
@@ -125,7 +125,7 @@ def test_any_json_is_a_record_or_a_problem(value: Any) -> None:
 
 
 @given(st.text(max_size=60))
-def test_half_a_character_is_mended(text: str) -> None:
+def test_unpaired_surrogates_are_repaired(text: str) -> None:
     """A lone surrogate in an escape becomes the mark of replacement; whole characters stay."""
     line = json.dumps({"type": text}).encode()[:-2] + b'\\ud83d"}'
     (record,) = decoded(line + b"\n").records

@@ -42,7 +42,7 @@ def test_only_lf_ends_a_line(data: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_places_lead_back_to_the_bytes(data: bytes) -> None:
+def test_locations_lead_back_to_the_bytes(data: bytes) -> None:
     """Offset and length of a line fetch it again."""
     for number, offset, line in placed(data, [7, 50]):
         assert data[offset : offset + len(line)] == line

@@ -76,7 +76,7 @@ def test_a_session_is_named_by_a_path_below_the_database(database: Path) -> None
         assert pickle.loads(pickle.dumps(source)).path == source.path
 
 
-def test_rows_are_measured_only_when_the_number_is_another(database: Path) -> None:
+def test_rows_are_measured_only_after_a_change(database: Path) -> None:
     """A database has many sessions, of which few change."""
     known = Stamp(0, 0, 1, 7)
     assert SqliteSource(database, "one", QUERIES, 7).stamp(known) == known
@@ -85,7 +85,7 @@ def test_rows_are_measured_only_when_the_number_is_another(database: Path) -> No
     assert measured.size > 1
 
 
-def test_gone_is_not_unreadable(database: Path, tmp_path: Path) -> None:
+def test_missing_is_not_unreadable(database: Path, tmp_path: Path) -> None:
     """A session without rows, or without a database, is gone; one that cannot be read now stays as it was."""
     known = Stamp(0, 0, 1, 7)
     assert SqliteSource(database, "nobody", QUERIES, 8).stamp(known) is None
@@ -99,7 +99,7 @@ def test_gone_is_not_unreadable(database: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
-def test_nothing_is_left_beside_a_database(database: Path, mode: str) -> None:
+def test_no_files_are_left_beside_a_database(database: Path, mode: str) -> None:
     """Whether its agent runs or not, and what it has written last is read."""
     with closing(sqlite3.connect(database)) as agent:
         agent.execute(f"PRAGMA journal_mode = {mode}")
@@ -112,7 +112,7 @@ def test_nothing_is_left_beside_a_database(database: Path, mode: str) -> None:
     assert [path.name for path in database.parent.iterdir()] == ["some.db"]
 
 
-def test_text_that_is_none_is_read_all_the_same(database: Path) -> None:
+def test_invalid_text_is_read(database: Path) -> None:
     """Agents put all kinds of output into their databases."""
     with closing(sqlite3.connect(database)) as agent, agent:
         agent.execute("INSERT INTO row VALUES ('one', 3, CAST(x'ff41' AS TEXT))")

@@ -67,7 +67,7 @@ def test_only_our_own_tags_come_out(text: str) -> None:
 
 
 @given(st.text(alphabet='\x1b[]0123456789;:mKab<&"\r\n\x07', max_size=200))
-def test_no_words_are_lost_or_added(text: str) -> None:
+def test_text_is_unchanged(text: str) -> None:
     """Without its tags it is the text that a terminal without colours would show."""
     html = coloured(text)
     assert html.count("<span ") == html.count("</span>")

@@ -28,7 +28,7 @@ def words(text: str) -> str:
     return re.sub(r"<[^<>]*>", "", text)
 
 
-def test_numbers_of_a_diff_that_was_shown() -> None:
+def test_line_numbers_of_a_unified_diff() -> None:
     """Both sides are numbered as in the file."""
     rows = [(row.kind, row.old, row.new, words(row.text)) for row in diff_rows(SHOWN, "a.py")]
     assert rows == [
@@ -37,7 +37,7 @@ def test_numbers_of_a_diff_that_was_shown() -> None:
     ]  # fmt: skip
 
 
-def test_a_replacement_has_no_numbers() -> None:
+def test_a_replacement_has_no_line_numbers() -> None:
     """Where in the file it stands is not known."""
     rows = diff_rows(replacement_diff("a.py", [("x = 1\n", "x = 2\n"), ("y = 1\n", "y = 2\n")]), "a.py")
     assert [(row.kind, row.old, row.new) for row in rows] == [
@@ -52,20 +52,20 @@ def test_a_new_file_is_numbered() -> None:
     assert '<span class="k">def</span>' in rows[0].text
 
 
-def test_files_are_named_where_there_are_several() -> None:
+def test_several_files_are_named() -> None:
     """One is named above the diff already."""
     one = "--- a\n+++ a\n@@ @@\n-x\n+y\n"
     assert [row.text for row in diff_rows(one) if row.kind == "file"] == []
     assert [row.text for row in diff_rows(one + one.replace("a\n", "b\n")) if row.kind == "file"] == ["a", "b"]
 
 
-def test_a_line_that_looks_like_a_head_is_counted() -> None:
+def test_a_line_that_looks_like_a_header_is_counted() -> None:
     """Inside a hunk it is a line like any other."""
     diff = "--- q.sql\n+++ q.sql\n@@ -1,2 +1,1 @@\n--- a comment\n-++ no\n+++ yes\n"
     assert count_changes(diff) == (1, 2)
 
 
-def test_what_has_no_newline_at_its_end() -> None:
+def test_missing_newline_at_end_of_file() -> None:
     """Is remarked, not counted."""
     rows = diff_rows(creation_diff("a.txt", "x"))
     assert [(row.kind, row.text) for row in rows][-1] == ("remark", "No newline at end of file")
@@ -88,7 +88,7 @@ def test_a_cut_text_is_its_beginning(text: str, lines: int) -> None:
     assert shown.lines == text.rstrip("\n").count("\n") + 1
 
 
-def test_lines_without_end_are_cut_too() -> None:
+def test_very_long_lines_are_cut() -> None:
     """And all of them together."""
     shown = cut("x" * 1_000_000)
     assert shown.is_cut

@@ -143,7 +143,7 @@ def test_the_samples_are_inert() -> None:
         assert_inert(rendered(load(ref)))
 
 
-def test_a_policy_forbids_everything(tmp_path: Path) -> None:
+def test_the_content_security_policy_forbids_everything(tmp_path: Path) -> None:
     """Should anything slip through, the browser is told to neither run nor load it."""
     parsed = Page(rendered(everywhere("x", tmp_path)))
     (policy,) = [attributes["content"] for _, attributes in parsed.tags if "http-equiv" in attributes]
@@ -154,13 +154,13 @@ def test_a_policy_forbids_everything(tmp_path: Path) -> None:
     assert [tag for tag, _ in parsed.tags[:first_text]].count("meta") == 4
 
 
-def test_a_picture_from_elsewhere_becomes_a_link() -> None:
+def test_remote_images_become_links() -> None:
     """It is not loaded, and not lost."""
     assert 'href="https://evil.example/p.png"' in prose("![a pixel](https://evil.example/p.png)")
     assert "a pixel" in prose("![a pixel](https://evil.example/p.png)")
 
 
-def test_a_picture_in_the_log_is_shown(tmp_path: Path) -> None:
+def test_images_in_the_log_are_shown(tmp_path: Path) -> None:
     """Its bytes stand in the page; of a kind we do not know, only its name does."""
     log = ClaudeLog()
     log.user([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}])
@@ -171,7 +171,7 @@ def test_a_picture_in_the_log_is_shown(tmp_path: Path) -> None:
     assert "[image/svg+xml]" in parsed.words
 
 
-def test_a_refused_edit_is_shown_as_a_diff(tmp_path: Path) -> None:
+def test_rejected_edits_are_shown_as_a_diff(tmp_path: Path) -> None:
     """Open, struck out, with the reason."""
     log = ClaudeLog()
     log.user("go")
@@ -186,7 +186,7 @@ def test_a_refused_edit_is_shown_as_a_diff(tmp_path: Path) -> None:
     assert "rejected: “use tabs”" in Page(page).words
 
 
-def test_anchors_are_unique_and_lead_somewhere() -> None:
+def test_anchors_are_unique_and_resolve() -> None:
     """Every message has one anchor at most, and every link inside the page has its end."""
     for ref in sessions(samples()):
         parsed = Page(rendered(load(ref)))
@@ -197,7 +197,7 @@ def test_anchors_are_unique_and_lead_somewhere() -> None:
         assert links <= {f"#{id}" for id in ids}
 
 
-def test_huge_lines_come_out_whole(tmp_path: Path) -> None:
+def test_huge_lines_are_complete(tmp_path: Path) -> None:
     """A line of a megabyte, brackets without end, and code too long to colour."""
     log = ClaudeLog()
     log.user("u" * 1_000_000)
@@ -209,7 +209,7 @@ def test_huge_lines_come_out_whole(tmp_path: Path) -> None:
         assert sign * count in words
 
 
-def test_markdown_is_set() -> None:
+def test_markdown_is_rendered() -> None:
     """Lists keep their numbers, tables are tables, code has colours, links do not tell where one comes from."""
     assert '<ol start="3">' in prose("3. three\n4. four")
     assert "<table>" in prose("| a |\n|---|\n| b |")
@@ -217,7 +217,7 @@ def test_markdown_is_set() -> None:
     assert 'rel="noopener noreferrer nofollow"' in prose("[x](https://example.org)")
 
 
-def test_characters_by_number_are_harmless_too() -> None:
+def test_character_references_are_sanitized() -> None:
     """Markdown can name what it may not contain."""
     assert "\u202e" not in prose("&#x202e;gnp.exe")
     assert "\x1b" not in prose("&#27;[31m")

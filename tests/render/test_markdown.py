@@ -77,7 +77,7 @@ def test_content_does_not_break_the_structure(text: str, tmp_path: Path) -> None
     assert not kinds & {"html_block", "html_inline"}
 
 
-def test_fences_are_longer_than_what_they_hold(tmp_path: Path) -> None:
+def test_fences_are_longer_than_their_content(tmp_path: Path) -> None:
     """Output with fences in it, of any length, stays in one block."""
     log = ClaudeLog()
     log.user("go")
@@ -88,7 +88,7 @@ def test_fences_are_longer_than_what_they_hold(tmp_path: Path) -> None:
     assert block.content == output + "\n"
 
 
-def test_a_refusal_has_its_diff_and_its_words(tmp_path: Path) -> None:
+def test_rejections_have_their_diff_and_reason(tmp_path: Path) -> None:
     """What was refused, and all that was said about it."""
     log = ClaudeLog()
     log.user("go")
@@ -101,7 +101,7 @@ def test_a_refusal_has_its_diff_and_its_words(tmp_path: Path) -> None:
     assert "+new\n" in diff.content
 
 
-def test_every_refused_edit_of_the_samples_is_there() -> None:
+def test_every_rejected_edit_of_the_samples_is_shown() -> None:
     """Real sessions too."""
     diffs = 0
     for ref in sessions(samples()):
@@ -124,7 +124,7 @@ def test_the_head(tmp_path: Path) -> None:
     assert "- **Agent:** claude 1 # z" in lines
 
 
-def test_headings_of_an_answer_rank_below_ours() -> None:
+def test_headings_of_answers_are_demoted() -> None:
     """They stay headings, in their order."""
     assert contained("# one\ntext\n## two\n\nthree\n=====\n\n##### five ##") == [
         "#### one", "text", "##### two", "", "#### three", "", "###### five ##",
@@ -144,7 +144,7 @@ def test_html_that_cannot_be_escaped_is_fenced() -> None:
     assert lines[0] == lines[-1] == "```"
 
 
-def test_an_input_without_form_is_shown(tmp_path: Path) -> None:
+def test_unknown_inputs_are_shown(tmp_path: Path) -> None:
     """Input that is no object stays readable."""
     log = ClaudeLog()
     log.user("go")

@@ -35,13 +35,13 @@ PIECES = st.lists(
         ("שלום 🧵", "שלום 🧵"),
     ],
 )
-def test_what_is_left(text: str, expected: str) -> None:
+def test_ordinary_text_is_unchanged(text: str, expected: str) -> None:
     """Sequences go with all they say, single signs become a mark, words stay."""
     assert harmless(text) == expected
 
 
 @given(st.one_of(st.text(), PIECES.map("".join)))
-def test_nothing_dangerous_is_left(text: str) -> None:
+def test_control_characters_are_removed(text: str) -> None:
     """Whatever goes in; and a second time changes nothing."""
     once = harmless(text)
     assert not DANGEROUS.search(once)
@@ -57,7 +57,7 @@ def test_one_line_is_one_short_line(text: str, width: int) -> None:
     assert "\t" not in line
 
 
-def test_one_line_says_that_it_was_cut() -> None:
+def test_one_line_marks_the_cut() -> None:
     """The end of what was cut is marked; blanks are one blank."""
     assert one_line("a  b\n\nc", 10) == "a b c"
     assert one_line("x" * 20, 10) == "x" * 9 + "…"

@@ -57,7 +57,7 @@ def eventful() -> ClaudeLog:
     return log
 
 
-def test_everything_that_happened_is_marked(tmp_path: Path) -> None:
+def test_every_event_is_marked(tmp_path: Path) -> None:
     """Outcomes, the refused diff, the summary, the interruption, the branch, the problem."""
     text = shown(eventful().load(tmp_path))
     for expected in (
@@ -76,7 +76,7 @@ def test_everything_that_happened_is_marked(tmp_path: Path) -> None:
         assert expected in text
 
 
-def test_plain_has_no_drawings_and_pretty_has(tmp_path: Path) -> None:
+def test_only_pretty_output_has_drawings(tmp_path: Path) -> None:
     """Plain text is the answer as it was written; otherwise it is set, with lines over the whole width."""
     session = eventful().load(tmp_path)
     plain, pretty = shown(session), shown(session, plain=False)
@@ -88,7 +88,7 @@ def test_plain_has_no_drawings_and_pretty_has(tmp_path: Path) -> None:
     assert "some bold words" in pretty
 
 
-def test_branches_that_were_left_are_told_of(tmp_path: Path) -> None:
+def test_other_branches_are_mentioned(tmp_path: Path) -> None:
     """With only the active path, their words are gone but not the place where they were."""
     session = eventful().load(tmp_path)
     assert "  mistaken" in shown(session)
@@ -97,7 +97,7 @@ def test_branches_that_were_left_are_told_of(tmp_path: Path) -> None:
     assert "2 messages rewound here" in active
 
 
-def test_full_shows_whole_thoughts(tmp_path: Path) -> None:
+def test_full_shows_whole_thinking(tmp_path: Path) -> None:
     """Otherwise they are one line."""
     session = eventful().load(tmp_path)
     assert shown(session).count("hmm") < 30
@@ -137,7 +137,7 @@ def test_a_result_without_its_call_is_shown(tmp_path: Path) -> None:
     assert "result of a call that is not in the log: what came back" in shown(log.load(tmp_path))
 
 
-def test_characters_by_number_are_harmless_too(tmp_path: Path) -> None:
+def test_character_references_are_sanitized(tmp_path: Path) -> None:
     """Markdown can name what it may not contain."""
     log = ClaudeLog()
     log.user("go")

@@ -46,7 +46,7 @@ def test_an_answer_closes_the_request() -> None:
         ("deny", "clock", "timeout", "tab 1", "denied, because nobody answered in time"),
     ],
 )
-def test_the_second_answer_is_told_of_the_first(
+def test_the_second_answer_gets_the_first(
     verdict: Verdict, first: str, by: DecisionMaker, second: str, sentence: str
 ) -> None:
     """It names the verdict and where it came from."""

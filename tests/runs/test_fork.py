@@ -77,7 +77,7 @@ def test_a_branch_without_messages_forks_at_its_start(reach: ForkReach) -> None:
     assert plan_fork("Agent", reach, Branch(EmptyPath(), [], True), None).at == 0
 
 
-def test_the_agent_is_told_the_nearest_message_it_knows() -> None:
+def test_the_agent_gets_the_nearest_message_it_knows() -> None:
     """Not every message has an id of the agent, and messages of other branches do not count."""
     ids = {1: "one", 2: "elsewhere", 5: "five"}
     assert nearest_named(Path(), 7, ids.get) == (5, "five")

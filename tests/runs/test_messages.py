@@ -25,7 +25,7 @@ def test_messages_keep_their_order_and_are_accepted_once() -> None:
     assert messages.find("m2") is messages.latest()[2]
 
 
-def test_only_so_many_messages_wait() -> None:
+def test_the_number_of_queued_messages_is_limited() -> None:
     """Once the agent has accepted one there is room again."""
     messages = RunMessages()
     for number in range(MAX_WAITING_MESSAGES):

@@ -67,7 +67,7 @@ def test_a_process_is_named_by_its_id_and_its_start(start: Start) -> None:
     assert is_alive(os.getpid(), start_time(os.getpid()))
 
 
-def test_one_that_has_ended_is_not_alive_even_if_nobody_has_noticed(start: Start) -> None:
+def test_a_zombie_is_not_alive(start: Start) -> None:
     """A zombie has an id and does nothing."""
     child = start("exit 0")
     wait_until(lambda: not is_alive(child.pid, None), "its end")
@@ -84,7 +84,7 @@ def test_a_group_ends_with_its_leader(start: Start, tmp_path: Path) -> None:
     assert not is_alive(other, None)
 
 
-def test_asking_politely_comes_first(start: Start) -> None:
+def test_a_process_is_terminated_before_it_is_killed(start: Start) -> None:
     """A program that ends by itself gets no signal."""
     child = start("read line; exit 7")
 
@@ -96,7 +96,7 @@ def test_asking_politely_comes_first(start: Start) -> None:
     assert child.wait(PATIENCE) == 7
 
 
-def test_politeness_has_a_bound(start: Start, tmp_path: Path) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(start: Start, tmp_path: Path) -> None:
     """One that neither listens nor answers, and ignores SIGTERM, is ended for sure."""
     child = start(f"trap '' TERM INT HUP; echo $$ > {tmp_path}/deaf; while :; do sleep 0.2; done")
     assert pid_in(tmp_path / "deaf") == child.pid
@@ -108,7 +108,7 @@ def test_politeness_has_a_bound(start: Start, tmp_path: Path) -> None:
     assert child.wait(PATIENCE) == -signal.SIGKILL
 
 
-def test_what_left_the_group_is_ended_too(start: Start, tmp_path: Path) -> None:
+def test_processes_that_left_the_group_are_ended(start: Start, tmp_path: Path) -> None:
     """A child in a session of its own, and its orphaned child, do not get away."""
     inner = f"sleep 900 & echo $! > {tmp_path}/inner; wait"
     aside = 'import os,sys; os.setsid(); os.execv("/bin/sh", ["sh", "-c", sys.argv[1]])'
@@ -139,7 +139,7 @@ def test_an_orphan_is_recognised_by_its_mark(start: Start, tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="the mark is read from /proc")
-def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> None:
+def test_the_mark_of_a_running_process(start: Start, tmp_path: Path) -> None:
     """Whoever ends it later, perhaps another program, need not remember it."""
     child = start(f'({sys.executable} -c "{DETACHED}" {tmp_path}/orphan &) ; sleep 900', **{MARK: "of that test"})
     orphan = pid_in(tmp_path / "orphan")
@@ -147,7 +147,7 @@ def test_the_mark_of_one_that_runs_is_known(start: Start, tmp_path: Path) -> Non
     assert not is_alive(orphan, None)
 
 
-def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
+def test_another_process_with_the_same_id_is_left_alone(start: Start) -> None:
     """Ids are given out again."""
     child = start("sleep 900")
     began = start_time(child.pid)
@@ -157,14 +157,14 @@ def test_a_stranger_with_the_same_id_is_left_alone(start: Start) -> None:
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 1, None])
-def test_what_would_end_everything_is_refused(pid: int | None) -> None:
+def test_dangerous_process_ids_are_rejected(pid: int | None) -> None:
     """Everything descends from the first process, and from ourselves."""
     pid = os.getpid() if pid is None else pid
     with pytest.raises(ValueError, match="was not started by unspool"):
         run(end_group(pid, None))
 
 
-def test_ending_one_that_is_gone_is_no_error(start: Start) -> None:
+def test_ending_a_process_that_is_gone(start: Start) -> None:
     """It may have ended by itself."""
     child = start("exit 0")
     child.wait(PATIENCE)

@@ -131,7 +131,7 @@ def tear_claude(lines: list[bytes]) -> list[bytes]:
     return [*lines[:result], b"\0" * 4096 + lines[result], *lines[result + 1 : end + 1], lines[end][:200]]
 
 
-def test_claude_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
+def test_claude_resumes_a_repaired_copy(tmp_path: Path) -> None:
     """The whole conversation reaches the model, with a word on each result that was lost; unrepaired it does not."""
 
     async def body() -> None:
@@ -199,7 +199,7 @@ def tear_codex(lines: list[bytes]) -> list[bytes]:
     return lines[: place_of(lines, b'"function_call"') + 1]
 
 
-def test_codex_goes_on_with_a_repaired_copy(tmp_path: Path) -> None:
+def test_codex_resumes_a_repaired_copy(tmp_path: Path) -> None:
     """It refuses the torn rollout, takes the copy, and sends the whole thread with a word on each lost result."""
 
     async def body() -> None:

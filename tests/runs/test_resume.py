@@ -102,7 +102,7 @@ def test_the_log_of_a_session_that_the_store_does_not_have_yet_is_found(
 @each_agent
 @pytest.mark.parametrize("project", [None, "1f0c9a"])
 @pytest.mark.parametrize("forks", [False, True])
-def test_a_session_whose_log_does_not_tell_its_folder_yet(
+def test_a_session_whose_log_has_no_folder_yet(
     agent: str, project: str | None, forks: bool, tmp_path: Path, store: Store, log: RunLog
 ) -> None:
     """It was read while its first line was being written; or it has only a name of the folder."""
@@ -167,7 +167,7 @@ def until_in(client: Client, run: str, *states: str) -> Any:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the scripted agent is a shell script")
-def test_an_agent_that_was_killed_goes_on_before_its_log_was_read(client: Client, tmp_path: Path) -> None:
+def test_a_killed_agent_is_resumed_before_its_log_is_read(client: Client, tmp_path: Path) -> None:
     project = str(tmp_path / "project")
     body = {"agent": "gemini", "folder": project, "prompt": "say first"}
     first = client.post("/api/runs", json=body).json()["run"]["id"]

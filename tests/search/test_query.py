@@ -207,7 +207,7 @@ def test_errors(text: str, position: int, message: str) -> None:
         ("x" * 90 + ' "' + "y" * 90, ["  …" + "x" * 29 + ' "' + "y" * 29 + "…", "   " + " " * 30 + "^"]),
     ],
 )
-def test_errors_point_at_the_place(text: str, lines: list[str]) -> None:
+def test_errors_point_at_the_position(text: str, lines: list[str]) -> None:
     """With the query, or what is around the place, and a caret under it."""
     with pytest.raises(QueryError) as caught:
         parse(text)
@@ -229,7 +229,7 @@ def understood(text: str) -> Query | QueryError:
 @example("before:9999-12-31T23:59:59")
 @example("\ud800 is:\udfff")
 @example('a OR ((((b"*')
-def test_any_text_is_understood_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     """Nothing but a `QueryError`, and that points into the text. What is understood can be translated."""
     found = understood(text)
     if isinstance(found, QueryError):
@@ -267,7 +267,7 @@ def test_long_words_are_cut_for_postgresql() -> None:
     assert len(to_tsquery(w("x" * 5000))) == 2048
 
 
-def test_what_fts5_cannot_say() -> None:
+def test_queries_that_fts5_cannot_express() -> None:
     """A tree made by hand may be such; a parsed one is not."""
     with pytest.raises(ValueError, match="must not occur"):
         to_fts5(Not(w("a")))
@@ -320,7 +320,7 @@ def found_by_fts5(documents: list[str], expression: str) -> list[str]:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(DOCUMENT, max_size=12), _nodes())
-def test_sqlite_finds_what_is_meant(documents: list[str], node: Node) -> None:
+def test_sqlite_finds_the_expected_rows(documents: list[str], node: Node) -> None:
     """Exactly the documents of which `matches` says so, by the tree and by the same query in words."""
     try:
         expression = to_fts5(node)
@@ -335,7 +335,7 @@ def test_sqlite_finds_what_is_meant(documents: list[str], node: Node) -> None:
 
 
 @given(_nodes(), st.lists(WORD, max_size=6))
-def test_only_what_says_no_more_than_no_is_refused(node: Node, words: list[str]) -> None:
+def test_only_purely_negative_queries_are_rejected(node: Node, words: list[str]) -> None:
     """What is refused would find a text without any words; what is not refused never does."""
     try:
         to_fts5(node)
@@ -360,7 +360,7 @@ def test_only_what_says_no_more_than_no_is_refused(node: Node, words: list[str])
         "(a (b OR -" * (DEEPEST // 2) + "e" + "))" * (DEEPEST // 2),
     ],
 )
-def test_the_largest_queries_are_not_too_large_for_sqlite(text: str) -> None:
+def test_the_largest_queries_fit_into_sqlite(text: str) -> None:
     """Neither many words nor many parentheses are too much for its parser, also within an expression for columns."""
     node = parse(text).match
     assert node is not None

@@ -48,12 +48,12 @@ def test_marks(text: str, query: str, expected: str) -> None:
     assert shown(text, query) == expected
 
 
-def test_without_words_it_is_the_beginning() -> None:
+def test_without_matches_the_snippet_is_the_beginning() -> None:
     assert snippet("one\ntwo   three", None) == Snippet("one two three")
     assert snippet("one two three four five six", None, 20) == Snippet("one two three four…")
 
 
-def test_the_densest_place_is_shown() -> None:
+def test_the_densest_passage_is_shown() -> None:
     """One word that stands early is less than both together."""
     text = f"{FILLER}disk {FILLER}the disk is full now {FILLER}full full full {FILLER}"
     assert shown(text, "disk full") == "…dolor sit amet the [disk] is [full] now lorem ipsum dolor…"
@@ -65,13 +65,13 @@ def test_cut_from_word_to_word() -> None:
     assert shown(f"begin {FILLER}", "begin", 40) == "[begin] lorem ipsum dolor sit amet lorem…"
 
 
-def test_a_word_without_an_end_is_cut() -> None:
+def test_a_very_long_word_is_cut() -> None:
     assert snippet("x" * 1000, None, 30).text == "x" * 28 + "…"
     assert snippet("x" * 1000, parse("x*").match, 30).marks == [(0, 28)]
 
 
 @pytest.mark.parametrize("place", [(1 << 20) - 3, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000])
-def test_far_away(place: int) -> None:
+def test_matches_that_are_far_apart(place: int) -> None:
     """Also where one piece of the text ends and the next begins."""
     text = " " * place + "NEEDLE in hay" + "x" * 3_000_000
     found = snippet(text, parse('"needle in"').match)
@@ -79,7 +79,7 @@ def test_far_away(place: int) -> None:
 
 
 @pytest.mark.parametrize("filler", ["the quick brown fox; ", "a" * 20, "… ÄÖÜ 🎉 ", "foo "])
-def test_a_long_text_takes_no_long_time(filler: str) -> None:
+def test_long_texts_take_bounded_time(filler: str) -> None:
     text = filler * (8_000_000 // len(filler)) + " foo bar"
     with cpu_limit(30):
         snippet(text, parse("a OR foo OR bar OR absent").match)
@@ -89,7 +89,7 @@ TEXT = st.text(st.sampled_from("abAB ._\n\t\x1b[0m\x07ä\u0301🤖🎉\ud800"), 
 
 
 @given(TEXT, st.sampled_from(["a", "b*", '"a b"', "a OR ab", "ab -b", "🤖"]), st.integers(1, 100))
-def test_every_snippet_is_in_order(text: str, query: str, width: int) -> None:
+def test_every_snippet_is_valid(text: str, query: str, width: int) -> None:
     """Short enough, on one line, with marks in their order on words that were looked for."""
     found = snippet(text, parse(query).match, width)
     assert len(found.text) <= max(width, 20)

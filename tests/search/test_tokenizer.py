@@ -61,12 +61,12 @@ def fts5() -> Fts5:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts_are_cut_as_sqlite_does_it(fts5: Fts5, text: str) -> None:
+def test_tokens_equal_those_of_sqlite(fts5: Fts5, text: str) -> None:
     assert [words_in(text)] == list(fts5.words([text]))
 
 
 @pytest.mark.slow
-def test_every_character_is_what_it_is_for_sqlite() -> None:
+def test_every_character_is_classified_as_in_sqlite() -> None:
     """All planes in use, but the halves of characters, which no database takes: in a word, and before one."""
     points = [*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0x110000)]
     # Many in one text, apart from each other by newlines: a row for each of them costs more than the words.
@@ -86,12 +86,12 @@ def batched(points: list[int], size: int) -> Iterator[list[int]]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_any_text_is_cut_as_sqlite_does_it(text: str) -> None:
+def test_tokens_of_any_text_equal_those_of_sqlite(text: str) -> None:
     assert [words_in(text)] == list(Fts5().words([text]))
 
 
 @given(st.text())
-def test_nothing_is_lost_on_the_way(text: str) -> None:
+def test_every_token_is_kept(text: str) -> None:
     """Folding keeps every place, words stay as they are when they are cut again, and any text will do."""
     assert len(fold(text)) == len(text)
     assert fold(fold(text)) == fold(text)
@@ -99,7 +99,7 @@ def test_nothing_is_lost_on_the_way(text: str) -> None:
     assert all(words_in(word) == [word] for word in words_in(text))
 
 
-def test_half_a_character_separates() -> None:
+def test_unpaired_surrogates_separate_tokens() -> None:
     """No database takes one, so it can be in no word."""
     assert words_in("a\ud800b\udfffC") == ["a", "b", "c"]
 
@@ -110,7 +110,7 @@ def test_words_that_are_too_long_for_postgresql_are_truncated() -> None:
     assert lexeme("word") == "word"
 
 
-def test_it_is_fast() -> None:
+def test_tokenizing_takes_bounded_time() -> None:
     """Some tens of megabytes in a second; here no more is asked for than that it is no disaster."""
     text = "def read(self, path: str) -> None:  # … ünd so weiter 🤖\n" * 50_000
     with cpu_limit(20):

@@ -53,7 +53,7 @@ def _found(store: Store, words: str) -> list[tuple[str, int]]:
     return sorted((names[match.session], match.message) for match in store.search.matches(parse(words), 1000))
 
 
-def test_what_is_not_known_is_nothing_and_none_is_a_number(store: Store) -> None:
+def test_unknown_is_null_and_not_zero(store: Store) -> None:
     """Rows may say `NOTHING` for what is not known; the database holds NULL there, and 0 where 0 was counted."""
     with store.transaction():
         id = store.sessions.create("claude", "one", "one")
@@ -80,7 +80,7 @@ def test_what_is_not_known_is_nothing_and_none_is_a_number(store: Store) -> None
 
 
 @pytest.mark.parametrize("recording", _chosen(), ids=lambda recording: recording.name)
-def test_a_recording_is_taken_in_whole(recording: Recording, store: Store, tmp_path: Path) -> None:
+def test_a_recording_is_stored_completely(recording: Recording, store: Store, tmp_path: Path) -> None:
     """The records in the store are those that are read from the files, and a second run finds nothing to do."""
     synced(store, recording.home)
     assert {name: entry["record"] for name, entry in contents(store)["sessions"].items()} == _records(
@@ -185,7 +185,7 @@ def test_a_file_with_another_name_is_another_session(store: Store, tmp_path: Pat
         assert difference(contents(store), fresh(tmp_path, home)) == "", agent
 
 
-def test_of_copies_the_one_that_was_written_last_counts(store: Store, tmp_path: Path) -> None:
+def test_the_newest_copy_of_a_session_counts(store: Store, tmp_path: Path) -> None:
     """As they are made when a project moves. Each of them may grow, or go."""
     home = tmp_path / "home"
     path = claude_log(3).write(home)
@@ -207,7 +207,7 @@ def test_of_copies_the_one_that_was_written_last_counts(store: Store, tmp_path: 
     check(24)
 
 
-def test_a_session_that_came_from_elsewhere_gives_way(store: Store, tmp_path: Path) -> None:
+def test_a_pushed_session_gives_way_to_the_local_one(store: Store, tmp_path: Path) -> None:
     """Two homes of one machine may have the same session: it is there once, as it was found last."""
     homes = [tmp_path / "one", tmp_path / "two"]
     for turns, home in enumerate(homes, 2):
@@ -219,7 +219,7 @@ def test_a_session_that_came_from_elsewhere_gives_way(store: Store, tmp_path: Pa
     assert contents(store)["sessions"] == fresh(tmp_path, homes[0])["sessions"]
 
 
-def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:
+def test_deleted_sessions_stay(store: Store, tmp_path: Path) -> None:
     """A session whose file is gone is marked; when the file comes back, it is no longer."""
     home = tmp_path / "home"
     path = claude_log().write(home)
@@ -239,7 +239,7 @@ def test_what_is_deleted_stays(store: Store, tmp_path: Path) -> None:
     assert contents(store) == before
 
 
-def test_what_was_cut_off_stays_in_the_archive(store: Store, tmp_path: Path) -> None:
+def test_truncated_bytes_stay_in_the_archive(store: Store, tmp_path: Path) -> None:
     """The bytes of a file that became shorter are kept beside the new ones."""
     home = tmp_path / "home"
     path = claude_log().write(home)
@@ -265,7 +265,7 @@ def test_records_of_unknown_kinds_are_kept(store: Store, tmp_path: Path) -> None
     assert [message.index for message in store.messages.read(row.id, 0, 10)] == [0]
 
 
-def test_searching_follows_the_files(store: Store, tmp_path: Path) -> None:
+def test_search_results_follow_the_files(store: Store, tmp_path: Path) -> None:
     """Words come and go with the messages they stand in."""
     home = tmp_path / "home"
     log = claude_log(2)
@@ -283,7 +283,7 @@ def test_searching_follows_the_files(store: Store, tmp_path: Path) -> None:
 # --- giving back ------------------------------------------------------------------------------------------------------
 
 
-def test_files_are_given_back_as_they_were(store: Store, tmp_path: Path) -> None:
+def test_files_are_restored_byte_for_byte(store: Store, tmp_path: Path) -> None:
     """Byte by byte, those over several chunks too, after many small additions."""
     home = tmp_path / "home"
     log = ClaudeLog()
@@ -350,7 +350,7 @@ def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) ->
     assert _found(store, "one") == []
 
 
-def test_the_journal_tells_what_changed(store: Store, tmp_path: Path) -> None:
+def test_the_change_log_records_changes(store: Store, tmp_path: Path) -> None:
     """Its numbers grow, and nothing is told twice."""
     home = tmp_path / "home"
     paths = write_home(home)
@@ -366,7 +366,7 @@ def test_the_journal_tells_what_changed(store: Store, tmp_path: Path) -> None:
     assert (later.kind, msgspec.json.decode(later.data)) == ("messages.appended", {"first": 12, "count": 8})
 
 
-def test_old_changes_are_forgotten(store: Store) -> None:
+def test_old_changes_are_pruned(store: Store) -> None:
     """Who comes back after a long time can see that too much has happened; numbers are never given again."""
     assert (store.changes.first_seq(), store.changes.last_seq()) == (0, 0)
     for number in range(8):
@@ -414,7 +414,7 @@ def test_sessions_without_a_time_come_last(store: Store, tmp_path: Path) -> None
 # --- several ----------------------------------------------------------------------------------------------------------
 
 
-def test_machines_do_not_disturb_each_other(open_again: Open, tmp_path: Path) -> None:
+def test_machines_are_independent(open_again: Open, tmp_path: Path) -> None:
     """The same session of two machines is two sessions: one may change, or go, while the other stays."""
     home = tmp_path / "home"
     paths = write_home(home)
@@ -453,7 +453,7 @@ def test_a_session_of_two_machines_is_not_removed_by_its_id(open_again: Open, tm
         here.sessions.find(name, is_exact=True)
 
 
-def test_all_or_nothing(open_again: Open, tmp_path: Path) -> None:
+def test_a_failed_transaction_leaves_nothing(open_again: Open, tmp_path: Path) -> None:
     """What fails in the middle leaves nothing, and what comes after it works."""
     home = tmp_path / "home"
     write_home(home)
@@ -492,9 +492,7 @@ def _use(steps: dict[str, Migrations], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "_MIGRATIONS", steps["postgres"])
 
 
-def test_an_older_store_is_brought_up_to_date(
-    open_again: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_store_is_migrated(open_again: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are taken once, in their order, and what is there stays."""
     home = tmp_path / "home"
     write_home(home)
@@ -510,7 +508,7 @@ def test_an_older_store_is_brought_up_to_date(
         assert difference(contents(newer), before) == ""
 
 
-def test_a_step_that_fails_leaves_nothing(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_migration_leaves_nothing(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next program finds the store as it was."""
     open_again()
     newest = Migrations("sqlite").newest
@@ -522,7 +520,7 @@ def test_a_step_that_fails_leaves_nothing(open_again: Open, monkeypatch: pytest.
     assert open_again().sessions.select() == []
 
 
-def test_a_newer_store_is_refused(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_store_is_rejected(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables may mean something else."""
     newest = Migrations("sqlite").newest
     with monkeypatch.context() as patch:
@@ -535,7 +533,7 @@ def test_a_newer_store_is_refused(open_again: Open, monkeypatch: pytest.MonkeyPa
 # --- SQLite alone -----------------------------------------------------------------------------------------------------
 
 
-def test_a_store_may_be_only_read(tmp_path: Path) -> None:
+def test_a_read_only_store(tmp_path: Path) -> None:
     """Then nothing is written, not even beside it; and who tries is told."""
     home, path = tmp_path / "home", tmp_path / "store.db"
     write_home(home)
@@ -549,7 +547,7 @@ def test_a_store_may_be_only_read(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_an_old_store_that_may_only_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_read_only_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be brought up to date."""
     Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)).close()
     _use(_steps((Migrations("sqlite").newest + 1, "CREATE TABLE extra (number BIGINT)")), monkeypatch)
@@ -575,7 +573,7 @@ def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     second.close()
 
 
-def test_what_is_no_store_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store(tmp_path: Path) -> None:
     """A file of something else is left alone."""
     path = tmp_path / "store.db"
     path.write_bytes(b"something else entirely\n" * 100)

@@ -47,7 +47,7 @@ def test_a_new_decision_counts_at_once(log: RunLog) -> None:
     assert recorded_decisions("claude", "another") == []
 
 
-def test_a_log_at_rest_is_read_once(log: RunLog, tmp_path: Path) -> None:
+def test_an_unchanged_log_is_read_once(log: RunLog, tmp_path: Path) -> None:
     """Then all decisions are remembered until its files look different."""
     log.record_decision("run", denied(reason="first"), {})
     long_ago = time.time() - 1000

@@ -45,7 +45,7 @@ def test_killed_in_the_middle(place: str, tmp_path: Path, seed: int) -> None:
     kill_often(place, tmp_path, KILLS, seed)
 
 
-def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -> None:
+def test_two_simultaneous_syncs_give_one_correct_store(place: str, tmp_path: Path) -> None:
     """The second waits for the first, and finds what it left."""
     home = tmp_path / "home"
     turns = 30
@@ -62,7 +62,7 @@ def test_two_runs_at_once_end_with_one_right_store(place: str, tmp_path: Path) -
         store.close()
 
 
-def test_many_make_one_store(tmp_path: Path) -> None:
+def test_many_processes_create_one_store(tmp_path: Path) -> None:
     """All find nothing and begin at the same moment; SQLite itself does not wait while the journal is changed."""
     everybody = threading.Barrier(8, timeout=PATIENCE)
 
@@ -75,7 +75,7 @@ def test_many_make_one_store(tmp_path: Path) -> None:
             list(threads.map(make, [tmp_path / f"{number}.db"] * everybody.parties))
 
 
-def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) -> None:
+def test_a_killed_sync_releases_the_lock(place: str, tmp_path: Path) -> None:
     """What it held is let go of with it."""
     home = tmp_path / "home"
     write_home(home)
@@ -95,7 +95,7 @@ def test_a_run_that_dies_does_not_keep_others_out(place: str, tmp_path: Path) ->
     store.close()
 
 
-def test_a_writer_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_writer_blocks_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than SQLite waits by itself: for the turn, for a transaction, and for a statement alone."""
     monkeypatch.setattr(sqlite, "_STEP_SECONDS", 0.0)
     first, second = (Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)) for _ in range(2))
@@ -127,7 +127,7 @@ def test_a_writer_that_takes_long_is_waited_for(tmp_path: Path, monkeypatch: pyt
 # --- the key of a machine ---------------------------------------------------------------------------------------------
 
 
-def test_programs_that_start_at_once_are_one_machine(tmp_path: Path) -> None:
+def test_simultaneous_programs_share_one_machine_id(tmp_path: Path) -> None:
     """Whatever line one of them has come to when another starts."""
     lines = 0
     while keys := _keys_of_two(tmp_path / str(lines), lines):
@@ -162,7 +162,7 @@ def _keys_of_two(folder: Path, lines: int) -> list[str]:
     return [*keys, key] if keys else []
 
 
-def test_a_key_that_was_never_written_is_made(tmp_path: Path) -> None:
+def test_an_empty_machine_id_is_created_again(tmp_path: Path) -> None:
     """A program was killed before it had written it: from then on it stays the same."""
     (tmp_path / "machine").touch()
     assert machine_identity(tmp_path) == machine_identity(tmp_path)
@@ -184,7 +184,7 @@ def small(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_a_full_disk_is_said_and_leaves_nothing_half(small: Store, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_rolled_back(small: Store, tmp_path: Path) -> None:
     """The sessions are as they were; with more space, the next run takes in the rest."""
     home, before = tmp_path / "home", contents(small)
     for agent in AGENTS:

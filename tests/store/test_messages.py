@@ -75,7 +75,7 @@ def _calls(message: m.Message) -> list[str]:
     return calls + [block.call_id for block in message.blocks if isinstance(block, m.ToolResult)]
 
 
-def test_hashes_tell_messages_apart(store: Store, tmp_path: Path) -> None:
+def test_hashes_distinguish_messages(store: Store, tmp_path: Path) -> None:
     """One for each message, in order."""
     id = _stored(store, tmp_path)
     hashes = list(store.messages.hashes(id))

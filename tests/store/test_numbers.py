@@ -22,7 +22,7 @@ GROUPS = [list(group) for _, group in groupby(recordings(), key=lambda recording
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: f"{group[0].agent}-{group[0].version}")
-def test_numbers_are_those_of_the_records(group: list[Recording], tmp_path: Path) -> None:
+def test_statistics_equal_those_of_the_records(group: list[Recording], tmp_path: Path) -> None:
     """Over all recordings of a version, each in a store of its own."""
     for number, recording in enumerate(group):
         store = new_store(tmp_path / f"{number}.db")

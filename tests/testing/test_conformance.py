@@ -36,7 +36,7 @@ def acme() -> Iterator[None]:
         yield
 
 
-def test_the_samples_keep_all_promises() -> None:
+def test_the_samples_conform() -> None:
     """Those of all agents."""
     assert check_home(unspool.samples()) == []
 
@@ -86,7 +86,7 @@ class CarelessAgent(AcmeAgent):
     )  # fmt: skip
 
 
-def test_broken_promises_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_violations_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them."""
     monkeypatch.setattr(Careless, "agent", "careless")
     write_recording(tmp_path)

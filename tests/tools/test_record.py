@@ -71,14 +71,14 @@ def test_paths_name_fields_and_not_data() -> None:
     ]  # fmt: skip
 
 
-def test_what_nests_without_end_ends() -> None:
+def test_deep_nesting_is_limited() -> None:
     value: Any = {}
     for _ in range(5_000):
         value = {"a": value}
     assert len(list(paths_in(value))) == 8
 
 
-def test_what_is_new_is_new_to_all_versions() -> None:
+def test_new_fields_are_new_to_all_versions() -> None:
     """A field that an old version had and the newest has not is not new when it comes back."""
     older = {
         "1": shape_of("claude", [{"type": "user", "old": 1}]),
@@ -91,7 +91,7 @@ def test_what_is_new_is_new_to_all_versions() -> None:
     assert found.compared_with == "2"
 
 
-def test_what_is_gone_was_usual_before() -> None:
+def test_missing_fields_were_usual_before() -> None:
     """Only what nearly every record of the kind had is missed, and only kinds that were in most recordings."""
     usual = [{"type": "user", "always": 1, "id": 1} for _ in range(20)]
     rare: list[Json] = [{"type": "user", "always": 1, "id": 1, "seldom": 1}]
@@ -148,7 +148,7 @@ def test_a_recording_is_checked_against_its_truth(tmp_path: Path) -> None:
     assert (shape.recordings, shape.seen_in["never-seen"]) == (2, 2)
 
 
-def test_an_empty_home_is_no_recording(tmp_path: Path) -> None:
+def test_an_empty_home_is_not_a_recording(tmp_path: Path) -> None:
     folder = tmp_path / "claude" / "9.9" / "plain"
     (folder / "home" / ".claude" / "projects").mkdir(parents=True)
     truth = truth_of(SCENES[0], "claude", "9.9")
@@ -167,7 +167,7 @@ def test_every_scene_has_a_truth() -> None:
             assert (truth["truth"] == truth["recoverable"]) == ("notes" not in truth)
 
 
-def test_the_report_says_everything() -> None:
+def test_the_report_is_complete() -> None:
     """Recordings, what is missing, and what is different."""
     new = shape_of("codex", [{"type": "world_state", "payload": {f"field_{letter}": 1 for letter in "abcdefghijklmn"}}])
     older = {"1": shape_of("codex", [{"type": "world_state"}])}

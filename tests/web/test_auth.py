@@ -58,7 +58,7 @@ def test_there_are_routes(app: Litestar) -> None:
     assert len(routes(app)) > 25
 
 
-def test_every_route_wants_the_token(app: Litestar, stranger: TestClient[Litestar]) -> None:
+def test_every_route_requires_the_token(app: Litestar, stranger: TestClient[Litestar]) -> None:
     for path in routes(app):
         for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": f"unspool-{PORT}=wrong"}):
             response = stranger.get(path, headers=headers)
@@ -66,13 +66,13 @@ def test_every_route_wants_the_token(app: Litestar, stranger: TestClient[Litesta
             assert response.headers["content-security-policy"] == POLICY
 
 
-def test_every_route_checks_the_name(app: Litestar, stranger: TestClient[Litestar]) -> None:
+def test_every_route_checks_the_host(app: Litestar, stranger: TestClient[Litestar]) -> None:
     for path in routes(app):
         for host in ("evil.example", f"evil.example:{PORT}", "127.0.0.1", f"127.0.0.1:{PORT + 1}", ""):
             assert stranger.get(path, headers={**BEARER, "host": host}).status_code == 421, path
 
 
-def test_every_route_checks_where_a_request_comes_from(app: Litestar, stranger: TestClient[Litestar]) -> None:
+def test_every_route_checks_the_origin(app: Litestar, stranger: TestClient[Litestar]) -> None:
     for path in routes(app):
         for headers in (
             {"origin": "http://evil.example"},
@@ -95,7 +95,7 @@ def acting(app: Litestar) -> list[str]:
     return found
 
 
-def test_nothing_acts_without_the_token_and_the_origin(app: Litestar, stranger: TestClient[Litestar]) -> None:
+def test_actions_require_the_token_and_the_origin(app: Litestar, stranger: TestClient[Litestar]) -> None:
     assert len(acting(app)) >= 6
     for path in acting(app):
         assert stranger.post(path, headers={"origin": BASE}).status_code == 401, path
@@ -105,7 +105,7 @@ def test_nothing_acts_without_the_token_and_the_origin(app: Litestar, stranger: 
         assert stranger.post(path, headers={**BEARER, "origin": "null"}).status_code == 403, path
 
 
-def test_a_change_has_to_say_where_it_comes_from(stranger: TestClient[Litestar]) -> None:
+def test_changes_require_an_origin(stranger: TestClient[Litestar]) -> None:
     stranger.cookies.set(f"unspool-{PORT}", TOKEN)
     try:
         assert stranger.post("/api/health").status_code == 403
@@ -114,7 +114,7 @@ def test_a_change_has_to_say_where_it_comes_from(stranger: TestClient[Litestar])
         stranger.cookies.clear()
 
 
-def test_the_link_leaves_a_cookie_that_scripts_cannot_read(stranger: TestClient[Litestar]) -> None:
+def test_the_link_sets_an_http_only_cookie(stranger: TestClient[Litestar]) -> None:
     response = stranger.get(f"{OPEN}?token={TOKEN}&next=/stats")
     assert response.status_code == 303
     assert response.headers["location"] == "/stats"
@@ -128,13 +128,13 @@ def test_the_link_leaves_a_cookie_that_scripts_cannot_read(stranger: TestClient[
 @pytest.mark.parametrize(
     "target", ["//evil.example", "http://evil.example", "/\\evil.example", "/a\r\nset-cookie: x=1"]
 )
-def test_the_link_leads_nowhere_else(stranger: TestClient[Litestar], target: str) -> None:
+def test_the_link_does_not_redirect_to_other_hosts(stranger: TestClient[Litestar], target: str) -> None:
     response = stranger.get(OPEN, params={"token": TOKEN, "next": target})
     assert response.headers["location"] == "/"
     stranger.cookies.clear()
 
 
-def test_a_wrong_link_lets_nobody_in(stranger: TestClient[Litestar]) -> None:
+def test_a_link_with_a_wrong_token(stranger: TestClient[Litestar]) -> None:
     assert stranger.get(f"{OPEN}?token=wrong").status_code == 401
     assert "set-cookie" not in stranger.get(OPEN).headers
 

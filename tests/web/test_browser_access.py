@@ -161,7 +161,7 @@ def looking(browser: Any, server: Server, screen: dict[str, Any]) -> Iterator[Pa
     ],
     indirect=["screen"],
 )
-def test_axe_has_nothing_serious_to_say(
+def test_pages_have_no_axe_violations(
     looking: Page, server: Server, addresses: dict[str, str], screen: dict[str, Any], kind: str
 ) -> None:
     """On each kind of page, unfolded, in both lights and on a phone; which is never wider than its screen."""
@@ -171,18 +171,18 @@ def test_axe_has_nothing_serious_to_say(
         assert_accessible(looking, kind, screen)
 
 
-def test_every_kind_of_page_is_looked_at(addresses: dict[str, str]) -> None:
+def test_every_kind_of_page_is_checked(addresses: dict[str, str]) -> None:
     assert set(addresses) == set(KINDS)
 
 
-def test_axe_has_nothing_serious_to_say_about_a_context(looking: Page, server: Server, screen: dict[str, Any]) -> None:
+def test_the_context_view_has_no_axe_violations(looking: Page, server: Server, screen: dict[str, Any]) -> None:
     """What was not in context is meant to be hard to read, so only what is beside it is looked at."""
     opened(looking, server, f"/sessions/{LONG}?at=4&context=4")
     until(looking, "document.querySelector('#inspector .context')")
     assert_accessible(looking, "context", screen, "#rail")
 
 
-def test_axe_has_nothing_serious_to_say_about_dialogs(looking: Page, server: Server, screen: dict[str, Any]) -> None:
+def test_dialogs_have_no_axe_violations(looking: Page, server: Server, screen: dict[str, Any]) -> None:
     """Neither about the help nor about the palette."""
     go(looking, server, "/")
     looking.keyboard.press("?")
@@ -223,7 +223,7 @@ def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
     visitor.leave()
 
 
-def test_fingers_hit_what_they_aim_at(browser: Any, server: Server, addresses: dict[str, str]) -> None:
+def test_touch_targets_are_large_enough(browser: Any, server: Server, addresses: dict[str, str]) -> None:
     """What one taps is large enough, or has room around it; words in a text are left as they are."""
     visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.context.new_page()
@@ -258,7 +258,7 @@ def test_fingers_hit_what_they_aim_at(browser: Any, server: Server, addresses: d
 # --- a keyboard ------------------------------------------------------------------------------------------------------
 
 
-def test_a_keyboard_is_enough(visitor: Visitor, server: Server) -> None:
+def test_every_control_is_reachable_by_keyboard(visitor: Visitor, server: Server) -> None:
     """From the list to a session, along its prompts and events, into a call and its context, to the search and back."""
     page = visitor.open("/")
     press = page.keyboard.press
@@ -314,7 +314,7 @@ def test_a_keyboard_is_enough(visitor: Visitor, server: Server) -> None:
     page.wait_for_url(f"{server.base}/")
 
 
-def test_focus_is_seen_and_nothing_holds_it(visitor: Visitor, server: Server) -> None:
+def test_focus_is_visible_and_not_trapped(visitor: Visitor, server: Server) -> None:
     """Tab reaches the skip link first, then everything in order; a dialog gives the focus back."""
     page = visitor.open(f"/sessions/{LONG}")
     page.keyboard.press("Tab")
@@ -331,7 +331,7 @@ def test_focus_is_seen_and_nothing_holds_it(visitor: Visitor, server: Server) ->
     assert page.evaluate("document.activeElement.dataset.open") == "help"
 
 
-def test_nothing_moves_for_who_does_not_want_it(browser: Any, server: Server) -> None:
+def test_reduced_motion_is_respected(browser: Any, server: Server) -> None:
     """With reduced motion no element has a transition or an animation, and jumps are jumps."""
     visitor = Visitor(browser, server, reduced_motion="reduce")
     page = visitor.open(f"/sessions/{LONG}")
@@ -373,7 +373,7 @@ def test_without_script_everything_is_read_page_by_page(browser: Any, server: Se
     visitor.leave()
 
 
-def test_without_script_every_view_answers(browser: Any, server: Server) -> None:
+def test_without_script_every_view_renders(browser: Any, server: Server) -> None:
     """Filters and search are forms, folds open, a branch and a long output are links, an address opens a place."""
     visitor = Visitor(browser, server, java_script_enabled=False)
     page = visitor.open("/")

@@ -183,7 +183,7 @@ def assert_harmless(page: Page, what: str) -> None:
 
 
 @pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
-def test_no_field_of_a_session_does_anything(visitor: Visitor, server: Server, agent: str) -> None:
+def test_no_field_of_a_session_runs_script(visitor: Visitor, server: Server, agent: str) -> None:
     """In sessions of each agent, with everything unfolded that they hold."""
     big = {ClaudeLog("giant").session, ClaudeLog("tangled").session}
     rows = [each["row"] for each in server.sessions(f"&agent={agent}") if each["row"]["name"] not in big]
@@ -201,7 +201,7 @@ def test_no_field_of_a_session_does_anything(visitor: Visitor, server: Server, a
         assert_harmless(page, f"{row['name']} at {index}")
 
 
-def test_no_view_of_them_does_anything(visitor: Visitor, server: Server) -> None:
+def test_no_view_runs_script(visitor: Visitor, server: Server) -> None:
     """Lists, ledgers, results, numbers, comparisons, palette, and questions that are bad themselves."""
     key = OURS
     branch = next(row for row in server.with_count("branch") if row["agent"] == "codex")["id"]
@@ -229,7 +229,7 @@ def test_no_view_of_them_does_anything(visitor: Visitor, server: Server) -> None
     assert_harmless(page, "palette")
 
 
-def test_what_is_opened_alone_does_nothing(visitor: Visitor, server: Server) -> None:
+def test_fragments_opened_alone_run_no_script(visitor: Visitor, server: Server) -> None:
     """Fragments, records, pictures and pages of errors, each as the document in a tab."""
     key = OURS
     answered = server.history(key)
@@ -247,7 +247,7 @@ def test_what_is_opened_alone_does_nothing(visitor: Visitor, server: Server) -> 
     visitor.complaints[:] = [words for words in visitor.complaints if "status of 4" not in words]
 
 
-def test_exports_do_nothing(visitor: Visitor, server: Server, tmp_path: Path) -> None:
+def test_exports_run_no_script(visitor: Visitor, server: Server, tmp_path: Path) -> None:
     """A file that somebody saved and opens later is as harmless as the page."""
     for key in (OURS, str(server.with_count("rejection", "codex")[0]["id"])):
         page = visitor.open(f"/sessions/{key}")
@@ -274,7 +274,7 @@ def test_exports_do_nothing(visitor: Visitor, server: Server, tmp_path: Path) ->
 # --- nothing waits ---------------------------------------------------------------------------------------------------
 
 
-def test_giant_texts_keep_nobody_waiting(visitor: Visitor, server: Server) -> None:
+def test_huge_texts_render_quickly(visitor: Visitor, server: Server) -> None:
     """Of lines of five megabytes a page holds the beginning, also unfolded, and all of one when it is asked for."""
     key = ClaudeLog("giant").session
     page = visitor.open("/search")

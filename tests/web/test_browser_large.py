@@ -89,7 +89,7 @@ def assert_small(page: Page) -> None:
     assert elements < MOST_ELEMENTS
 
 
-def test_every_place_is_reached_and_little_of_it_is_there(visitor: Visitor, server: Server) -> None:
+def test_every_message_is_reachable_with_few_in_the_page(visitor: Visitor, server: Server) -> None:
     """By its address, by the scroll bar and by the wheel."""
     page = visitor.open(f"/sessions/{KEY}")
     assert page.locator("section.page").count() == MESSAGES // 50
@@ -118,7 +118,7 @@ def test_every_place_is_reached_and_little_of_it_is_there(visitor: Visitor, serv
     assert_small(page)
 
 
-def test_events_of_a_long_session_are_stepped_through(visitor: Visitor) -> None:
+def test_keyboard_steps_through_the_events_of_a_long_session(visitor: Visitor) -> None:
     """The time line has a place for all hundred of them, and keys lead from one to the next."""
     page = visitor.open(f"/sessions/{KEY}?at={2 * INTERRUPTED[40]}")
     wait_at(page, 2 * INTERRUPTED[40])
@@ -129,7 +129,7 @@ def test_events_of_a_long_session_are_stepped_through(visitor: Visitor) -> None:
     assert_small(page)
 
 
-def test_the_context_of_a_late_message_is_lit(visitor: Visitor) -> None:
+def test_the_context_view_of_a_late_message(visitor: Visitor) -> None:
     """Nothing was summarised away, so all of it was there; the page stays small."""
     page = visitor.open(f"/sessions/{KEY}?at={MESSAGES - 2}")
     wait_at(page, MESSAGES - 2)

@@ -129,7 +129,7 @@ def wait_for_text(page: Page, text: str) -> None:
 # --- one page --------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_gets_its_result_where_it_stands(visitor: Visitor, server: Server) -> None:
+def test_a_result_is_added_to_its_call(visitor: Visitor, server: Server) -> None:
     """The entry stays the same element, opened as the reader left it, and what is read does not move."""
     work = begun(server, "calling", 3)
     page = visitor.open(work.address)
@@ -191,7 +191,7 @@ def test_a_new_session_appears_in_every_list(visitor: Visitor, server: Server) -
     assert count == home.locator("li.session[data-live=true]").count()
 
 
-def test_a_refusal_appears_in_its_ledger(visitor: Visitor, server: Server) -> None:
+def test_a_rejection_appears_in_the_event_list(visitor: Visitor, server: Server) -> None:
     """And in the time line, the badges and the transcript of its session."""
     work = begun(server, "refusing", 1)
     ledger, page = visitor.open("/events/rejections"), visitor.open(work.address)
@@ -296,7 +296,7 @@ def hear(page: Page, word: int) -> None:
     )
 
 
-def test_a_killed_server_is_caught_up_with(visitor: Visitor, server: Server) -> None:
+def test_pages_catch_up_with_a_restarted_server(visitor: Visitor, server: Server) -> None:
     """Killed in the middle of a stream, twice, while the agent goes on: each page is whole again by itself."""
     work = begun(server, "killed", TURNS)
     following, reading = visitor.open(work.address), visitor.open(f"{work.address}?at=10")
@@ -362,7 +362,7 @@ class Held:
             route.continue_()
 
 
-def test_the_end_is_reached_however_late_and_long_its_messages_are(visitor: Visitor, server: Server) -> None:
+def test_following_reaches_the_end_of_late_and_long_messages(visitor: Visitor, server: Server) -> None:
     """The last page is much longer than those before it, which nobody knows until it has been fetched."""
     work = begun(server, "ending", TURNS)
     work.say(*(f"a long one {number}\n" + "line\n" * 60 for number in range(60)))
@@ -376,7 +376,7 @@ def test_the_end_is_reached_however_late_and_long_its_messages_are(visitor: Visi
     until(page, AT_END)
 
 
-def test_who_leaves_the_end_is_not_called_back(visitor: Visitor, server: Server) -> None:
+def test_scrolling_away_from_the_end_stops_following(visitor: Visitor, server: Server) -> None:
     """Also where the end was about to be followed, and only its messages were still on their way."""
     work = begun(server, "leaving", TURNS)
     page = visitor.open(work.address)
@@ -398,7 +398,7 @@ def test_who_leaves_the_end_is_not_called_back(visitor: Visitor, server: Server)
     assert_in_step(page, server, work)
 
 
-def test_who_stays_at_the_end_follows_what_has_to_be_fetched(visitor: Visitor, server: Server) -> None:
+def test_following_includes_content_that_is_fetched(visitor: Visitor, server: Server) -> None:
     """However long it takes."""
     work = begun(server, "staying", TURNS)
     page = visitor.open(work.address)
@@ -411,7 +411,7 @@ def test_who_stays_at_the_end_follows_what_has_to_be_fetched(visitor: Visitor, s
     until(page, AT_END)
 
 
-def test_what_gets_its_height_late_does_not_push_the_end_away(visitor: Visitor, server: Server) -> None:
+def test_late_layout_does_not_stop_following(visitor: Visitor, server: Server) -> None:
     """An image, or an entry that is laid out only when there is time for it."""
     work = begun(server, "growing", TURNS)
     page = visitor.open(work.address)
@@ -430,7 +430,7 @@ def test_what_gets_its_height_late_does_not_push_the_end_away(visitor: Visitor, 
     assert page.evaluate("scrollY") == 0
 
 
-def test_a_dragged_scroll_bar_leaves_the_end(visitor: Visitor, server: Server) -> None:
+def test_dragging_the_scroll_bar_stops_following(visitor: Visitor, server: Server) -> None:
     """Neither wheel nor key nor pointer tells of it."""
     work = begun(server, "dragging", TURNS)
     page = visitor.open(work.address)

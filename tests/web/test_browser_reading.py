@@ -92,7 +92,7 @@ def address(row: dict[str, Any]) -> str:
 # --- the list --------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_is_the_list_of_the_api(visitor: Visitor, server: Server) -> None:
+def test_the_session_list_equals_the_api(visitor: Visitor, server: Server) -> None:
     """Live sessions on top, then project by project; each with its agent, its badges and the sub-agents below it."""
     page = visitor.open("/")
     groups = page.evaluate(
@@ -125,7 +125,7 @@ def test_the_list_is_the_list_of_the_api(visitor: Visitor, server: Server) -> No
     shot(page, "list")
 
 
-def test_the_list_is_filtered_by_chips_and_words(visitor: Visitor, server: Server) -> None:
+def test_the_session_list_is_filtered_by_chips_and_text(visitor: Visitor, server: Server) -> None:
     """Each filter leaves those that fit, and the address keeps it."""
     page = visitor.open("/")
 
@@ -156,7 +156,7 @@ def test_the_list_is_filtered_by_chips_and_words(visitor: Visitor, server: Serve
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_the_transcript_tells_what_the_api_tells(visitor: Visitor, server: Server, agent: str) -> None:
+def test_the_transcript_equals_the_api(visitor: Visitor, server: Server, agent: str) -> None:
     """Of the sessions with most in them: the same entries in the same order, with the same words."""
     rows = [each["row"] for each in server.sessions(f"&agent={agent}")]
     rows.sort(key=lambda row: -sum(bool(count) for count in row["counts"].values()))
@@ -177,7 +177,7 @@ def test_the_transcript_tells_what_the_api_tells(visitor: Visitor, server: Serve
                 assert words((made.get("rejection") or {}).get("reason"))[:200] in seen
 
 
-def test_machinery_is_folded_and_opens(visitor: Visitor, server: Server) -> None:
+def test_tool_calls_are_collapsed_and_expand(visitor: Visitor, server: Server) -> None:
     """Thoughts and calls are one line; opened they show a change as a change and colours as colours."""
     log = built()
     page = visitor.open(f"/sessions/{log.session}")
@@ -223,7 +223,7 @@ def test_pictures_are_shown(visitor: Visitor, server: Server) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_sub_agent_is_opened_in_its_place(visitor: Visitor, server: Server, agent: str) -> None:
+def test_a_subagent_is_expanded_in_its_call(visitor: Visitor, server: Server, agent: str) -> None:
     """Its transcript appears inside the call that started it, and has a page of its own."""
     row = next(row for row in server.with_count("subagent", agent))
     page = visitor.open(address(row))
@@ -302,7 +302,7 @@ def test_the_tree_leads_to_every_branch(visitor: Visitor, server: Server) -> Non
     ("agent", "kind"),
     [(agent, kind) for agent in AGENTS for kind in ("compaction", "branch")] + [("claude", "clear")],
 )
-def test_the_torch_lights_exactly_what_the_api_says(visitor: Visitor, server: Server, agent: str, kind: str) -> None:
+def test_the_context_view_equals_the_api(visitor: Visitor, server: Server, agent: str, kind: str) -> None:
     """Where a context was cut: each entry is lit or dark as its message was in it or not."""
     row = server.with_count(kind, agent)[0]
     page = visitor.open(address(row))
@@ -333,7 +333,7 @@ def test_the_torch_lights_exactly_what_the_api_says(visitor: Visitor, server: Se
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_summary_stands_beside_what_it_replaced(visitor: Visitor, server: Server, agent: str) -> None:
+def test_a_summary_is_shown_beside_the_replaced_messages(visitor: Visitor, server: Server, agent: str) -> None:
     """The band says how much; opened, the summary is on one side and the messages on the other."""
     row = server.with_count("compaction", agent)[0]
     boundary = server.api(f"/sessions/{row['id']}")["compaction"]["boundaries"][0]
@@ -358,7 +358,7 @@ def test_a_summary_stands_beside_what_it_replaced(visitor: Visitor, server: Serv
 @pytest.mark.parametrize(
     "query", ["hello", "agent:codex text", "tool:bash is:error", 'role:user "do text"', "file:a.txt"]
 )
-def test_a_hit_is_opened_at_its_message(visitor: Visitor, server: Server, query: str) -> None:
+def test_a_search_result_opens_its_message(visitor: Visitor, server: Server, query: str) -> None:
     """While one types, the hits are those of the API; each leads to the message in which it was found."""
     page = visitor.open("/search")
     page.locator("#query").fill(query)
@@ -379,7 +379,7 @@ def test_a_hit_is_opened_at_its_message(visitor: Visitor, server: Server, query:
 
 
 @pytest.mark.parametrize("kind", ["rejections", "interruptions", "compactions", "clears", "errors", "orphans"])
-def test_a_ledger_leads_to_each_place(visitor: Visitor, server: Server, kind: str) -> None:
+def test_event_lists_link_to_messages(visitor: Visitor, server: Server, kind: str) -> None:
     """It has what the API has, filtered as one asks, and each line of it leads to where that happened."""
     page = visitor.open(f"/events/{kind}")
     told = server.api(f"/events/{kind}?limit=100")
@@ -404,7 +404,7 @@ def test_a_ledger_leads_to_each_place(visitor: Visitor, server: Server, kind: st
     )
 
 
-def test_what_was_refused_is_shown_struck(visitor: Visitor, server: Server) -> None:
+def test_rejected_changes_are_struck_through(visitor: Visitor, server: Server) -> None:
     """With who refused it and what they said, in the ledger and in the transcript."""
     told = server.api("/events/rejections?limit=100")["entries"]
     number, entry = next(
@@ -422,7 +422,7 @@ def test_what_was_refused_is_shown_struck(visitor: Visitor, server: Server) -> N
     assert card.locator(".struck").count()
 
 
-def test_the_numbers_are_those_of_the_api(visitor: Visitor, server: Server) -> None:
+def test_statistics_equal_the_api(visitor: Visitor, server: Server) -> None:
     """Every plot is drawn, and has its numbers as a table."""
     page = visitor.open("/stats")
     told = server.api("/stats")
@@ -449,7 +449,7 @@ def test_the_numbers_are_those_of_the_api(visitor: Visitor, server: Server) -> N
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_a_session_is_taken_along_as_a_file(visitor: Visitor, server: Server, agent: str) -> None:
+def test_a_session_is_exported_as_a_file(visitor: Visitor, server: Server, agent: str) -> None:
     """In three forms, each with all that was said; the HTML stands alone."""
     row = server.with_count("rejection", agent)[0]
     page = visitor.open(address(row))
@@ -486,7 +486,7 @@ def test_the_resume_command_is_copied(visitor: Visitor, server: Server) -> None:
         page.close()
 
 
-def test_calls_that_never_finished_are_shown_as_one_likes(visitor: Visitor, server: Server) -> None:
+def test_unfinished_calls_are_marked_hidden_or_synthesized(visitor: Visitor, server: Server) -> None:
     """Marked, hidden, or with a result that is made up; the choice stays while one reads, and holds for exports."""
     row = server.with_count("orphan")[0]
     orphan = server.api(f"/sessions/{row['id']}")["orphans"][0]

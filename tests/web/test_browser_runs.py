@@ -175,7 +175,7 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
     expect(said(page, "Looking around first")).to_have_count(1)
 
 
-def test_what_the_model_says_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
+def test_streamed_text_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
     """Dimmed at the end of the transcript; then the entry takes its place, and nothing is said twice."""
     page = begin(visitor, "say Begun.\nwait")
     say(page, "hold One **two** three " + "and so on " * 12)
@@ -188,7 +188,7 @@ def test_what_the_model_says_is_shown_until_the_log_has_it(visitor: Visitor) -> 
     expect(state(page)).to_contain_text("working")
 
 
-def test_a_session_goes_on_after_its_agent_has_ended(visitor: Visitor) -> None:
+def test_a_session_is_resumed_after_its_agent_has_ended(visitor: Visitor) -> None:
     """The button says what it does; somebody who owns the session is not overrun by one click."""
     page = begin(visitor, "say Begun and done.")
     expect(state(page)).to_contain_text("idle")
@@ -228,7 +228,7 @@ def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> No
     expect(page.locator(".approval")).to_have_count(0)
 
 
-def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Visitor) -> None:
+def test_a_key_pressed_before_the_approval_appears_is_ignored(visitor: Visitor) -> None:
     """However late the page hears of it."""
     page = begin(visitor, "say Begun.\nwait")
     page.evaluate("window.pressed = new KeyboardEvent('keydown', { key: 'a', bubbles: true })")
@@ -240,7 +240,7 @@ def test_a_key_that_was_pressed_before_the_card_came_does_not_count(visitor: Vis
     expect(said(page, "Allowed")).to_have_count(0)
 
 
-def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> None:
+def test_questions_are_answered_with_options_and_text(visitor: Visitor) -> None:
     """All of them; what was chosen reaches the model."""
     page = begin(visitor, "ask\nwait")
     ready(page)
@@ -254,7 +254,7 @@ def test_questions_are_answered_with_options_and_own_words(visitor: Visitor) -> 
     expect(said(page, '["Green"]')).to_contain_text('["Large", "Huge"]')
 
 
-def test_of_two_tabs_one_answers_and_the_other_is_told(visitor: Visitor) -> None:
+def test_an_answer_in_one_tab_appears_in_the_other(visitor: Visitor) -> None:
     """Both press at once: one counts, the other hears whose answer it was."""
     one = begin(visitor, "edit\nwait")
     two = visitor.open(one.url.removeprefix(visitor.server.base))
@@ -272,7 +272,7 @@ def test_of_two_tabs_one_answers_and_the_other_is_told(visitor: Visitor) -> None
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
 
 
-def test_an_answer_that_is_being_typed_survives_what_happens_meanwhile(visitor: Visitor) -> None:
+def test_a_typed_answer_survives_updates(visitor: Visitor) -> None:
     """The card is not drawn anew below somebody's hands, and a new one takes no focus from who types."""
     page = begin(visitor, "run make all\nwait")
     ready(page)
@@ -347,7 +347,7 @@ def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
     expect(page.locator(".approval")).to_have_count(1)
 
 
-def test_what_is_written_while_a_message_is_on_its_way_is_kept(visitor: Visitor) -> None:
+def test_text_typed_while_a_message_is_sent_is_kept(visitor: Visitor) -> None:
     """It is not cleared away when the server has the first one, and what was sent too soon goes next."""
     page = begin(visitor, "say Begun.\nwait")
     held: list[Any] = []
@@ -367,7 +367,7 @@ def test_what_is_written_while_a_message_is_on_its_way_is_kept(visitor: Visitor)
     expect(page.locator("#message")).to_have_value("And a draft")
 
 
-def test_nobody_is_taken_away_from_what_they_write(visitor: Visitor) -> None:
+def test_the_page_does_not_navigate_while_text_is_typed(visitor: Visitor) -> None:
     """The page of a new session becomes that of the conversation as soon as nobody writes in it."""
     path = launch(visitor, None)
     page = visitor.open(path)
@@ -383,7 +383,7 @@ def test_nobody_is_taken_away_from_what_they_write(visitor: Visitor) -> None:
     assert "/runs/" not in page.url
 
 
-def test_an_answer_of_the_server_that_was_overtaken_is_not_shown(visitor: Visitor) -> None:
+def test_an_outdated_response_is_not_shown(visitor: Visitor) -> None:
     """Neither what the composer says, nor how many wait for an answer."""
     page = begin(visitor, "say Begun.\nwait")
     held: list[Any] = []
@@ -429,7 +429,7 @@ def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
 # --- when things go wrong --------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Served) -> None:
+def test_a_server_that_exits_stops_its_agents(visitor: Visitor, server: Served) -> None:
     """The page says so when it is back, and the session can go on at once: nobody else has written to it."""
     page = begin(visitor, "say Begun.\nwait")
     board = visitor.open("/agents")
@@ -446,7 +446,7 @@ def test_a_server_that_ends_takes_its_agents_along(visitor: Visitor, server: Ser
     expect(said(page, "Sent in vain.")).to_have_count(1)
 
 
-def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Visitor, server: Served) -> None:
+def test_a_session_in_use_is_taken_over_only_after_confirmation(visitor: Visitor, server: Served) -> None:
     """Somebody writes to it after our agent has ended: what is sent waits for a second yes."""
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)
@@ -465,7 +465,7 @@ def test_a_session_of_another_program_is_taken_over_on_purpose_only(visitor: Vis
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
 
 
-def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: Served) -> None:
+def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, server: Served) -> None:
     """From below, over everything; folded it is a line; nothing is wider than the screen."""
     page = begin(visitor, "edit\nwait")
     path = page.url.removeprefix(server.base)
@@ -487,7 +487,7 @@ def test_on_a_phone_it_comes_as_a_sheet(browser: Any, visitor: Visitor, server: 
     phone.leave()
 
 
-def test_a_hidden_page_calls_whoever_allowed_it(browser: Any, visitor: Visitor, server: Served) -> None:
+def test_a_hidden_page_sends_a_notification(browser: Any, visitor: Visitor, server: Served) -> None:
     """Only after a click on the bell, and only while nobody looks."""
     page = begin(visitor, "wait")
     visitor.context.grant_permissions(["notifications"])
@@ -502,7 +502,7 @@ def test_a_hidden_page_calls_whoever_allowed_it(browser: Any, visitor: Visitor, 
     assert until(page, "() => window.calls.length && window.calls[0][1].body") == "make all"
 
 
-def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
+def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
     """It goes away some time after it could be read."""
     path = urlsplit(begin(visitor, "edit\nwait").url)
     page = visitor.context.new_page()
@@ -526,7 +526,7 @@ def test_a_note_waits_for_somebody_who_looks(visitor: Visitor) -> None:
     expect(line).to_have_count(0)
 
 
-def test_the_desk_is_not_wider_than_it_is(visitor: Visitor, server: Served) -> None:
+def test_the_board_fits_the_screen(visitor: Visitor, server: Served) -> None:
     """Long lines in what is asked scroll in their place."""
     page = begin(visitor, "run echo " + "x" * 600)
     ready(page)

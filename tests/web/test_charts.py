@@ -90,13 +90,13 @@ def test_bars_show_the_sums(count: int) -> None:
     assert len(buckets_of(day.day for day in given)) <= 92
 
 
-def test_nothing_is_said_to_be_nothing() -> None:
+def test_empty_charts_say_so() -> None:
     """Without numbers there is a picture that says so."""
     for plot in (activity_chart([]), token_chart([]), stop_chart([]), tool_chart([])):
         assert [text.text for text in parse(plot).iter("text")] == ["No data in this period."]
 
 
-def test_days_without_sessions_have_their_room() -> None:
+def test_days_without_sessions_are_drawn() -> None:
     """The axis is time, not a list of the days there happen to be."""
     buckets = buckets_of(["2026-02-27", "2026-03-02"])
     assert [bucket.label for bucket in buckets] == ["27 Feb", "28 Feb", "1 Mar", "2 Mar"]
@@ -104,7 +104,7 @@ def test_days_without_sessions_have_their_room() -> None:
 
 @given(st.lists(st.dates(), min_size=1, max_size=20))
 @settings(deadline=None, max_examples=200)
-def test_every_day_is_in_one_stretch(dates: list[date]) -> None:
+def test_every_day_is_in_one_interval(dates: list[date]) -> None:
     """Even those of clocks that are wrong by centuries."""
     buckets = buckets_of(day.isoformat() for day in dates)
     assert len(buckets) <= 92
@@ -146,7 +146,7 @@ def test_tools_show_how_their_calls_ended() -> None:
 
 
 @pytest.mark.parametrize("name", ['<script>alert(1)</script>"', "a\x1b[31mb\x00\u202ec", "x" * 5000, "</svg>&<", "é\n"])
-def test_names_of_tools_do_no_harm(name: str) -> None:
+def test_tool_names_are_escaped(name: str) -> None:
     """A tool may be called anything."""
     plot = tool_chart([tool(name, 3)])
     parse(plot)

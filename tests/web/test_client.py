@@ -152,7 +152,7 @@ async (shares) => {
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.5, 0.9), (0.9, 0)], ids=["on", "back"])
-def test_pages_are_put_away_once_however_long_a_frame_takes(page: Page, served: Served, shares: list[float]) -> None:
+def test_pages_are_removed_once_however_long_a_frame_takes(page: Page, served: Served, shares: list[float]) -> None:
     """The reader goes far away, and farther or back, before the page is drawn again: what was there comes back."""
     page.add_init_script(FRAMES)
     open_at(page, served.address)
@@ -166,7 +166,7 @@ def test_pages_are_put_away_once_however_long_a_frame_takes(page: Page, served: 
     assert page.evaluate(first) == before
 
 
-def test_a_change_that_fails_keeps_no_other_from_being_made(page: Page, served: Served) -> None:
+def test_a_failed_update_does_not_block_the_next(page: Page, served: Served) -> None:
     """They are made in one frame, and each is told how its own went."""
     open_at(page, served.address)
     assert page.evaluate(
@@ -181,7 +181,7 @@ def test_a_change_that_fails_keeps_no_other_from_being_made(page: Page, served: 
     ) == ["made", "failed", "made too"]
 
 
-def test_a_page_that_is_gone_when_it_comes_is_left_out(page: Page, served: Served) -> None:
+def test_a_page_that_arrives_too_late_is_dropped(page: Page, served: Served) -> None:
     """The line has become shorter while one of its last pages was on its way."""
     open_at(page, served.address)
     assert page.evaluate(
@@ -250,7 +250,7 @@ def test_the_address_restores_the_view(page: Page, served: Served) -> None:
     assert after[1] == pytest.approx(before[1], abs=3)
 
 
-def test_back_leads_to_where_one_was(page: Page, served: Served) -> None:
+def test_back_restores_the_position(page: Page, served: Served) -> None:
     """Jumps along the time line are steps of the history."""
     open_at(page, served.address, prompt(10))
     page.locator("#rail .mark.rewind").first.click()
@@ -259,7 +259,7 @@ def test_back_leads_to_where_one_was(page: Page, served: Served) -> None:
     wait_for(page, f"document.querySelector('.entry.current')?.dataset.index == {prompt(10)}")
 
 
-def test_the_frame_of_the_time_line_follows(page: Page, served: Served) -> None:
+def test_the_timeline_frame_follows_the_scroll_position(page: Page, served: Served) -> None:
     """The time line says where in the session one is, and pressing it goes there."""
     open_at(page, served.address, prompt(150))
     assert 45 < page.evaluate("parseFloat(document.querySelector('#rail .frame').style.top)") < 55
@@ -272,7 +272,7 @@ def test_the_frame_of_the_time_line_follows(page: Page, served: Served) -> None:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_transcript_is_walked_by_keyboard(page: Page, served: Served) -> None:
+def test_keyboard_navigation_of_the_transcript(page: Page, served: Served) -> None:
     """Message by message, prompt by prompt, event by event; over the edges of pages too."""
     open_at(page, served.address, prompt(12))
     page.keyboard.press("j")
@@ -317,7 +317,7 @@ def test_an_entry_is_opened_by_keyboard(page: Page, served: Served) -> None:
     assert not page.evaluate("document.querySelector('.entry.current details').open")
 
 
-def test_keys_do_nothing_while_one_types(page: Page, served: Served) -> None:
+def test_shortcuts_are_off_while_typing(page: Page, served: Served) -> None:
     """Letters go into the field, and Escape leaves it."""
     open_at(page, served.address, prompt(3))
     page.keyboard.press("/")
@@ -329,7 +329,7 @@ def test_keys_do_nothing_while_one_types(page: Page, served: Served) -> None:
     assert current(page) == f"{prompt(3) + 1}.0"
 
 
-def test_the_list_is_walked_by_keyboard(page: Page, served: Served) -> None:
+def test_keyboard_navigation_of_the_list(page: Page, served: Served) -> None:
     """j, k and Enter open a session."""
     page.goto(served.base)
     page.keyboard.press("j")
@@ -359,7 +359,7 @@ def test_help_and_palette_open_and_close(page: Page, served: Served) -> None:
 # --- context ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_torch_lights_what_the_model_had(page: Page, served: Served) -> None:
+def test_the_context_view_highlights_messages_in_context(page: Page, served: Served) -> None:
     """What was rewound and what came later goes dark; the point moves along, and Escape puts the light out."""
     open_at(page, served.address, prompt(22))
     page.keyboard.press("c")
@@ -382,7 +382,7 @@ def test_the_torch_lights_what_the_model_had(page: Page, served: Served) -> None
 # --- what is fetched when asked for ----------------------------------------------------------------------------------
 
 
-def test_a_dead_branch_is_fetched_into_its_place(page: Page, served: Served) -> None:
+def test_an_abandoned_branch_is_expanded_in_place(page: Page, served: Served) -> None:
     """And when that fails, it says so and can be tried again."""
     open_at(page, served.address, prompt(20))
     page.route("**/branches/*", lambda route: route.abort())
@@ -412,7 +412,7 @@ def test_times_are_relative_and_exact_on_hover(page: Page, served: Served) -> No
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
-def test_search_answers_while_one_types(page: Page, served: Served) -> None:
+def test_search_results_update_while_typing(page: Page, served: Served) -> None:
     """And the address keeps the question; hits are walked by arrows."""
     page.goto(f"{served.base}/search")
     page.locator("#query").press_sequentially("Question 123", delay=20)
@@ -429,7 +429,7 @@ def grown(page: Page, text: str) -> None:
     wait_for(page, f"document.querySelector('#pages').textContent.includes({text!r})")
 
 
-def test_new_messages_come_without_moving_what_is_read(context: Any, served: Served) -> None:
+def test_new_messages_do_not_move_the_view(context: Any, served: Served) -> None:
     """At the end the view follows; elsewhere a pill counts. Tabs stay in step, also when one of them closes."""
     reading, following = context.new_page(), context.new_page()
     open_at(reading, served.address, prompt(100))
@@ -478,7 +478,7 @@ def test_tabs_watch_different_sessions_over_one_stream(context: Any, served: Ser
     grown(first, "Words in the long session")
 
 
-def test_a_server_that_was_away_is_found_again(page: Page, served: Served) -> None:
+def test_pages_reconnect_to_a_restarted_server(page: Page, served: Served) -> None:
     """A banner says so, then it goes by itself, and what happened meanwhile is there."""
     open_at(page, served.address)
     wait_for(page, "document.documentElement.dataset.stream === 'open'")
@@ -495,7 +495,7 @@ def test_a_server_that_was_away_is_found_again(page: Page, served: Served) -> No
 # --- without ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_scripts_are_small_and_of_this_house() -> None:
+def test_scripts_are_small_and_local() -> None:
     """No build step, nothing from elsewhere, no HTML made of strings."""
     scripts = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
     # What goes over the wire is compressed.

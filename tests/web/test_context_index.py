@@ -9,7 +9,7 @@ from unspool.web.session_query import SessionQuery
 from .conftest import session_rows
 
 
-def test_contexts_are_those_of_the_record(store: Store) -> None:
+def test_contexts_equal_those_of_the_record(store: Store) -> None:
     for row in session_rows(store):
         query, session = SessionQuery(store, row), store.messages.load_session(row.id)
         for index in range(0, len(session.messages), 3):

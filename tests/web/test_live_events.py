@@ -86,7 +86,7 @@ def _note(store: Store, count: int, start: int = 0) -> None:
             store.changes.append("session.forgotten", None, name=f"session {number}", agent="claude")
 
 
-def test_events_come_in_order_to_everybody(writer: Store) -> None:
+def test_every_client_gets_events_in_order(writer: Store) -> None:
     async def work() -> None:
         async with _running(Path(writer.location)) as events:
             first, second = events.watch(None, []), events.watch(None, [])
@@ -100,7 +100,7 @@ def test_events_come_in_order_to_everybody(writer: Store) -> None:
     _run(work)
 
 
-def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
+def test_a_late_client_gets_exactly_what_it_missed(writer: Store) -> None:
     _note(writer, 5)
 
     async def work() -> None:
@@ -114,9 +114,7 @@ def test_a_late_joiner_gets_exactly_what_it_missed(writer: Store) -> None:
     _run(work)
 
 
-def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
-    writer: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_during_a_replay_arrive_once(writer: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_events_module, "_BATCH", 2)
     _note(writer, 6)
 
@@ -133,7 +131,7 @@ def test_what_happens_while_it_is_replayed_is_not_lost_and_not_double(
     _run(work)
 
 
-def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
+def test_numbers_continue_after_a_restart(writer: Store) -> None:
     async def once(since: int | None, start: int) -> int:
         async with _running(Path(writer.location)) as events:
             frames = events.watch(since, [])
@@ -147,9 +145,7 @@ def test_numbers_go_on_after_the_server_was_started_anew(writer: Store) -> None:
 
 
 @pytest.mark.parametrize("since", [10_000, 1])
-def test_who_asks_for_what_is_not_kept_has_to_load_anew(
-    writer: Store, since: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_too_far_behind_has_to_reload(writer: Store, since: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_events_module, "_REPLAY_LIMIT", 3)
     _note(writer, 9)
 
@@ -183,7 +179,7 @@ def test_a_client_that_does_not_read_falls_behind(writer: Store) -> None:
     _run(work)
 
 
-def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_path: Path) -> None:
+def test_messages_arrive_with_text_and_entries(writer: Store, tmp_path: Path) -> None:
     home = tmp_path / "home"
     log_of("claude", 2).write(home)
     Syncer(writer, home).run()
@@ -209,7 +205,7 @@ def test_messages_come_with_their_words_and_their_entries(writer: Store, tmp_pat
     _run(work)
 
 
-def test_those_who_leave_are_forgotten(writer: Store) -> None:
+def test_disconnected_clients_are_removed(writer: Store) -> None:
     async def work() -> None:
         async with _running(Path(writer.location)) as events:
             frames = events.watch(None, [])
@@ -221,7 +217,7 @@ def test_those_who_leave_are_forgotten(writer: Store) -> None:
     _run(work)
 
 
-def test_a_stream_that_is_opened_while_the_server_ends_is_ended(writer: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_opened_during_shutdown_ends(writer: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would keep the server from ending, until everything that is still being answered is cut off."""
 
     async def work() -> None:
@@ -244,7 +240,7 @@ def test_a_stream_that_is_opened_while_the_server_ends_is_ended(writer: Store, m
     _run(work)
 
 
-def test_a_stream_about_agents_is_ended_too(tmp_path: Path) -> None:
+def test_a_run_stream_opened_during_shutdown_ends(tmp_path: Path) -> None:
     async def work() -> None:
         log = RunLog(tmp_path / "supervisor.db")
         events = RunEvents(Supervisor(log, {}))

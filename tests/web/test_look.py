@@ -41,7 +41,7 @@ DARK = LIGHT | blocks(':root[data-theme="dark"]')
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_can_be_read(theme: dict[str, str]) -> None:
+def test_text_has_enough_contrast(theme: dict[str, str]) -> None:
     """On every ground it may stand on, as far as WCAG AA asks for."""
     code = [name for name in theme if name.startswith(("c-", "t-"))]
     pairs = [*product(TEXT, GROUNDS), *product(code, CODE_GROUNDS), ("ink", "mark")]
@@ -49,14 +49,14 @@ def test_text_can_be_read(theme: dict[str, str]) -> None:
     assert {pair: value for pair, value in weak.items() if value < LEAST} == {}
 
 
-def test_both_ways_to_darkness_are_the_same() -> None:
+def test_both_dark_themes_are_the_same() -> None:
     """The system's and the switch's."""
     chosen, by_system = blocks(':root[data-theme="dark"]'), blocks(':root:not([data-theme="light"])')
     assert chosen == by_system
     assert len(chosen) > 30
 
 
-def test_nothing_comes_from_elsewhere() -> None:
+def test_style_sheets_load_nothing() -> None:
     """No sheet loads anything."""
     for sheet in SHEETS:
         assert "url(" not in sheet.read_text()

@@ -24,7 +24,7 @@ def test_every_session_is_listed_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["rejection", "interruption", "compaction", "error", "orphan"])
-def test_lists_can_be_narrowed(store: Store, kind: str) -> None:
+def test_lists_can_be_filtered(store: Store, kind: str) -> None:
     found = list_sessions(store, ListParams(has=kind))
     assert found.total
     assert all(item.row.counts[kind] for item in found.sessions)

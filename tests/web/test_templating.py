@@ -111,7 +111,7 @@ def test_real_sessions() -> None:
                 assert attributes["id"] == f"m{attributes['data-index']}"
 
 
-def test_a_copy_cannot_be_linked_to() -> None:
+def test_copies_have_no_anchors() -> None:
     """A transcript inside another has no anchors, and other keys."""
     session = load(next(iter(sessions(samples()))))
     parsed = assert_inert(render_entries(entries_of(session), KEY, "s5."))
@@ -155,7 +155,7 @@ def test_long_texts_are_cut(tmp_path: Path) -> None:
     assert len(endless) < 20_000
 
 
-def test_a_refusal_cannot_be_overlooked(tmp_path: Path) -> None:
+def test_rejections_stand_out(tmp_path: Path) -> None:
     """By whom, why, and what was refused, struck."""
     log = ClaudeLog()
     log.user("go")
@@ -173,7 +173,7 @@ def test_a_refusal_cannot_be_overlooked(tmp_path: Path) -> None:
     assert '<span class="added">+1</span><span class="removed">−1</span>' in html
 
 
-def test_outcomes_are_told_in_words(tmp_path: Path) -> None:
+def test_outcomes_are_described_in_text(tmp_path: Path) -> None:
     """Not by colour alone."""
     log = ClaudeLog()
     log.user("go")
@@ -223,7 +223,7 @@ def test_events_of_the_samples_are_drawn() -> None:
         assert piece in html
 
 
-def test_prose_ranks_below_the_page() -> None:
+def test_headings_in_prose_are_demoted() -> None:
     """Its headings begin where those of the page end, and what scrolls can be reached with the keyboard."""
     html = render_prose("# one\n\n###### six\n\n```\ncode\n```\n\n| a |\n|---|\n| b |")
     assert "<h3>one</h3>" in html
@@ -233,14 +233,14 @@ def test_prose_ranks_below_the_page() -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 50_000, "*a " * 60_000, "`" * 190_000, "> " * 90_000, "x" * 5_000_000])
-def test_setting_prose_is_bounded(text: str) -> None:
+def test_rendering_prose_takes_bounded_time(text: str) -> None:
     """What is too long is shown as it is."""
     # Each takes well under a second; what is not bounded takes minutes.
     with cpu_limit(20):
         assert "<script" not in render_prose(text)
 
 
-def test_words_for_numbers() -> None:
+def test_numbers_are_formatted() -> None:
     """Short, and what is not known is nothing."""
     assert [duration(seconds) for seconds in (None, 0.21, 14.2, 60, 125, 7260)] == [
         "", "0.2 s", "14 s", "1 min", "2 min 5 s", "2 h 1 min",

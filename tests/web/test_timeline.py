@@ -9,7 +9,7 @@ from unspool.web.timeline import timeline_marks
 from .conftest import session_rows
 
 
-def test_marks_lie_on_the_branch(store: Store) -> None:
+def test_marks_are_on_the_branch(store: Store) -> None:
     kinds = set()
     for row in session_rows(store):
         query = SessionQuery(store, row)

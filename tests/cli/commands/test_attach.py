@@ -54,7 +54,7 @@ def arguments(command: Any, *given: str) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def test_following_a_run_prints_what_happens(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attach_prints_the_events_of_a_run(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Text, requests, answers and the end, and nothing of other runs."""
     server.script = [
         {"kind": "state", "state": "idle"},
@@ -75,7 +75,7 @@ def test_following_a_run_prints_what_happens(server: FakeServer, capsys: pytest.
 
 
 @pytest.mark.parametrize(("reason", "code"), [("done", 0), ("idle", 0), ("failed", 1), ("the server was killed", 1)])
-def test_the_exit_code_tells_how_the_run_ended(server: FakeServer, reason: str, code: int) -> None:
+def test_exit_codes(server: FakeServer, reason: str, code: int) -> None:
     """An agent that failed, or lost its server, is a failure."""
     server.script = [{"kind": "state", "state": "ended", "reason": reason}]
     assert attach.follow(server, "3f2a", 0, as_json=True) == code
@@ -113,7 +113,7 @@ def test_answers_name_the_digest_of_what_was_shown(
     assert capsys.readouterr().out == f"{verdict.replace('_', ' ')}: Bash touch made\n"
 
 
-def test_there_is_nothing_to_answer(server: FakeServer) -> None:
+def test_no_pending_request(server: FakeServer) -> None:
     """The message names the agent, and the request if one was given."""
     with pytest.raises(UnspoolError, match="Agent 3f2a has no open request 'other'"):
         approve.run(arguments(approve, "--request", "other"))
@@ -131,7 +131,7 @@ def test_there_is_nothing_to_answer(server: FakeServer) -> None:
         ("a word on this", "messages", {"text": "a word on this"}),
     ],
 )
-def test_what_is_typed_is_an_answer_or_a_message(server: FakeServer, typed: str, path: str, field: Json) -> None:
+def test_typed_lines_are_answers_or_messages(server: FakeServer, typed: str, path: str, field: Json) -> None:
     """A letter alone is a command; a sentence that starts with it is a message."""
     attach.act(server, "3f2a", typed)
     ((found, body),) = server.sent

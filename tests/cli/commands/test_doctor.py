@@ -21,7 +21,7 @@ def damaged() -> ClaudeLog:
     return log
 
 
-def test_what_is_wrong_is_told_with_its_place(run: Run, tmp_path: Path) -> None:
+def test_problems_are_reported_with_their_location(run: Run, tmp_path: Path) -> None:
     """The file, its counts, and for each problem the line and the byte."""
     log = damaged()
     path = log.write(tmp_path)
@@ -44,7 +44,7 @@ def test_json(run: Run, tmp_path: Path) -> None:
     assert [place["source"]["line"] for place in report["places"]] == [2, 3, 5]
 
 
-def test_good_files_are_only_counted(run: Run) -> None:
+def test_valid_files_are_only_counted(run: Run) -> None:
     """Unless all are asked for."""
     done = run("doctor", "37c2", "--home", SAMPLES)
     assert len(done.lines) == 1
@@ -53,7 +53,7 @@ def test_good_files_are_only_counted(run: Run) -> None:
     assert run("doctor", "37c2", "--home", SAMPLES, "--all").lines[0] == path
 
 
-def test_every_file_is_looked_at(run: Run) -> None:
+def test_every_file_is_checked(run: Run) -> None:
     """As many reports as there are logs."""
     reports = run("doctor", "--home", SAMPLES, "--json").records
     files = {str(path) for ref in Library(SAMPLES).refs() for path in (ref.path, *ref.more)}
@@ -61,7 +61,7 @@ def test_every_file_is_looked_at(run: Run) -> None:
     assert run("doctor", "--home", SAMPLES).lines[-1].startswith(f"{len(reports)} files, ")
 
 
-def test_names_of_files_are_harmless(run: Run, tmp_path: Path) -> None:
+def test_file_names_are_sanitized(run: Run, tmp_path: Path) -> None:
     """A file's name may hold escape sequences too."""
     path = tmp_path / "x\x1b]0;owned\x07.jsonl"
     path.write_bytes(damaged().data)
@@ -79,6 +79,6 @@ def test_an_empty_home(run: Run) -> None:
     assert run("doctor", "--json").out == ""
 
 
-def test_a_word_that_filters_elsewhere_is_no_session(run: Run) -> None:
+def test_a_filter_is_not_a_session_name(run: Run) -> None:
     """`has:` means nothing here: to look at everything instead would be wrong."""
     assert run("doctor", "has:problem", "--home", SAMPLES).code == 1

@@ -29,7 +29,7 @@ def test_all_events_are_listed(run: Run) -> None:
     assert [row[0] for row in rows[1:]] == [event["kind"] for event in events]
 
 
-def test_an_event_tells_where_and_what(run: Run) -> None:
+def test_event_fields(run: Run) -> None:
     """A rejection with its session, message, reason and the action that was refused."""
     (event, *_) = run("events", "37c2", "--home", SAMPLES, "--type", "rejection", "--json").records
     session = Library(SAMPLES).load(Library(SAMPLES).find("37c2"))
@@ -47,7 +47,7 @@ def test_types(run: Run, kind: str) -> None:
     assert {event["kind"] for event in events} <= {kind}
 
 
-def test_several_types_and_a_wrong_one(run: Run) -> None:
+def test_several_types_and_an_unknown_one(run: Run) -> None:
     """Types add up; one that does not exist is wrong usage."""
     both = run("events", "--home", SAMPLES, "--type", "clear", "--type", "compaction", "--json").records
     assert {event["kind"] for event in both} == {"clear", "compaction"}
@@ -65,7 +65,7 @@ def test_filters(run: Run) -> None:
     assert sessions <= cleared
 
 
-def test_kinds_of_sessions_in_the_same_file(run: Run) -> None:
+def test_subagents_in_the_same_file(run: Run) -> None:
     """`--kind main` leaves out the sub-agents that stand in the session's file."""
     (recording,) = recordings("claude", "1.0.60", "subagent")
     everything = {event["session"] for event in run("events", "--home", recording.home, "--json").records}

@@ -66,14 +66,14 @@ def test_markdown(run: Run) -> None:
     assert len(titles) == sum(ref.agent == "claude" and ref.kind == "main" for ref in unspool.sessions(SAMPLES))
 
 
-def test_a_page(run: Run) -> None:
+def test_html(run: Run) -> None:
     """One session is one page."""
     done = run("export", "37c2", "--home", SAMPLES, "--format", "html")
     assert done.out.startswith("<!doctype html>")
     assert Tags(done.out).seen["html"] == 1
 
 
-def test_a_page_holds_one_session(run: Run, tmp_path: Path) -> None:
+def test_html_holds_one_session(run: Run, tmp_path: Path) -> None:
     """Several need a folder; a file that is there is not touched."""
     target = tmp_path / "page.html"
     target.write_text("mine")
@@ -124,13 +124,13 @@ def test_to_a_folder(run: Run, tmp_path: Path, format: str, suffix: str) -> None
     assert all(path.stat().st_size for path in folder.iterdir())
 
 
-def test_a_folder_that_is_there_needs_no_slash(run: Run, tmp_path: Path) -> None:
+def test_an_existing_folder_needs_no_slash(run: Run, tmp_path: Path) -> None:
     """A path that is a folder is one."""
     run("export", "37c2", "--home", SAMPLES, "-o", tmp_path)
     assert [path.suffix for path in tmp_path.iterdir() if path.is_file()] == [".ndjson"]
 
 
-def test_a_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created(run: Run, tmp_path: Path) -> None:
     """A file stands in the way: one message, not one a session."""
     (tmp_path / "taken").write_text("mine")
     done = run("export", "--home", SAMPLES, "-o", f"{tmp_path}/taken/")
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, f"unspool: {tmp_path}/no/such.ndjson: No such file or directory\n")
 
 
-def test_a_wrong_name_costs_nothing(run: Run, tmp_path: Path) -> None:
+def test_an_unknown_name_writes_nothing(run: Run, tmp_path: Path) -> None:
     """A name that fits no session is told before anything is written, even when others fit."""
     target = tmp_path / "mine.ndjson"
     target.write_text("mine")
@@ -154,7 +154,7 @@ def test_a_wrong_name_costs_nothing(run: Run, tmp_path: Path) -> None:
     assert run("export", "37c2", "nosuch", "--home", SAMPLES).out == ""
 
 
-def test_an_id_cannot_lead_out_of_the_folder(run: Run, tmp_path: Path) -> None:
+def test_an_id_cannot_escape_the_folder(run: Run, tmp_path: Path) -> None:
     """Some ids come from the log itself."""
     log = GeminiLog()
     log.session = "../../../evil"
@@ -187,7 +187,7 @@ def test_the_same_id_twice_gives_two_files(run: Run, tmp_path: Path) -> None:
 # --- what -------------------------------------------------------------------------------------------------------------
 
 
-def test_named_sessions_come_in_the_order_of_their_names(run: Run) -> None:
+def test_named_sessions_are_exported_in_order(run: Run) -> None:
     """Ids, files and folders may be mixed."""
     refs = {ref.id[:4]: ref for ref in unspool.sessions(SAMPLES)}
     done = run("export", "cdc4", refs["37c2"].path, refs["4acf"].path.parent, "--home", SAMPLES)
@@ -217,7 +217,9 @@ def test_views(run: Run, tmp_path: Path) -> None:
         assert "better" not in run("export", path, "--format", format, "--branches", "active", "--tip", "3").out
 
 
-def test_one_bad_session_does_not_stop_the_others(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_session_does_not_stop_the_others(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The others come out whole, to a pipe and to a folder; the bad one is told, and the exit code is 1."""
     bad = Library(SAMPLES).find("37c2")
     read = Library.load_all
@@ -238,7 +240,7 @@ def test_one_bad_session_does_not_stop_the_others(run: Run, tmp_path: Path, monk
     assert len(list((tmp_path / "out").iterdir())) == len(sample_ids()) - 1
 
 
-def test_a_file_that_cannot_be_read_to_its_end(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_fails_while_it_is_read(run: Run, tmp_path: Path) -> None:
     """Bytes that are no compressed log: a record with a problem, and the others as ever."""
     folder = tmp_path / ".codex" / "sessions" / "2026" / "03" / "01"
     folder.mkdir(parents=True)

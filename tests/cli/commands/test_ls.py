@@ -41,7 +41,7 @@ def test_sessions_are_listed_newest_first(run: Run) -> None:
     assert len(rows) - 1 == sum(ref.kind == "main" for ref in Library(SAMPLES).refs())
 
 
-def test_json_tells_the_same(run: Run) -> None:
+def test_json_has_the_same_sessions(run: Run) -> None:
     """Every line is an object; ids are whole there, and each names its file."""
     rows = run("ls", "--home", SAMPLES, "--json").records
     table = [line.split("\t") for line in run("ls", "--home", SAMPLES).lines[1:]]
@@ -59,13 +59,13 @@ def test_kinds(run: Run, kind: str, expected: set[str]) -> None:
     assert {row["kind"] for row in rows} == expected
 
 
-def test_the_id_of_a_sub_agent_is_shown_whole(run: Run) -> None:
+def test_subagent_ids_are_not_truncated(run: Run) -> None:
     """The beginning of such an id is that of its session."""
     shown = {line.split("\t")[1] for line in run("ls", "--home", SAMPLES, "--kind", "subagent").lines[1:]}
     assert shown == {ref.id for ref in Library(SAMPLES).refs() if ref.kind == "subagent"}
 
 
-def test_sub_agents_in_the_file_of_their_session(run: Run) -> None:
+def test_subagents_in_the_same_file(run: Run) -> None:
     """1.0.x wrote them there: they are listed like any other, and can be shown alone by their ids."""
     (recording,) = recordings("claude", "1.0.60", "subagent")
     home = str(recording.home)
@@ -106,7 +106,7 @@ def test_times(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01", "99999999999999d", "7 years"])
-def test_a_wrong_time_is_wrong_usage(run: Run, text: str) -> None:
+def test_an_invalid_time_is_a_usage_error(run: Run, text: str) -> None:
     """The message says what a time looks like."""
     done = run("ls", "--since", text)
     assert done.code == 2
@@ -127,14 +127,14 @@ def test_sessions_with_an_event(run: Run, words: tuple[str, ...]) -> None:
     assert {row["id"] for row in run("ls", "--home", SAMPLES, "--json", *words).records} == expected
 
 
-def test_all_events_asked_for_have_to_be_there(run: Run) -> None:
+def test_several_event_filters_are_combined(run: Run) -> None:
     """Two words are joined by and."""
     rows = run("ls", "--home", SAMPLES, "--json", "has:rejection", "has:interruption").records
     assert rows
     assert all(row["events"]["rejection"] and row["events"]["interruption"] for row in rows)
 
 
-def test_an_event_that_does_not_exist(run: Run) -> None:
+def test_an_unknown_event_type(run: Run) -> None:
     """The message lists those that do."""
     for words in (("has:fun",), ("is:fun",), ("--has", "fun")):
         done = run("ls", "--home", SAMPLES, *words)
@@ -155,7 +155,7 @@ def test_a_limit(run: Run) -> None:
     assert run("ls", "--home", SAMPLES, "-n", "2").lines == run("ls", "--home", SAMPLES).lines[:3]
 
 
-def test_one_bad_session_does_not_hide_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_session_does_not_hide_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are listed; the bad one is told with its path, and the exit code is 1."""
     library = Library(SAMPLES)
     bad = library.find("latest")
@@ -188,14 +188,14 @@ def test_a_home_that_does_not_exist(run: Run, tmp_path: Path) -> None:
     assert done.err == f"unspool: {tmp_path / 'nowhere'}: no such file or directory\n"
 
 
-def test_samples_where_there_are_no_sessions(run: Run) -> None:
+def test_samples_are_suggested_without_sessions(run: Run) -> None:
     """`--or-samples` lists them, and says that they are samples."""
     done = run("ls", "--or-samples")
     assert done.out == run("ls", "--home", SAMPLES).out
     assert "samples" in done.err
 
 
-def test_no_samples_where_there_are_sessions(run: Run, home: Path) -> None:
+def test_samples_are_not_suggested_with_sessions(run: Run, home: Path) -> None:
     """Not even when a filter leaves none of the person's own."""
     log = ClaudeLog()
     log.user("mine")
@@ -228,7 +228,7 @@ def test_folders_and_files(run: Run, tmp_path: Path) -> None:
         assert row["title"] == "from claude"
 
 
-def test_variables_of_the_agents(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_of_the_agents(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each agent's own variable says where its sessions are."""
     write_one_of_each(tmp_path)
     assert run("ls", "--json").records == []
@@ -244,7 +244,7 @@ def test_variables_of_the_agents(run: Run, tmp_path: Path, monkeypatch: pytest.M
             assert [row["title"] for row in run("ls", "--home", SAMPLES, "--json").records].count(title) == 0
 
 
-def test_a_title_stays_in_its_cell(run: Run, tmp_path: Path) -> None:
+def test_titles_stay_in_their_column(run: Run, tmp_path: Path) -> None:
     """Tabs, newlines and escape sequences in a prompt do not break the table."""
     log = ClaudeLog()
     log.user("a\tb\x1b[31mc")

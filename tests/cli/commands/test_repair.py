@@ -74,7 +74,7 @@ def test_a_call_at_the_end_gets_a_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["2.0.76", "2.1.325"])
-def test_a_result_whose_line_was_torn_comes_back_under_its_id(tmp_path: Path, version: str) -> None:
+def test_a_torn_result_is_replaced_under_its_id(tmp_path: Path, version: str) -> None:
     """What followed still finds its parent: one line of conversation, as before."""
     log = ClaudeLog(version=version)
     log.user("hello")
@@ -92,7 +92,7 @@ def test_a_result_whose_line_was_torn_comes_back_under_its_id(tmp_path: Path, ve
 
 
 @pytest.mark.parametrize("version", ["2.0.76", "2.1.325"])
-def test_parallel_calls_of_which_one_has_no_result(tmp_path: Path, version: str) -> None:
+def test_parallel_calls_with_one_result_missing(tmp_path: Path, version: str) -> None:
     """The made-up result goes where the version would have put it: on its call, or at the end of the chain."""
     log = ClaudeLog(version=version)
     log.user("hello")
@@ -136,7 +136,7 @@ def test_lost_parents_are_stitched(tmp_path: Path) -> None:
     assert parents(done.files[0].path).keys() < before.keys()
 
 
-def test_rings_of_parents_end(tmp_path: Path) -> None:
+def test_cycles_of_parents_are_broken(tmp_path: Path) -> None:
     """Two messages that hang on each other are hung in their order."""
     log = ClaudeLog()
     log.user("one")
@@ -168,7 +168,7 @@ def test_glued_torn_and_zeroed_lines(tmp_path: Path) -> None:
 # --- Codex CLI --------------------------------------------------------------------------------------------------------
 
 
-def test_a_rollout_gets_results_and_its_first_line(tmp_path: Path) -> None:
+def test_a_codex_rollout_gets_results_and_its_first_line(tmp_path: Path) -> None:
     """Calls of every kind are answered where they stand; the first line comes from what the others tell."""
     log = CodexLog()
     log.envelope("turn_context", cwd="/home/dev/demo", model="gpt-5")
@@ -187,7 +187,7 @@ def test_a_rollout_gets_results_and_its_first_line(tmp_path: Path) -> None:
     assert lines.index("custom_tool_call_output") == lines.index("custom_tool_call") + 1
 
 
-def test_no_ordinal_of_a_rollout_changes(tmp_path: Path) -> None:
+def test_ordinals_of_a_codex_rollout_are_unchanged(tmp_path: Path) -> None:
     """An added line takes a number that is free, or that of the line before it; the last line has one."""
     log = CodexLog(version="0.166.0")
     log.turn("hello", "hi")
@@ -201,7 +201,7 @@ def test_no_ordinal_of_a_rollout_changes(tmp_path: Path) -> None:
     assert numbers == [*range(8), 7, *range(8, 16)]
 
 
-def test_a_document_of_the_first_codex_cannot_be_repaired(run: Run) -> None:
+def test_a_legacy_codex_document_cannot_be_repaired(run: Run) -> None:
     """That is told in a sentence."""
     (recording, *_) = recordings("codex", "0.1.2505172129")
     done = run("repair", "latest", "--home", recording.home)
@@ -212,7 +212,7 @@ def test_a_document_of_the_first_codex_cannot_be_repaired(run: Run) -> None:
 # --- Gemini CLI -------------------------------------------------------------------------------------------------------
 
 
-def test_a_chat_of_gemini(tmp_path: Path) -> None:
+def test_a_gemini_log(tmp_path: Path) -> None:
     """Torn lines go, a header that comes too late comes first, and each call has a result."""
     log = GeminiLog()
     header = log.lines[0]
@@ -231,7 +231,7 @@ def test_a_chat_of_gemini(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["torn", "leftover", "closed"])
-def test_a_document_of_gemini(tmp_path: Path, end: str) -> None:
+def test_a_gemini_document(tmp_path: Path, end: str) -> None:
     """Whatever is behind the last whole message, the copy is a document with all messages before."""
     (recording,) = recordings("gemini", "0.38.2", "kill-shell")
     (path,) = (path for path in recording.home.rglob("session-*.json"))
@@ -278,7 +278,7 @@ def test_recordings_of_killed_agents(recording: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_whatever_the_damage_the_copy_is_sound(agent: str, tmp_path: Path) -> None:
+def test_copies_of_randomly_damaged_logs_are_valid(agent: str, tmp_path: Path) -> None:
     """Bytes lost, doubled, zeroed or strange, at chosen places of many logs."""
     chance = random.Random(agent)
     every = [ref for recording in recordings(agent)[::9] for ref in recording.refs() if ref.path.suffix != ".zst"]
@@ -315,7 +315,7 @@ def torn(tmp_path: Path) -> Path:
     return log.write(tmp_path / "home")
 
 
-def test_the_copy_goes_to_the_data_folder(
+def test_copies_are_written_to_the_data_directory(
     run: Run, torn: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the agent's own layout; the original is not touched, and a second time is as good as the first."""
@@ -332,7 +332,7 @@ def test_the_copy_goes_to_the_data_folder(
     assert torn.read_bytes() == before
 
 
-def test_the_copy_goes_where_somebody_says(run: Run, torn: Path, tmp_path: Path) -> None:
+def test_copies_are_written_to_a_given_path(run: Run, torn: Path, tmp_path: Path) -> None:
     """To a file, or below a folder; a file that is there stays."""
     target = tmp_path / "mended.jsonl"
     (record,) = run("repair", torn, "--to", target, "--json").records
@@ -344,7 +344,7 @@ def test_the_copy_goes_where_somebody_says(run: Run, torn: Path, tmp_path: Path)
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
 
 
-def test_a_file_that_lies_elsewhere_finds_its_place(run: Run, torn: Path, tmp_path: Path) -> None:
+def test_a_file_outside_the_agents_folder(run: Run, torn: Path, tmp_path: Path) -> None:
     """Its own lines name the project and the session."""
     lost = tmp_path / "found.jsonl"
     lost.write_bytes(torn.read_bytes())
@@ -352,7 +352,7 @@ def test_a_file_that_lies_elsewhere_finds_its_place(run: Run, torn: Path, tmp_pa
     assert (tmp_path / "folder" / torn.relative_to(tmp_path / "home")).exists()
 
 
-def test_the_agents_folders_are_never_written_to(run: Run, torn: Path, tmp_path: Path, home: Path) -> None:
+def test_the_agents_folders_are_never_written(run: Run, torn: Path, tmp_path: Path, home: Path) -> None:
     """Neither those the session comes from, nor the user's own, by whatever path."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "home")
@@ -374,7 +374,7 @@ def test_nothing_to_repair(run: Run, tmp_path: Path) -> None:
     assert copy.read_bytes() == original.read_bytes()
 
 
-def test_what_cannot_be_repaired(run: Run, tmp_path: Path) -> None:
+def test_sessions_that_cannot_be_repaired(run: Run, tmp_path: Path) -> None:
     """A log without anything intact is an error, and leaves nothing behind."""
     log = ClaudeLog()
     log.user("hello")

@@ -23,7 +23,7 @@ def test_the_schema_is_printed(run: Run) -> None:
 
 
 @pytest.mark.parametrize("format", ["ndjson", "stream"])
-def test_an_export_fits_the_schema(run: Run, tmp_path: Path, format: str) -> None:
+def test_exports_match_the_schema(run: Run, tmp_path: Path, format: str) -> None:
     """Every line of an export is good, by our check and by any validator."""
     target = tmp_path / "export.ndjson"
     run("export", "37c2", "cdc4", "--home", SAMPLES, "--format", format, "-o", target)
@@ -36,7 +36,7 @@ def test_an_export_fits_the_schema(run: Run, tmp_path: Path, format: str) -> Non
         (check_session if format == "ndjson" else check_line)(line.encode())
 
 
-def test_bad_lines_are_named(run: Run, tmp_path: Path) -> None:
+def test_invalid_lines_are_named(run: Run, tmp_path: Path) -> None:
     """The number of each, and what is wrong with it; blank lines do not count."""
     target = tmp_path / "mixed.ndjson"
     good = run("export", "cdc4", "--home", SAMPLES).out.strip()
@@ -50,7 +50,7 @@ def test_bad_lines_are_named(run: Run, tmp_path: Path) -> None:
     assert done.err == "1 valid, 3 invalid\n"
 
 
-def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
+def test_a_missing_file(run: Run, tmp_path: Path) -> None:
     """The message names it."""
     done = run("schema", "--check", tmp_path / "no.ndjson")
     assert (done.code, done.err) == (1, f"unspool: {tmp_path / 'no.ndjson'}: no such file\n")

@@ -41,7 +41,7 @@ def test_a_session_by_id(run: Run) -> None:
     assert [line.split()[2] for line in prompts] == [f"#{message.index}" for message in said]
 
 
-def test_no_drawings_and_no_blanks_in_a_pipe(run: Run, tmp_path: Path) -> None:
+def test_plain_output_in_a_pipe(run: Run, tmp_path: Path) -> None:
     """Where nobody looks, text is text: no colours, no boxes, nothing that fills up a line."""
     rewound().write(tmp_path)
     for done in (run("show", "latest", "--home", tmp_path), run("show", "37c2", "--home", SAMPLES, "--full")):
@@ -61,7 +61,7 @@ def test_colours_on_a_terminal(tmp_path: Path) -> None:
     assert "\x1b[" not in on_terminal(("show", "latest", "--no-pager"), tmp_path, TERM="dumb").out
 
 
-def test_the_pager_passes_colours_on(tmp_path: Path) -> None:
+def test_the_pager_keeps_colours(tmp_path: Path) -> None:
     """A pager gets the text in colour, and `less` is told to pass it on, unless the person told it something else."""
     rewound().write(tmp_path)
     pager = "sh -c 'echo LESS=$LESS; cat'"
@@ -85,7 +85,7 @@ def test_json_is_the_record(run: Run) -> None:
 # --- naming -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_by_every_name_it_has(run: Run, home: Path) -> None:
+def test_session_names(run: Run, home: Path) -> None:
     """Id, beginning of it, path, file name and `latest` mean the same."""
     log = rewound()
     path = log.write(home)
@@ -98,14 +98,14 @@ def test_a_session_by_every_name_it_has(run: Run, home: Path) -> None:
         assert run("show", name).out == expected
 
 
-def test_a_file_in_this_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_current_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bare name of a file is enough where it lies."""
     path = rewound().write(tmp_path)
     monkeypatch.chdir(path.parent)
     assert run("show", path.name).out == run("show", path).out
 
 
-def test_the_beginning_of_an_id_means_the_session_not_its_sub_agents(run: Run) -> None:
+def test_a_prefix_prefers_the_session_to_its_subagents(run: Run) -> None:
     """A sub-agent's id begins with its session's: its own part, or the whole, names it."""
     (ref,) = [ref for ref in Library(SAMPLES).refs() if "/" in ref.id]
     session, own = ref.id.split("/")
@@ -116,7 +116,7 @@ def test_the_beginning_of_an_id_means_the_session_not_its_sub_agents(run: Run) -
         assert child["session"]["id"] == ref.id
 
 
-def test_a_beginning_that_fits_several(run: Run) -> None:
+def test_an_ambiguous_prefix(run: Run) -> None:
     """Wrong usage, with the ids one can choose from."""
     done = run("show", "01a1e16", "--home", SAMPLES)
     fits = [ref.id for ref in Library(SAMPLES).refs() if ref.id.startswith("01a1e16")]
@@ -145,7 +145,7 @@ def test_a_session_that_does_not_exist(run: Run, name: str) -> None:
         assert "`unspool ls` lists them" in done.err
 
 
-def test_an_empty_name_fits_everything(run: Run) -> None:
+def test_an_empty_name_is_ambiguous(run: Run) -> None:
     """A variable of the shell that is not set must not show whatever lies in this folder."""
     assert run("show", "", "--home", SAMPLES).code == 2
 
@@ -159,7 +159,7 @@ def test_a_file_of_another_program(run: Run, tmp_path: Path) -> None:
     assert done.err == f"unspool: {path}: not a session file of Claude Code, Codex CLI, Gemini CLI\n"
 
 
-def test_latest_where_there_is_none(run: Run) -> None:
+def test_latest_without_sessions(run: Run) -> None:
     """An empty home has no latest session."""
     done = run("show", "latest")
     assert (done.code, done.err) == (1, "unspool: there are no sessions yet\n")
@@ -205,7 +205,7 @@ def test_tips(run: Run, tmp_path: Path) -> None:
     assert "--tip takes agent, newest, longest or an id" in done.err
 
 
-def test_full_shows_all_of_an_output(run: Run, tmp_path: Path) -> None:
+def test_full_shows_whole_outputs(run: Run, tmp_path: Path) -> None:
     """Long outputs are cut, and say by how much; `--full` shows them whole."""
     log = ClaudeLog()
     log.user("go")
@@ -217,7 +217,7 @@ def test_full_shows_all_of_an_output(run: Run, tmp_path: Path) -> None:
     assert "line 39" in run("show", path, "--full").out
 
 
-def test_sub_agents_in_the_same_file_come_after_the_session(run: Run) -> None:
+def test_subagents_in_the_same_file_follow_the_session(run: Run) -> None:
     """Old versions of Claude Code wrote them into the session's file: they have no name of their own to show."""
     (recording,) = recordings("claude", "1.0.60", "subagent")
     ids = [session.id for session in recording.sessions()]

@@ -68,7 +68,7 @@ def test_an_edit_is_shown_as_a_diff_that_can_be_applied(tmp_path: Path) -> None:
     assert not (tmp_path / "gone").exists()
 
 
-def test_an_edit_of_which_nothing_is_known_is_asked_even_so() -> None:
+def test_an_unknown_edit_still_asks() -> None:
     _, found = requested(EDIT, grantRoot="/srv")
     assert (found.kind, found.title) == ("edit", "Write in /srv")
 
@@ -117,7 +117,7 @@ def test_a_server_of_tools_has_a_form_filled_in() -> None:
     assert filled == {"action": "accept", "content": {"n": 3, "ok": True, "colour": "red"}}
 
 
-def test_what_nobody_can_answer_is_not_asked() -> None:
+def test_requests_that_nobody_can_answer_are_not_shown() -> None:
     for method in ("account/chatgptAuthTokens/refresh", "item/tool/call", "of/tomorrow"):
         assert not CodexRequest(1, method, {}).is_supported
 

@@ -94,7 +94,7 @@ def test_new_names_do_not_lock_each_other(open_store: Callable[..., Store]) -> N
     assert len(stores[0].database.rows("SELECT id FROM name")) == 2
 
 
-def test_numbers_of_the_journal_are_seen_in_their_order(open_store: Callable[..., Store]) -> None:
+def test_change_numbers_become_visible_in_order(open_store: Callable[..., Store]) -> None:
     """Who has read up to a number misses nothing that comes with a lower one later."""
     slow, quick, reader = open_store("a"), open_store("b"), open_store("c")
     with slow.transaction():
@@ -125,7 +125,7 @@ def test_many_machines_write_at_once(open_store: Callable[..., Store], tmp_path:
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_text_cannot_hold_is_replaced(open_store: Callable[..., Store]) -> None:
+def test_nul_characters_are_replaced(open_store: Callable[..., Store]) -> None:
     """NUL and halves of characters; bytes stay as they are."""
     store = open_store()
     with store.transaction():
@@ -151,7 +151,7 @@ def test_names_may_be_long(open_store: Callable[..., Store]) -> None:
         store.texts.add_touched_files(store.sessions.create("claude", max(names), max(names)), [(0, max(names))])
 
 
-def test_signs_of_statements_are_text(open_store: Callable[..., Store]) -> None:
+def test_placeholders_in_text_are_text(open_store: Callable[..., Store]) -> None:
     """Neither the driver's mark nor a percent sign in a statement means anything else."""
     store = open_store()
     assert store.database.rows("SELECT 'a%s%' || CAST(? AS TEXT)", "%?") == [("a%s%%?",)]
@@ -201,7 +201,7 @@ def test_words_of_a_long_text_are_all_found(open_store: Callable[..., Store]) ->
     ],
     ids=lambda text: text[:8],
 )
-def test_vectors_hold_every_word_at_its_place(text: str) -> None:
+def test_vectors_hold_every_word_at_its_position(text: str) -> None:
     """Nothing that PostgreSQL would drop: no place beyond the last, no word too often."""
     words = [word.encode()[:2046].decode("utf-8", "ignore") for word in words_in(text)]
     start = 0
@@ -231,13 +231,13 @@ def _opened(address: str) -> str:
     return text
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_server(tmp_path: Path) -> None:
     """No socket, no host, or nobody at the port."""
     assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@/db?host={tmp_path}")
     assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@127.0.0.1:1/db")
 
 
-def test_an_address_that_is_none() -> None:
+def test_an_invalid_address() -> None:
     """It is not shown: it may hold a password in the wrong place."""
     assert "cannot be understood" in _opened(f"postgresql://me:{SECRET}@host:port:/db?what=1")
 
@@ -288,7 +288,7 @@ def test_a_connection_that_is_lost(open_store: Callable[..., Store], tmp_path: P
     synced(other, home)
 
 
-def test_without_the_driver_the_command_that_installs_it_is_told() -> None:
+def test_a_missing_driver_names_the_install_command() -> None:
     """Everything else works without it."""
     code = """
 import sys

@@ -1,4 +1,4 @@
-"""The shape of the house: which room may know which, and how large a thing may grow."""
+"""The layers of the package, and limits on the size of files, functions and classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from unspool.agents import AGENTS
 from unspool.core.events import EVENT_KINDS
 
 PACKAGE = Path(unspool.__file__).parent
-FLOORS = (
+LAYERS = (
     ("_version",),
     ("core", "io"),
     ("agents",),
@@ -31,7 +31,7 @@ FLOORS = (
     ("cli",),
     ("__main__",),
 )
-"""From the ground up: a room knows the rooms below it, and its own."""
+"""From the bottom up: a package imports the packages below it, and those on its own layer."""
 FIELDS_OF_AGENTS = (
     "parentUuid", "toolUseResult", "isSidechain", "isMeta", "leafUuid", "response_item", "event_msg", "call_id\"",
     "turn_aborted", "$rewindTo", "$set", "projectHash", "functionResponse",
@@ -40,7 +40,7 @@ SQL = re.compile(
     r"\bSELECT\s[^;]*\bFROM\b|\b(?:INSERT INTO|DELETE FROM|CREATE (?:TABLE|INDEX)|ALTER TABLE)\b|\bUPDATE \w+ SET\b|"
     r"\bPRAGMA\b|\b(?:ORDER|GROUP) BY\b|\b\w+\.\w+ (?:=|<>|[<>]=?|IN|LIKE|IS NOT|IS) (?:\(?\?|NULL)"
 )
-"""Statements, and the fragments of which conditions are made."""
+"""Statements, and fragments of conditions."""
 WITH_SQL = ("store", "runs.log")
 """The store, and the log of runs, which has a database of its own."""
 NAMES_AGENTS = {
@@ -59,6 +59,8 @@ LARGE_CLASSES = {
 }
 """Classes over the limit, and why."""
 MAX_TEMPLATE_LINE = 120
+WALKS = {"A line, from the file to the screen": 27, "An approval": 16, "A search": 12}
+"""How many files the description of a walk through the code may name: a newcomer has to open them all."""
 
 
 def modules() -> list[str]:
@@ -81,7 +83,7 @@ def parsed(module: str) -> ast.Module:
 
 @cache
 def imports(module: str, *, with_lazy: bool = True) -> frozenset[str]:
-    """The modules of the package that a module imports, in functions too; not those for types alone."""
+    """The modules of the package that a module imports, also in functions, but not for types alone."""
     found = set()
     for node in _nodes(parsed(module), with_lazy):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -121,16 +123,16 @@ def _exists(name: str) -> bool:
     return _is_file(name) or (PACKAGE / name.replace(".", "/")).is_dir()
 
 
-def floor_of(module: str) -> int:
-    """How high up a module lives."""
-    room = module.split(".")[0]
-    return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
+def layer_of(module: str) -> int:
+    """The number of a module's layer."""
+    package = module.split(".")[0]
+    return next(number for number, packages in enumerate(LAYERS) if package in packages)
 
 
 @pytest.mark.parametrize("module", modules())
 def test_modules_import_only_lower_layers(module: str) -> None:
-    """Imports go one way: down, or aside in the same room."""
-    above = {name for name in imports(module) if floor_of(name) > floor_of(module)}
+    """Imports go down, or to a module on the same layer."""
+    above = {name for name in imports(module) if layer_of(name) > layer_of(module)}
     assert above == set()
 
 
@@ -168,14 +170,14 @@ def test_agents_are_named_in_one_place() -> None:
 
 @pytest.mark.parametrize("module", [name for name in modules() if not name.startswith(("agents.", "testing."))])
 def test_field_names_of_agents_stay_in_their_readers(module: str) -> None:
-    """What an agent calls its fields is known in one place, and to the builders of logs for tests."""
+    """Only an agent's reader, and the builders of logs for tests, use the names of its fields."""
     source = path_of(module).read_text()
     assert [name for name in FIELDS_OF_AGENTS if name in source] == []
 
 
 @pytest.mark.parametrize("module", modules())
 def test_sizes_are_limited(module: str) -> None:
-    """A file can be read in one sitting, a function fits on a screen, and a class has one job."""
+    """Files, functions and classes stay small enough to read."""
     path = path_of(module)
     assert len(path.read_text().splitlines()) <= measure.MAX_FILE_LINES
     assert [size for size in measure.functions_in(path) if size.lines >= measure.MAX_FUNCTION_LINES] == []
@@ -193,6 +195,16 @@ def test_template_lines_are_short(path: Path) -> None:
     """As short as lines of Python, so that a change of one element is one line of a diff."""
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > MAX_TEMPLATE_LINE] == []
+
+
+@pytest.mark.parametrize(("title", "limit"), WALKS.items())
+def test_walks_name_few_files_that_exist(title: str, limit: int) -> None:
+    """The walks through the code in the documentation."""
+    text = (PACKAGE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`([\w/-]+\.(?:py|js|html))`", section))
+    assert 4 < len(named) < limit
+    assert [path for path in named if not (PACKAGE / path).exists()] == []
 
 
 def test_class_names_are_unique_in_a_package() -> None:
@@ -213,13 +225,13 @@ TEXT_FILES = sorted(
 
 
 def kinds_in(texts: Iterable[str]) -> set[str]:
-    """The kinds of events that some texts are the names of, if they list kinds of events at all."""
+    """The kinds of events that some texts name, if they are a list of kinds at all."""
     kinds = {EVENT_WORDS[text] for text in texts if text in EVENT_WORDS}
     return kinds if len(kinds) > 2 and kinds & ONLY_EVENTS else set()
 
 
 def listed_strings(tree: ast.Module) -> Iterator[list[str]]:
-    """The strings of each tuple, list, set, dict and call, and the words of each string that is no documentation."""
+    """The strings of each tuple, list, set, dict and call, and the words of each string that is not a docstring."""
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     documentation = {id(value) for value in statements if isinstance(value, ast.Constant)}
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Nothing of the person who runs the tests is read or written."""
+"""Tests neither read nor write files of the user who runs them."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder.chmod(0o755)
     home = folder / "home"
     home.mkdir()
-    # Claude Code uses /tmp whatever TMPDIR says, unless it is told otherwise.
+    # Claude Code uses /tmp whatever TMPDIR says, unless an environment variable names another folder.
     os.environ |= {MARK: str(folder), "TMPDIR": str(folder), "CLAUDE_CODE_TMPDIR": str(folder), "HOME": str(home)}
     for name in [name for name in os.environ if name.startswith("XDG_")]:
         del os.environ[name]

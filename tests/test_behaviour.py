@@ -96,7 +96,7 @@ def test_messages_in_a_cycle_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_missing_parent_is_a_gap_not_an_end(tmp_path: Path) -> None:
-    """What stands before the gap is shown too; the gap is told, and the context does not reach over it."""
+    """Messages before the gap are shown; the gap is reported, and the context does not reach across it."""
     log = ClaudeLog()
     log.user("before")
     log.model("answer before")
@@ -110,7 +110,7 @@ def test_a_missing_parent_is_a_gap_not_an_end(tmp_path: Path) -> None:
 
 
 def test_six_ways_a_call_can_end(tmp_path: Path) -> None:
-    """A refusal with a reason, a failure, a wrong use, a stopped tool, a stopped answer, a call without an end."""
+    """Rejected with a reason, failed, invalid, tool interrupted, answer interrupted, unfinished."""
     log = ClaudeLog()
     log.user("go")
     log.model(call("c1", "Edit", file_path="a.txt", old_string="old", new_string="new"))
@@ -183,7 +183,7 @@ def test_sub_agents_are_linked_to_their_call(tmp_path: Path) -> None:
 
 
 def test_strange_lines_are_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
-    """Arrays, null, strings, NULs, unknown records and a torn tail: told with their places, nothing else is lost."""
+    """Arrays, null, strings, NULs, unknown records and a torn tail are reported; nothing else is lost."""
     log = ClaudeLog()
     log.user("one")
     for line in (b"[]", b"null", b'"text"', b"\x00" * 40, b'{"type":"from-the-future","uuid":"x"}', b""):
@@ -215,7 +215,7 @@ def test_glued_lines_yield_all_their_records(tmp_path: Path) -> None:
 
 
 def test_chains_of_thousands_of_messages(tmp_path: Path) -> None:
-    """3,000 messages, told again beside themselves: nothing recurses, nothing is lost."""
+    """3,000 messages, each recorded twice: nothing recurses, nothing is lost."""
     log = ClaudeLog()
     log.user("root", "root")
     above = "root"
@@ -267,7 +267,7 @@ def test_codex_compressed_rollouts_are_read(tmp_path: Path) -> None:
 
 
 def test_gemini_rewind_and_cancel(tmp_path: Path) -> None:
-    """A turn that was rewound is not alive; a refused call and a cancelled request are told."""
+    """A rewound turn is not live; a rejected call and a cancelled request are recorded."""
     log = GeminiLog()
     log.user("u1", "start")
     log.model("g1", "started")

@@ -35,7 +35,7 @@ def recording(request: pytest.FixtureRequest) -> Recording:
 
 @lru_cache(maxsize=1)
 def sessions_of(recording: Recording) -> list[Session]:
-    """What is read from a recording; nobody changes it."""
+    """The sessions of a recording; not to be changed."""
     return recording.sessions()
 
 
@@ -52,7 +52,7 @@ def test_there_are_recordings_of_every_agent() -> None:
 
 
 def test_events_match_the_truth_file(recording: Recording) -> None:
-    """The events are those of the truth, as far as the files can tell; each once."""
+    """The events equal those of the truth file, as far as the logs can show them; each once."""
     assert wrong_counts(recording.truth, sessions_of(recording)) == []
 
 
@@ -90,7 +90,7 @@ def test_every_line_is_accounted_for(recording: Recording) -> None:
         for file in session.info.files:
             read.add(file.path)
             if file.role == "log" and not file.path.endswith(".json"):
-                # A damaged line of which something was salvaged gives one record or more.
+                # A damaged line that was partly salvaged yields one record or more.
                 assert sum(file.records.values()) - (file.lines - file.damaged) == salvaged, file.path
     assert {str(path) for path in recording.logs()} <= read
 
@@ -103,5 +103,5 @@ def test_no_problems_in_the_agents_files(recording: Recording) -> None:
 
 @pytest.mark.parametrize(("agent", "version"), VERSIONS)
 def test_golden_outlines(agent: str, version: str) -> None:
-    """What we say of a recording changes only on purpose: `make regen` writes the outlines anew."""
+    """The record of a recording changes only on purpose: `make regen` writes the outlines again."""
     assert golden_path(agent, version).read_text(encoding="utf-8") == golden(VERSIONS[agent, version])

@@ -74,14 +74,14 @@ def copied(path: Path, home: Path, data: bytes) -> Path:
 
 
 def rewrite(path: Path, data: bytes) -> None:
-    """Write a file anew. Some file systems flush a file to the disk when it is truncated; a new one they do not."""
+    """Rewrite a file. Some file systems flush a file to the disk when it is truncated; a new one they do not."""
     path.unlink()
     path.write_bytes(data)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
-    """However much of a log a crash left, every whole line of it is told, and nothing raises."""
+    """However much of a log a crash left, every complete line is read, and nothing raises."""
     versions = [version for name, version in VERSIONS if name == agent]
     logs = [path for version in versions for path in small_line_files(agent, version)]
     path = min(logs, key=lambda log: log.stat().st_size)
@@ -255,7 +255,7 @@ def test_a_damaged_line_takes_bounded_time(tmp_path: Path) -> None:
 
 
 def test_unpaired_surrogates_and_invalid_utf8(tmp_path: Path) -> None:
-    """What can be mended is mended, and told."""
+    """What can be repaired is repaired, and reported."""
     log = ClaudeLog()
     log.user("marker A")
     log.user("marker B")
@@ -327,7 +327,7 @@ def _greeting(agent: str, home: Path) -> Path:
 
 
 def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away the right to read a file; root would have it all the same."""
+    """Remove the permission to read a file; skipped for root, who can read it anyway."""
 
     def guarded(name: str | Path, *args: Any, **options: Any) -> Any:
         if Path(name) == path:

@@ -58,7 +58,7 @@ def test_the_folder_of_an_agent(agent: str, tmp_path: Path) -> None:
 
 
 def test_any_folder_with_logs_in_it(tmp_path: Path) -> None:
-    """Copies lie where somebody put them; what is no log is passed over."""
+    """Copies may be anywhere; files that are not logs are skipped."""
     paths = write_all(tmp_path / "home")
     folder = tmp_path / "copies" / "deep"
     folder.mkdir(parents=True)
@@ -108,7 +108,7 @@ def test_the_home_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-at-all/x"])
 def test_a_missing_location(name: str, tmp_path: Path) -> None:
-    """It is told, not passed over."""
+    """It is reported, not skipped."""
     with pytest.raises(NotFoundError, match="no such file or directory"):
         Library(tmp_path / name if name == "nowhere" else name)
 
@@ -123,7 +123,7 @@ def test_a_file_of_another_program(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is told: it is not a file of another program."""
+    """The message has the reason: it is not a file of another program."""
     path = write_all(tmp_path)["claude"]
 
     def refuse(*_: object, **__: object) -> object:
@@ -224,7 +224,7 @@ def test_latest_is_by_the_last_change(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_file_that_is_deleted(agent: str, tmp_path: Path) -> None:
-    """Between listing and reading: the record is empty and says so; `latest` and peeking go on."""
+    """Between listing and reading: the record is empty and says so; `latest` and peeking still work."""
     path = write_all(tmp_path)[agent]
     library = Library(tmp_path)
     refs = list(library.refs())
@@ -246,7 +246,7 @@ def test_a_folder_that_is_deleted(tmp_path: Path) -> None:
 
 
 def test_peeks_match_the_records() -> None:
-    """What the first lines tell is what the whole says."""
+    """The first lines give the same information as the whole log."""
     library = Library(unspool.samples())
     for ref in library.refs():
         peek, session = library.peek(ref), library.load(ref)

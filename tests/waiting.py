@@ -65,7 +65,7 @@ def _message(what: str, detail: Callable[[], object]) -> str:
 def cpu_limit(seconds: float) -> Iterator[None]:
     """Fail if the block takes more CPU time of this process than that. Other programs on the machine do not count.
 
-    Choose a limit at least ten times what the block needs: it tells linear work from quadratic, not fast from slow.
+    Choose a limit at least ten times what the block needs: it tells linear from quadratic work, not fast from slow.
     """
     before = time.process_time()
     yield

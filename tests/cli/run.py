@@ -49,7 +49,7 @@ def call_main(arguments: tuple[str | Path, ...]) -> int:
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """An environment in which nothing of the person who runs the tests matters."""
+    """An environment without any settings of the user who runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "SYSTEMROOT") if name in os.environ}
     return kept | {"HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "TERM": "xterm", "COLUMNS": "100"} | more
 

@@ -142,7 +142,7 @@ def big_home(folder: Path) -> Path:
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
-    """An export that is stopped ends, even when nobody reads what it wrote: 130, and nothing said."""
+    """An export that is interrupted exits with 130 and without a message, even if its output is not read."""
     process = subprocess.Popen(
         [*COMMAND, "export", "--format", "stream", "--home", str(big_home(tmp_path))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path),
@@ -162,7 +162,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
 
 
 def wait_until_full(pipe: IO[bytes]) -> None:
-    """Until nothing more is written into a pipe that nobody reads.
+    """Wait until nothing more is written into a pipe that is not read.
 
     On a machine so busy that the writer does not run between two looks, this is too early: the command then ends in the
     middle of its work instead of while it waits, and has to end in the same way.

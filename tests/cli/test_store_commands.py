@@ -15,7 +15,7 @@ from .run import call_main
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The samples as somebody's home, and a data directory of its own."""
+    """The samples as a home directory, with a data directory of their own."""
     shutil.copytree(unspool.samples(), tmp_path / "home")
     return _use(tmp_path, monkeypatch)
 

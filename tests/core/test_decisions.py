@@ -40,7 +40,7 @@ def asked(home: Path, result: str | None = None) -> Session:
 @pytest.mark.parametrize(("by", "type"), [("user", "user"), ("agent", "system")])
 @pytest.mark.parametrize("result", [None, REFUSED])
 def test_a_call_without_an_answer_was_interrupted(tmp_path: Path, result: str | None, by: str, type: str) -> None:
-    """Whether the file says nothing or a refusal; it is told who stopped it."""
+    """Whether the file has no result or a rejection; the event names who stopped it."""
     found = apply_decisions(asked(tmp_path, result), [decided("interrupt", by=by)])
     assert found.rejections == []
     (interruption,) = found.interruptions

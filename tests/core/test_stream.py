@@ -99,7 +99,7 @@ def test_the_end_counts_everything() -> None:
 
 
 def test_messages_come_before_the_second_reading_is_done(tmp_path: Path) -> None:
-    """The log is not held in memory: what is cut off after the first messages came is missed, and that is told."""
+    """The log is not held in memory: if it is truncated after the first messages, that is reported."""
     path = big(tmp_path)
     lines = stream(path)
     assert isinstance(next(lines), SessionLine)
@@ -111,7 +111,7 @@ def test_messages_come_before_the_second_reading_is_done(tmp_path: Path) -> None
 
 
 def test_a_log_that_is_deleted_between_the_passes(tmp_path: Path) -> None:
-    """Between the two readings: told as well."""
+    """That is reported, too."""
     log = CodexLog()
     log.turn("hello", "hi")
     path = log.write(tmp_path)
@@ -123,7 +123,7 @@ def test_a_log_that_is_deleted_between_the_passes(tmp_path: Path) -> None:
 
 
 def test_reading_is_lazy(tmp_path: Path) -> None:
-    """A stream that nobody reads costs nothing; the log is read as it is when somebody does."""
+    """A stream costs nothing until it is read, and then reads the current log."""
     log = ClaudeLog()
     log.user("one")
     path = log.write(tmp_path)

@@ -58,7 +58,7 @@ def test_leaves_have_no_children(found: Tree) -> None:
 
 
 def test_parts_of_a_reply_are_not_a_branch() -> None:
-    """Two pieces that hang on the same message, one of which goes on."""
+    """Two parts with the same parent, one of them with children."""
     found = tree([NONE, 0, 0, 2], [PROMPT, MODEL, MODEL | CONTINUED, PROMPT], 3)
     branch, lines = found.find_branches()
     assert lines == [(1, 1, 1)]

@@ -23,7 +23,7 @@ from ..validation import check_session
 
 
 def branched() -> ClaudeLog:
-    """Two lines, each with a refusal, a failure and an open call."""
+    """Two branches, each with a rejection, an error and an unfinished call."""
     log = ClaudeLog()
     log.user("start", "start")
     log.model("started", name="started")

@@ -1,4 +1,4 @@
-"""What the journal tells: each change once, in the right kind, and nothing when nothing changed."""
+"""The change log records each change once, with the right kind, and nothing if nothing changed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Told = list[tuple[str, dict[str, Any]]]
 
 
 class Journal:
-    """A store, and what its journal tells since it was last asked."""
+    """A store, and the new entries of its change log."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
@@ -33,7 +33,7 @@ class Journal:
         self._seen = 0
 
     def after_sync(self) -> Told:
-        """Bring the store up to date; what is told of it."""
+        """Bring the store up to date; returns the new entries."""
         assert Syncer(self.store, self.home).run().failures == {}
         return self.told()
 
@@ -45,13 +45,13 @@ class Journal:
         return [(entry.kind, msgspec.json.decode(entry.data)) for entry in entries]
 
     def live(self, agent: str) -> SessionTail:
-        """The only session, followed line by line."""
+        """The only session, stored line by line."""
         opened = AGENTS[agent].open(self.home / f".{agent}")
         (ref,) = opened.refs()
         return SessionTail(self.store, opened, ref, self.store.sessions.from_source(agent, ref.id)[ref.id])
 
     def ingest(self, live: SessionTail, path: Path, data: bytes) -> Told:
-        """Write on at the end of a file, and take that in at once."""
+        """Append to a file, and store that at once."""
         with open(path, "ab") as file:
             file.write(data)
         with self.store.transaction():
@@ -70,7 +70,7 @@ def of_kind(told: Told, kind: str) -> list[dict[str, Any]]:
     return [data for name, data in told if name == kind]
 
 
-# --- whole readings ---------------------------------------------------------------------------------------------------
+# --- whole sessions ---------------------------------------------------------------------------------------------------
 
 
 def test_a_new_session_is_one_entry(journal: Journal) -> None:
@@ -87,7 +87,7 @@ def test_a_new_session_is_one_entry(journal: Journal) -> None:
 def test_appended_messages_are_recorded(
     make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal
 ) -> None:
-    """With the number of the first message and how many there are."""
+    """With the index of the first message and the number of messages."""
     make(2).write(journal.home)
     ((_, made),) = journal.after_sync()
     make(4).write(journal.home)
@@ -98,7 +98,7 @@ def test_appended_messages_are_recorded(
 
 
 def test_a_rewritten_file_is_recorded_from_the_first_difference(journal: Journal) -> None:
-    """What is before it need not be loaded again."""
+    """Messages before it need not be loaded again."""
     path = claude_log(5).write(journal.home)
     journal.after_sync()
     put(path, path.read_bytes().replace(b"number 2", b"figure 2"))
@@ -110,7 +110,7 @@ def test_a_rewritten_file_is_recorded_from_the_first_difference(journal: Journal
 
 
 def test_a_file_that_became_shorter(journal: Journal) -> None:
-    """The messages that are gone are told, and what went with them."""
+    """Messages and events that are gone are recorded."""
     path = claude_log(5).write(journal.home)
     journal.after_sync()
     put(path, claude_log(2).data)
@@ -121,7 +121,7 @@ def test_a_file_that_became_shorter(journal: Journal) -> None:
 
 
 def test_a_second_file_of_a_session_adds_to_it(journal: Journal) -> None:
-    """All of it is read anew, but what was there is the same."""
+    """Everything is read again, but the existing messages are the same."""
     first, second = ClaudeLog("one", version="1.0.60"), ClaudeLog("one", version="1.0.60")
     first.user("hello", "a")
     first.model("good day", name="b")
@@ -134,7 +134,7 @@ def test_a_second_file_of_a_session_adds_to_it(journal: Journal) -> None:
 
 
 def test_a_rewind_changes_branches(journal: Journal) -> None:
-    """Messages that were alive are on a branch now."""
+    """Messages that were live are on a branch now."""
     log = ClaudeLog()
     log.user("start", "start")
     log.model("started", name="started")
@@ -154,7 +154,7 @@ def test_a_rewind_changes_branches(journal: Journal) -> None:
 
 
 def test_events_are_found_once(journal: Journal) -> None:
-    """Each with its kind and place."""
+    """Each with its kind and message."""
     log = ClaudeLog()
     log.user("hello")
     log.model(call("c1", command="false"))
@@ -190,7 +190,7 @@ def test_a_new_subagent_is_recorded_for_its_parent(journal: Journal) -> None:
 
 
 def test_a_later_line_that_changes_an_early_message(journal: Journal) -> None:
-    """What was said long ago gets other words."""
+    """An early message gets another text."""
     log = GeminiLog()
     log.user("u", "hello")
     log.model("g", "first words")
@@ -206,7 +206,7 @@ def test_a_later_line_that_changes_an_early_message(journal: Journal) -> None:
 
 
 def test_a_deleted_file_that_returns(journal: Journal) -> None:
-    """A session that is back is as it was."""
+    """A session that returns is unchanged."""
     path = claude_log(2).write(journal.home)
     journal.after_sync()
     data = path.read_bytes()
@@ -226,7 +226,7 @@ def test_the_same_session_in_another_folder_is_not_new(journal: Journal, tmp_pat
 
 
 def test_a_session_that_is_pushed_is_new(journal: Journal, tmp_path: Path) -> None:
-    """To the store that did not have it."""
+    """In the store that did not have it."""
     path = claude_log(2).write(journal.home)
     journal.after_sync()
     path.unlink()
@@ -242,7 +242,7 @@ def test_a_session_that_is_pushed_is_new(journal: Journal, tmp_path: Path) -> No
 
 
 def test_appended_lines_are_not_recorded_again(journal: Journal) -> None:
-    """The reading of the whole adds what it alone knows, and then nothing."""
+    """Reading the whole session adds what only it can find, and then nothing."""
     log = claude_log(30)
     lines = [line + b"\n" for line in log.lines]
     path = claude_log(1).write(journal.home)
@@ -262,7 +262,7 @@ def test_appended_lines_are_not_recorded_again(journal: Journal) -> None:
 def test_changes_add_up_to_the_record(
     make: Callable[[int], ClaudeLog | CodexLog | GeminiLog], journal: Journal
 ) -> None:
-    """Who takes what is told, and loads what was superseded, has what the store has."""
+    """A client that applies the changes, and loads what was superseded, has what the store has."""
     path = make(1).write(journal.home)
     journal.after_sync()
     (row,) = journal.store.sessions.select()
@@ -291,7 +291,7 @@ def _said(message: m.Message) -> bytes:
 
 
 def test_a_repeated_message_is_stored_at_once(journal: Journal) -> None:
-    """Without a new one: the last message has other words."""
+    """Without a new one: the text of the last message changed."""
     log = GeminiLog()
     log.user("u", "hello")
     log.model("g", "first words")
@@ -321,14 +321,14 @@ def told(before: StoredState, now: StoredState, changed: list[int] | None = None
 
 
 def test_runs_of_changed_messages_are_one_entry() -> None:
-    """And very many as one."""
+    """And very many runs as one."""
     assert [data for _, data in superseded([3, 1, 2, 2, 7])] == [{"first": 1, "last": 4}, {"first": 7, "last": 8}]
     assert [data for _, data in superseded(range(0, 100, 2))] == [{"first": 0, "last": 99}]
     assert list(superseded([])) == []
 
 
 def test_only_old_messages_can_be_superseded() -> None:
-    """What is told of messages that came with the same reading stands in them already."""
+    """Changes to messages that are new in the same read are part of those messages."""
     patches = MessagePatches(outcomes={3: {"c": "ok"}, 12: {"d": "ok"}}, usages={4: None, 5: m.Usage(1)})
     assert told(stored_state(), stored_state(20, patches=patches), [8]) == [
         ("messages.superseded", {"first": 3, "last": 4}),
@@ -339,7 +339,7 @@ def test_only_old_messages_can_be_superseded() -> None:
 
 
 def test_a_branch_that_only_grew_is_not_a_branch_change() -> None:
-    """Runs are compared as far as there were messages."""
+    """Runs are compared up to the number of messages before."""
     before, now = (MessagePatches(spans=[Span(0, last, 0, "compacted")]) for last in (9, 15))
     assert told(stored_state(patches=before), stored_state(patches=now)) == []
     assert told(stored_state(), stored_state(patches=before)) == [("branches.changed", {"tip": 9})]
@@ -360,7 +360,7 @@ def test_when_a_session_ends(before: str, now: str, ends: bool) -> None:
 
 
 def test_a_running_call_is_not_an_event() -> None:
-    """Only when it turns out that it never ended."""
+    """Only when it turns out to be unfinished."""
     running, killed = (
         ("orphan", 4, msgspec.json.encode(m.Orphan(message_index=4, tool_use_id="c", tool_name="Bash", reason=reason)))
         for reason in ("running", "killed")
@@ -372,6 +372,6 @@ def test_a_running_call_is_not_an_event() -> None:
 
 
 def test_many_events_are_split() -> None:
-    """A row stays small."""
+    """An entry stays small."""
     events = [("problem", None, b"{}")] * 1200
     assert [len(data["events"]) for _, data in told(stored_state(), stored_state(events=events))] == [500, 500, 200]

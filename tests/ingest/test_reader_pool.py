@@ -1,4 +1,4 @@
-"""Other processes read the same as this one."""
+"""Other processes give the same result as this one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_several_processes_give_the_same_store(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
 def test_workers_leave_signals_to_their_parent(tmp_path: Path) -> None:
-    """Ctrl+C in a terminal reaches them too: they neither end because of it, nor complain, whenever it comes."""
+    """Ctrl+C in a terminal reaches them, too: they neither exit nor print a traceback, whenever it comes."""
     done = subprocess.run(
         [sys.executable, "-c", _INTERRUPTED, str(tmp_path), str(unspool.samples())],
         capture_output=True, text=True, timeout=PATIENCE,
@@ -71,7 +71,7 @@ store.close()
 
 
 def test_one_process_gives_the_same_store(tmp_path: Path) -> None:
-    """The way that works everywhere."""
+    """The mode for platforms without fork."""
     store = new_store(tmp_path / "sessions.db")
     Syncer(store, unspool.samples()).run()
     assert equals_fresh(store, unspool.samples())

@@ -75,7 +75,7 @@ def test_an_unchanged_session_has_no_changes(store: Store) -> None:
 
 
 def test_a_growing_session_is_written_before_its_end(store: Store) -> None:
-    """As often as something comes."""
+    """As often as messages are appended."""
     ingest(store, 4)
     stored = store.sessions.from_source("claude", "s1")["s1"]
     session = SessionIngest(store, "claude", "s1", "s1", stored, grew=True)

@@ -1,4 +1,4 @@
-"""A session that grows: every line is there at once, and in the end the store is what a fresh reading would make."""
+"""A session that grows: every line is stored at once, and in the end the store equals a new one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def equals_fresh(store: Store, home: Path) -> bool:
-    """Whether the store holds what reading gives."""
+    """Whether the store equals what reading returns."""
     library = Library(home)
     fresh = {session.id: msgspec.json.encode(session) for ref in library.refs() for session in library.load_all(ref)}
     return fresh == {
@@ -39,7 +39,7 @@ def equals_fresh(store: Store, home: Path) -> bool:
 
 
 def claude_lines() -> list[bytes]:
-    """A session with a rewind, a refusal and calls, long enough for several blocks."""
+    """A session with a rewind, a rejection and calls, long enough for several blocks."""
     log = ClaudeLog()
     log.user("start", "start")
     log.model("started", name="started")
@@ -89,7 +89,7 @@ def place_of(agent: str, home: Path) -> Path:
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
 def test_lines_are_stored_one_by_one(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
-    """What is appended is there at once; a reading of the whole adds what it alone can know."""
+    """Appended lines are stored at once; reading the whole session adds what only it can find."""
     home = tmp_path / "home"
     path = place_of(agent, home)
     path.write_bytes(b"".join(line + b"\n" for line in lines[:20]))
@@ -110,7 +110,7 @@ def test_lines_are_stored_one_by_one(agent: str, lines: list[bytes], tmp_path: P
 
 
 def test_an_incomplete_line_is_not_stored(tmp_path: Path, store: Store) -> None:
-    """A line that is being written is no damage."""
+    """A line that is being written is not damage."""
     log = ClaudeLog()
     log.user("hello")
     path = log.write(tmp_path / "home")
@@ -130,7 +130,7 @@ def test_an_incomplete_line_is_not_stored(tmp_path: Path, store: Store) -> None:
 
 
 def test_the_watcher_reads_the_whole_session_later(tmp_path: Path, store: Store) -> None:
-    """Appends are found at once, and after a quiet moment the record is whole; other changes come in as well."""
+    """Appended lines are stored at once, and after a quiet moment the whole record; other changes, too."""
     home = tmp_path / "home"
     log = ClaudeLog()
     log.user("hello")
@@ -158,7 +158,7 @@ def test_the_watcher_reads_the_whole_session_later(tmp_path: Path, store: Store)
     ("agent", "lines"), [("claude", claude_lines()), ("codex", codex_lines()), ("gemini", gemini_lines())]
 )
 def test_a_new_session_is_stored_at_once(agent: str, lines: list[bytes], tmp_path: Path, store: Store) -> None:
-    """It does not wait for the reading of everything, which then finds nothing to tell."""
+    """It does not wait for the full sync, which then finds no changes."""
     home = tmp_path / "home"
     path = place_of(agent, home)
     follower = Watcher(store, home)
@@ -179,7 +179,7 @@ def test_a_new_session_is_stored_at_once(agent: str, lines: list[bytes], tmp_pat
 
 
 def test_other_files_are_ignored(tmp_path: Path, store: Store) -> None:
-    """A file without a conversation, one that only warms up, one of something else."""
+    """A file without a conversation, a warm-up session, and a file of another program."""
     home = tmp_path / "home"
     follower = Watcher(store, home)
     log, warm = ClaudeLog("empty"), ClaudeLog("empty", agent="w1")
@@ -197,7 +197,7 @@ def test_other_files_are_ignored(tmp_path: Path, store: Store) -> None:
 
 
 def test_a_busy_session_is_read_as_a_whole_after_a_limit(tmp_path: Path, store: Store) -> None:
-    """Lines that keep coming put that off, but not for ever."""
+    """More lines delay that, but not forever."""
     home = tmp_path / "home"
     log = ClaudeLog()
     log.user("hello")

@@ -1,4 +1,4 @@
-"""The process that feeds a store: real files, a real process, and what it says."""
+"""The worker process: real files, a real process, and its reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
 worker._REPORT_SECONDS = transactions._BATCH_SECONDS = 0.0
 """
-"""Each session is told and committed alone."""
+"""Each session is reported and committed on its own."""
 _SHARING = """
 sync.WORTH_IT = reader_pool._AT_ONCE = 1
 os.cpu_count = lambda: 2
@@ -55,7 +55,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it uses signals
 
 
 class Feed:
-    """The process, and what it has said."""
+    """The process and its reports."""
 
     def __init__(self, folder: Path, *lines: str) -> None:
         """`lines` of a program to run before it."""
@@ -80,7 +80,7 @@ class Feed:
         self._lines.put(b"")
 
     def until(self, key: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
-        """Wait until it says something; what it says of it."""
+        """Wait for a report; returns its content."""
         while line := self._next(key):
             self.said.append(json.loads(line))
             if key in self.said[-1] and fits(self.said[-1][key]):
@@ -94,33 +94,33 @@ class Feed:
             raise AssertionError(f"it never says {key!r}: {self.said[-3:]} {self.complaints()}") from None
 
     def everything(self) -> list[dict[str, Any]]:
-        """All that it has said, when it has ended."""
+        """All its reports, after it has exited."""
         self._listener.join(PATIENCE)
         while line := self._lines.get(timeout=PATIENCE):
             self.said.append(json.loads(line))
         return self.said
 
     def complaints(self) -> str:
-        """What it wrote where it should write nothing."""
+        """What it wrote to stderr."""
         self.errors.seek(0)
         return self.errors.read().decode()
 
     def end(self) -> None:
-        """Let its input end."""
+        """Close its input."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.has_ended()
 
     def has_ended(self) -> None:
-        """Without being told again, and well."""
+        """By itself, and without an error."""
         assert self.process.wait(PATIENCE) == 0
 
     def dies(self) -> None:
-        """By its own hand, where a test has put that."""
+        """Killed by itself, at a line that a test has chosen."""
         assert self.process.wait(PATIENCE) == -signal.SIGKILL
 
     def kill(self) -> None:
-        """Without a chance to tidy up."""
+        """Without a chance to clean up."""
         self.process.kill()
         self.process.wait()
         self._listener.join(PATIENCE)
@@ -129,7 +129,7 @@ class Feed:
             pipe.close()
 
     def workers(self) -> list[int]:
-        """Processes that have read for it."""
+        """Its worker processes."""
         return [int(path.name.removeprefix("worker-")) for path in self.data.glob("worker-*")]
 
     def store(self) -> Store:
@@ -139,7 +139,7 @@ class Feed:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Feed]]:
-    """Starts feeds of one home; they end with the test."""
+    """Starts workers of one home; they end with the test."""
     started: list[Feed] = []
 
     def begin(*lines: str) -> Feed:
@@ -155,7 +155,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Feed]]:
 
 
 def held(store: Store) -> Contents:
-    """What a store holds at one moment, though a feed goes on."""
+    """The contents of a store at one moment, while a worker runs."""
     ((store.database.machine,),) = store.database.rows("SELECT machine FROM session LIMIT 1")
     with store.snapshot():
         return contents(store)
@@ -179,7 +179,7 @@ def ends(*workers: int) -> None:
 
 
 def test_the_worker_reads_everything_and_then_watches(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """Every change of the journal is told, when it can be read."""
+    """Every change is reported once it can be read."""
     home = tmp_path / "home"
     paths = write_home(home)
     feed = start()
@@ -202,7 +202,7 @@ def test_the_worker_reads_everything_and_then_watches(start: Callable[..., Feed]
 
 
 def has_appended(store: Store, agent: str, seen: int, told: int) -> bool:
-    """Whether messages that came to a session of an agent are among what was told. Other things may be told before."""
+    """Whether new messages of an agent's session were reported. Other reports may come before."""
     sessions = {row.id for row in store.sessions.select(SessionFilter(agent=agent))}
     kinds = [entry.kind for entry in store.changes.since(seen) if entry.session in sessions and entry.seq <= told]
     return "messages.appended" in kinds
@@ -251,7 +251,7 @@ def test_a_new_session_is_stored_at_once(start: Callable[..., Feed], tmp_path: P
 
 
 def test_the_worker_waits_for_the_first_agent(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """Nobody has started one yet; there may not even be a home."""
+    """None has been started yet; there may not even be a home directory."""
     feed = start("watch._DISCOVERY_SECONDS = 0.1")
     feed.until("ready")
     store = feed.store()
@@ -263,7 +263,7 @@ def test_the_worker_waits_for_the_first_agent(start: Callable[..., Feed], tmp_pa
 
 
 def test_an_idle_worker_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It wakes up now and then, asks the store nothing, and reads no file."""
+    """It wakes up now and then, without queries and without reading files."""
     monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", float("inf"))
     home = tmp_path / "home"
     write_home(home)
@@ -296,11 +296,11 @@ def test_an_idle_worker_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     store.close()
 
 
-# --- what goes wrong --------------------------------------------------------------------------------------------------
+# --- failures ---------------------------------------------------------------------------------------------------------
 
 
 def test_failures_are_reported_and_retried(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """In a sentence; what is told later is told as if nothing had been."""
+    """In a sentence; later reports are as usual."""
     claude_log(2).write(tmp_path / "home")
     (tmp_path / "store.db").mkdir()
     feed = start("worker._RETRY_SECONDS = (0.05,)")
@@ -311,7 +311,7 @@ def test_failures_are_reported_and_retried(start: Callable[..., Feed], tmp_path:
 
 
 def test_retries_are_delayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The longer the more often it went wrong; and the end does not wait."""
+    """Longer with each failure; and stopping does not wait for it."""
     waited: list[float | None] = []
 
     class Asked(threading.Event):
@@ -332,7 +332,7 @@ def test_retries_are_delayed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("how", ["input", "signals"])
 def test_the_worker_can_stop_at_every_line(how: str, tmp_path: Path) -> None:
-    """While it starts, reads, follows, tidies up or exits: it says nothing of it, and the store is as it should be."""
+    """While it starts, reads, watches, cleans up or exits: without a message, and with a correct store."""
     home = tmp_path / "home"
     claude_log(2).write(home)
     command = [sys.executable, "-m", "tests.ingest.worker_ends", how, str(tmp_path / "store.db"), str(home)]
@@ -346,7 +346,7 @@ def test_the_worker_can_stop_at_every_line(how: str, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
 def test_the_worker_stops_during_the_first_read(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """And leaves no worker behind, though one reads and reads."""
+    """And leaves no worker behind, even one that never finishes reading."""
     for number in range(8):
         claude_log(3, f"session {number}").write(tmp_path / "home")
     feed = start(
@@ -373,7 +373,7 @@ SqliteDatabase.rows = stuck
 
 @pytest.mark.parametrize("how", ["input", "SIGTERM", "SIGINT"])
 def test_the_worker_stops_despite_a_blocking_operation(how: str, start: Callable[..., Feed], tmp_path: Path) -> None:
-    """A disk that does not answer in the middle of a commit: it ends, and the next one does what is left to do."""
+    """A disk that hangs in the middle of a commit: it exits, and the next worker does the rest."""
     claude_log(2).write(tmp_path / "home")
     feed = start(_STUCK)
     feed.until("commits")
@@ -398,7 +398,7 @@ SqliteDatabase.exclusive = told
 
 
 def test_a_store_that_is_locked_by_another_program(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """It waits for its turn, and ends meanwhile when it should."""
+    """It waits for the lock, and can be stopped meanwhile."""
     claude_log(2).write(tmp_path / "home")
     writer = Store(SqliteDatabase(tmp_path / "store.db", machine=("other", "other")))
     with writer.exclusive():
@@ -437,7 +437,7 @@ SqliteDatabase.rows = killed
     ids=["with workers", "alone"],
 )
 def test_the_worker_recovers_from_a_kill(lines: str, start: Callable[..., Feed], tmp_path: Path) -> None:
-    """What was told stays true, nothing is told twice, and its workers do not outlive it."""
+    """Reports stay true, nothing is reported twice, and its workers do not outlive it."""
     home = tmp_path / "home"
     count = 12
     for number in range(count):

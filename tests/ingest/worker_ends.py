@@ -2,9 +2,9 @@
 
 HOW is `input` or `signals`.
 
-Each run is a fork. At its n-th line the end is asked for, and the line only goes on when the feed knows of it. Signals
-come again at every line after that, those of tidying up included, and once more when the interpreter exits. A run that
-has not been ended before it would only wait is ended then, so that the lines after that are counted as well.
+Each run is a fork. At its n-th line the worker is asked to stop, and the line only continues when the worker knows.
+Signals come again at every line after that, also while it cleans up, and once more when the interpreter exits. A run
+that reaches the point where it would only wait is stopped there, so that the lines after that are counted as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ all of them."""
 
 
 class Injection:
-    """Asks for the end at one line."""
+    """Asks the worker to stop at one line."""
 
     def __init__(self, how: str, line: int, inputs: int, told: int) -> None:
         self._how = how
@@ -46,7 +46,7 @@ class Injection:
         self._is_over = False
 
     def trace(self, frame: FrameType, event: str, _: object) -> Any:
-        """Count the lines of the feed."""
+        """Count the lines of the worker."""
         if frame.f_code.co_filename != worker.__file__ or threading.current_thread() is not threading.main_thread():
             return None
         if event == "line":
@@ -78,7 +78,7 @@ class Injection:
                 assert thread.stop.wait(PATIENCE), "the worker was not asked to stop"
 
     def _send(self, number: int) -> None:
-        # Before the feed has begun, signals do what they always do.
+        # Before the worker has started, signals have their default effect.
         if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             os.kill(os.getpid(), number)
 

@@ -1,4 +1,4 @@
-"""Lines to records: intact, mended, salvaged, or told as a problem."""
+"""Lines to records: intact, repaired, salvaged, or reported as a problem."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def reasons(batch: Batch[Record]) -> list[str]:
 
 
 def test_intact_lines_are_records() -> None:
-    """The usual case has no places of its own: the lines are the records."""
+    """The usual case has no list of locations: the lines are the records."""
     batch = decoded(b'{"type":"a"}\n{"type":"b"}\n')
     assert kinds(batch) == ["a", "b"]
     assert batch.locations is None
@@ -83,7 +83,7 @@ def test_records_are_salvaged_from_damaged_lines(line: bytes, expected: list[str
 
 @pytest.mark.parametrize("value", [b"[]", b"null", b'"text"', b"12", b"true", b"[{}]"])
 def test_values_other_than_objects_are_reported(value: bytes) -> None:
-    """They are whole, but no records."""
+    """They are valid JSON, but not records."""
     batch = decoded(value + b"\n")
     assert (batch.records, reasons(batch)) == ([], ["not-a-record"])
 
@@ -112,34 +112,34 @@ def test_times_without_a_zone_are_utc(text: str) -> None:
 
 
 def test_nan_and_infinity_are_accepted() -> None:
-    """Python writes NaN, which is no JSON; the record is whole all the same."""
+    """Python writes NaN, which is not JSON; the record is complete anyway."""
     batch = decoded(b'{"type":"a","score":NaN,"raw":[Infinity]}\n')
     assert kinds(batch) == ["a"]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=4), x)))  # fmt: skip # noqa: E501
 def test_any_json_is_a_record_or_a_problem(value: Any) -> None:
-    """Whatever stands in a line, it is accounted for once."""
+    """Every line is accounted for once."""
     batch = decoded(json.dumps(value).encode() + b"\n")
     assert len(batch.records) + sum(damage.lost for damage in batch.damages) == 1
 
 
 @given(st.text(max_size=60))
 def test_unpaired_surrogates_are_repaired(text: str) -> None:
-    """A lone surrogate in an escape becomes the mark of replacement; whole characters stay."""
+    """An unpaired surrogate becomes U+FFFD; other characters stay."""
     line = json.dumps({"type": text}).encode()[:-2] + b'\\ud83d"}'
     (record,) = decoded(line + b"\n").records
     assert record.type == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "\ufffd"
 
 
 def test_raw_json_is_valid_and_on_one_line() -> None:
-    """Bytes that are no UTF-8 are replaced, and line breaks between values are taken out."""
+    """Invalid UTF-8 is replaced, and line breaks between values are removed."""
     assert bytes(clean_raw(msgspec.Raw(b'{\n  "a": [1,\n 2]\n}'))) == b'{"a":[1,2]}'
     assert json.loads(bytes(clean_raw(msgspec.Raw(b'{"a":"\xff"}')))) == {"a": "\ufffd"}
 
 
 def test_pieces_of_a_line_by_their_path() -> None:
-    """What is not there is null."""
+    """A missing value is null."""
     line = b'{"a":[{"b":1},{"c":"\\ud83d"}]}'
     assert bytes(raw_in(line, "a", 0)) == b'{"b":1}'
     assert json.loads(bytes(raw_in(line, "a", 1))) == {"c": "\ufffd"}
@@ -149,7 +149,7 @@ def test_pieces_of_a_line_by_their_path() -> None:
 
 
 def test_decode_any_never_raises() -> None:
-    """None is all that broken JSON gives."""
+    """Invalid JSON gives None."""
     assert decode_any(b"") is None
     assert decode_any(b"{") is None
     assert decode_any(b"[" * 100_000) is None

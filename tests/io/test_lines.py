@@ -1,4 +1,4 @@
-"""Bytes to lines: the same, however the bytes arrive."""
+"""Bytes to lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEWLINES = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"\xe2\x80\xa8", b"{}
 
 
 def placed(data: bytes, cuts: list[int]) -> list[tuple[int, int, bytes]]:
-    """Line numbers, offsets and lines, with the data cut at some places."""
+    """Line numbers, offsets and lines, with the data cut at some positions."""
     splitter = LineSplitter()
     edges = sorted({0, len(data), *(cut for cut in cuts if cut <= len(data))})
     blocks = [splitter.feed(data[start:end]) for start, end in itertools.pairwise(edges)]

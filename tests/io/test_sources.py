@@ -1,4 +1,4 @@
-"""Where bytes come from: what changes, what grows, and what is left alone."""
+"""Sources of logs: files and databases."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_rows_are_lines(database: Path) -> None:
 
 
 def test_a_session_is_named_by_a_path_below_the_database(database: Path) -> None:
-    """Whatever its id is made of, it can be found again."""
+    """Any id leads back to the session."""
     for session in ("one", "a/b", "..", "ä b%"):
         source = SqliteSource(database, session, QUERIES, 1)
         assert source.path.parent == database
@@ -77,7 +77,7 @@ def test_a_session_is_named_by_a_path_below_the_database(database: Path) -> None
 
 
 def test_rows_are_measured_only_after_a_change(database: Path) -> None:
-    """A database has many sessions, of which few change."""
+    """A database has many sessions, and few of them change."""
     known = Stamp(0, 0, 1, 7)
     assert SqliteSource(database, "one", QUERIES, 7).stamp(known) == known
     measured = SqliteSource(database, "one", QUERIES, 8).stamp(known)
@@ -100,7 +100,7 @@ def test_missing_is_not_unreadable(database: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
 def test_no_files_are_left_beside_a_database(database: Path, mode: str) -> None:
-    """Whether its agent runs or not, and what it has written last is read."""
+    """Whether its agent runs or not; the last rows are read."""
     with closing(sqlite3.connect(database)) as agent:
         agent.execute(f"PRAGMA journal_mode = {mode}")
         with agent:
@@ -113,7 +113,7 @@ def test_no_files_are_left_beside_a_database(database: Path, mode: str) -> None:
 
 
 def test_invalid_text_is_read(database: Path) -> None:
-    """Agents put all kinds of output into their databases."""
+    """Databases of agents contain arbitrary output."""
     with closing(sqlite3.connect(database)) as agent, agent:
         agent.execute("INSERT INTO row VALUES ('one', 3, CAST(x'ff41' AS TEXT))")
     assert "\ufffdA".encode() in read(SqliteSource(database, "one", QUERIES, 1))

@@ -144,7 +144,7 @@ def test_the_samples_are_inert() -> None:
 
 
 def test_the_content_security_policy_forbids_everything(tmp_path: Path) -> None:
-    """Should anything slip through, the browser is told to neither run nor load it."""
+    """If anything slips through, the browser neither runs nor loads it."""
     parsed = Page(rendered(everywhere("x", tmp_path)))
     (policy,) = [attributes["content"] for _, attributes in parsed.tags if "http-equiv" in attributes]
     assert policy is not None
@@ -210,7 +210,7 @@ def test_huge_lines_are_complete(tmp_path: Path) -> None:
 
 
 def test_markdown_is_rendered() -> None:
-    """Lists keep their numbers, tables are tables, code has colours, links do not tell where one comes from."""
+    """Lists keep their numbers, tables are tables, code has colours, links send no referrer."""
     assert '<ol start="3">' in prose("3. three\n4. four")
     assert "<table>" in prose("| a |\n|---|\n| b |")
     assert '<span class="k">def</span>' in prose("```python\ndef f(): pass\n```")

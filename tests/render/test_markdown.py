@@ -89,7 +89,7 @@ def test_fences_are_longer_than_their_content(tmp_path: Path) -> None:
 
 
 def test_rejections_have_their_diff_and_reason(tmp_path: Path) -> None:
-    """What was refused, and all that was said about it."""
+    """The rejected change and the whole reason."""
     log = ClaudeLog()
     log.user("go")
     log.model(call("c1", "Edit", file_path="a.txt", old_string="old", new_string="new"))

@@ -58,7 +58,7 @@ def eventful() -> ClaudeLog:
 
 
 def test_every_event_is_marked(tmp_path: Path) -> None:
-    """Outcomes, the refused diff, the summary, the interruption, the branch, the problem."""
+    """Outcomes, the rejected diff, the summary, the interruption, the branch, the problem."""
     text = shown(eventful().load(tmp_path))
     for expected in (
         "▌ you  #0",
@@ -120,7 +120,7 @@ def test_nothing_is_read_as_markup(tmp_path: Path) -> None:
 
 
 def test_a_label_is_not_read_as_markup(tmp_path: Path) -> None:
-    """The name of the session a cleared conversation goes on in comes from a log."""
+    """The name of the session that continues a cleared conversation comes from a log."""
     session = eventful().load(tmp_path)
     session.context_clears.append(
         m.ContextClear(after_message_index=0, evidence="session", confidence=1.0, next_session="[/x]")

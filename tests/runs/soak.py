@@ -113,7 +113,7 @@ class Soak:
         )
 
     async def listen(self, place: int) -> None:
-        """Hear everything, with breaks; go on from the last number."""
+        """Receive all events, with breaks; continue from the last number."""
         self.heard.append({})
         last = 0
         while True:
@@ -169,14 +169,14 @@ class Soak:
                 run = None
                 failures += 1
                 if failures > 3:
-                    # It was killed before it wrote anything: there is nothing to go on with.
+                    # It was killed before it wrote anything: there is nothing to resume.
                     session = None
                 await asyncio.sleep(0.02)
 
     async def _begin(self, client: httpx.AsyncClient, project: Path, session: str | None) -> tuple[str, str | None]:
         body: dict[str, Any] = {"agent": "gemini", "folder": str(project), "who": "soak"}
         if session is not None:
-            # The store may not have heard of it yet, but the supervisor has.
+            # The store may not have it yet, but the supervisor does.
             body = {"session": session, "who": "soak", "take_over": True}
         response = await client.post("/api/runs", json=body)
         assert response.status_code == 201, response.text
@@ -268,7 +268,7 @@ class Soak:
         self._check()
 
     async def _catch_up(self) -> None:
-        """Everybody hears the rest."""
+        """Every listener gets the rest."""
         async with self.client() as client:
             seq = (await client.get("/api/runs")).json()["seq"]
             for place, heard in enumerate(self.heard):

@@ -1,4 +1,4 @@
-"""The whole: a real server, the real Claude Code and the real Codex, and models that say what they are told.
+"""End to end: a real server, the real Claude Code and the real Codex, and scripted models.
 
 Each test asks three witnesses: what the model was sent next, what the agent's own file says, and what the server says.
 """
@@ -143,7 +143,7 @@ def test_a_session_is_resumed_after_the_server_was_killed_during_a_request(agent
         assert at.nothing_runs()
         assert [entry.kind for entry in at.entries(run, "run.ended")] == ["run.ended"]
         assert b"the server was killed" in bytes(at.entries(run, "run.ended")[0].data)
-        # Nobody has refused anything: the call was cut off.
+        # Nothing was rejected: the call was cut off.
         record = at.agreed(session, lambda record: call in cut_off(record))
         assert record.rejections == []
         second = at.resume(session, "@do say Alive.")

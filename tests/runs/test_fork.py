@@ -1,4 +1,4 @@
-"""Where a session can be forked: what each kind of agent allows, and which message it is told."""
+"""Where a session can be forked: what each kind of agent allows, and which message it gets."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_messages_keep_their_order_and_are_accepted_once() -> None:
 
 
 def test_the_number_of_queued_messages_is_limited() -> None:
-    """Once the agent has accepted one there is room again."""
+    """Once the agent has accepted one, another can be queued."""
     messages = RunMessages()
     for number in range(MAX_WAITING_MESSAGES):
         messages.add(f"m{number}", "hello", "tab 1")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals to grou
 DETACHED = (
     "import os, signal, sys; os.setsid(); print(os.getpid(), file=open(sys.argv[1], 'w'), flush=True); signal.pause()"
 )
-"""A program that leaves the session of whoever started it, and stays."""
+"""A program that leaves the process session of its parent, and keeps running."""
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 

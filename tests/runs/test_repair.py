@@ -1,4 +1,4 @@
-"""Repaired copies and the real programs: each takes the copy in a home of its own, and goes on as if nothing was lost
+"""Repaired copies and the real programs: each reads the copy in a home of its own, and continues as if nothing was lost
 but what was lost.
 """
 
@@ -200,7 +200,7 @@ def tear_codex(lines: list[bytes]) -> list[bytes]:
 
 
 def test_codex_resumes_a_repaired_copy(tmp_path: Path) -> None:
-    """It refuses the torn rollout, takes the copy, and sends the whole thread with a word on each lost result."""
+    """It rejects the torn rollout, accepts the copy, and sends the whole thread with a note on each lost result."""
 
     async def body() -> None:
         async with CodexModel() as model:

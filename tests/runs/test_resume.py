@@ -89,7 +89,7 @@ def test_a_session_that_the_store_does_not_have_yet(
 def test_the_log_of_a_session_that_the_store_does_not_have_yet_is_found(
     agent: str, tmp_path: Path, store: Store, log: RunLog
 ) -> None:
-    """So somebody else who writes to it is noticed."""
+    """So another program that writes to it is noticed."""
     home = tmp_path / "home"
     path = write_home(home)[agent]
     name = Library(home).ref_of(path).id

@@ -156,7 +156,7 @@ def test_promises_hold_for_any_order_of_events(steps: list[tuple[str, str, float
             assert machine.next_deadline() is None
         for action in actions:
             if isinstance(action, StopRun):
-                # Never in the middle of a turn, never while somebody is asked, never too early.
+                # Never in the middle of a turn, never while a request is open, never too early.
                 assert before in ("idle", "interrupted")
                 assert not open_before
                 assert now >= since + LIMITS.idle

@@ -241,7 +241,7 @@ def test_a_request_that_nobody_answers_is_denied(tmp_path: Path) -> None:
         async with supervising(tmp_path, limits=Limits(idle=0)) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "ask touch made ;; say done", "tab 1")
-            # From here on nobody does anything, so it does not matter how late each of the clocks is noticed.
+            # From here on nothing else happens, so it does not matter how late each timeout is noticed.
             run.machine.limits = Limits(idle=0.3, waiting=0.3)
             await watched.until(lambda: bool(watched.of("answered")), "an answer")
             assert watched.of("answered")[0]["by"] == "timeout"
@@ -297,7 +297,7 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
             with pytest.raises(ConflictError, match=run.id):
                 await watched.supervisor.start("gemini", spec(tmp_path, run.session), ref)
         async with supervising(tmp_path) as watched:
-            # What our own agent has just written asks nobody.
+            # What our own agent has just written needs no confirmation.
             again = await watched.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             await again.stop("enough")
             # Somebody else has just written to it. (With a time to come, it is just written however long this takes.)
@@ -366,7 +366,7 @@ def test_the_agents_of_a_killed_server_are_stopped(tmp_path: Path) -> None:
         await run.send("m1", "ask touch made", "tab 1")
         await wait_until_async(lambda: run.machine.state == "waiting-input", "a question")
         assert run.pid is not None
-        # As after kill -9: nothing is closed, nobody says goodbye.
+        # As after kill -9: nothing is closed.
         os.kill(run.pid, signal.SIGSTOP)
         return run.pid
 

@@ -321,7 +321,7 @@ def found_by_fts5(documents: list[str], expression: str) -> list[str]:
 @settings(max_examples=400, deadline=None)
 @given(st.lists(DOCUMENT, max_size=12), _nodes())
 def test_sqlite_finds_the_expected_rows(documents: list[str], node: Node) -> None:
-    """Exactly the documents of which `matches` says so, by the tree and by the same query in words."""
+    """Exactly the documents that match according to `matches`, for the tree and for the same query as text."""
     try:
         expression = to_fts5(node)
     except ValueError:
@@ -336,7 +336,7 @@ def test_sqlite_finds_the_expected_rows(documents: list[str], node: Node) -> Non
 
 @given(_nodes(), st.lists(WORD, max_size=6))
 def test_only_purely_negative_queries_are_rejected(node: Node, words: list[str]) -> None:
-    """What is refused would find a text without any words; what is not refused never does."""
+    """A rejected query would find a text without any words; other queries never do."""
     try:
         to_fts5(node)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Everything a store holds, told so that two stores can be compared: without numbers that only have to fit together."""
+"""The contents of a store, in a form that can be compared with another store: without ids."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def synced(store: Store, *places: Path) -> Report:
 
 
 def new_store(path: Path, machine: tuple[str, str] = MACHINE) -> Store:
-    """An empty store in one file. Making its tables anew each time would take longer than many tests."""
+    """An empty store in one file. Creating its tables each time would take longer than many tests."""
     path.write_bytes(_empty_store())
     store = Store(SqliteDatabase(path, machine=machine))
     # Nobody needs it after a power cut.

@@ -71,7 +71,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Write a file anew."""
+    """Rewrite a file."""
     path.write_bytes(data)
     _touch_later(path)
 

@@ -134,7 +134,7 @@ def kill_often(place: str, folder: Path, kills: int, seed: int = 1) -> int:
 
 
 def _write(home: Path, chance: random.Random, turns: int) -> int:
-    """Change all files: they grow, or are written anew, and others come; they do not grow for ever."""
+    """Change all files: they grow or are rewritten, and others are added; they do not grow forever."""
     more = turns % (3 * _TURNS) + chance.randrange(5, _TURNS)
     for agent in AGENTS:
         for name in ("a", "b", "c", f"another {chance.randrange(5)}"):

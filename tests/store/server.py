@@ -118,6 +118,6 @@ def new_database(address: str, name: str) -> str:
 
 
 def drop_database(address: str, name: str) -> None:
-    """Remove a database, whoever is still connected to it."""
+    """Remove a database, even if there are connections to it."""
     with psycopg.connect(address, autocommit=True) as server:
         server.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

@@ -252,7 +252,7 @@ def test_truncated_bytes_stay_in_the_archive(store: Store, tmp_path: Path) -> No
 
 
 def test_records_of_unknown_kinds_are_kept(store: Store, tmp_path: Path) -> None:
-    """What nobody knows yet comes out of the store as it went in."""
+    """Unknown records come out of the store as they went in."""
     log = ClaudeLog()
     log.user("hello")
     log.line("from-the-future", None, content={"deep": [1, {"x": "y"}]})
@@ -351,7 +351,7 @@ def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) ->
 
 
 def test_the_change_log_records_changes(store: Store, tmp_path: Path) -> None:
-    """Its numbers grow, and nothing is told twice."""
+    """Its numbers grow, and nothing is recorded twice."""
     home = tmp_path / "home"
     paths = write_home(home)
     synced(store, home)
@@ -534,7 +534,7 @@ def test_a_newer_store_is_rejected(open_again: Open, monkeypatch: pytest.MonkeyP
 
 
 def test_a_read_only_store(tmp_path: Path) -> None:
-    """Then nothing is written, not even beside it; and who tries is told."""
+    """Nothing is written, not even beside it; an attempt raises an error."""
     home, path = tmp_path / "home", tmp_path / "store.db"
     write_home(home)
     writer = Store(SqliteDatabase(path, machine=MACHINE))
@@ -556,7 +556,7 @@ def test_an_old_read_only_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second writer waits for a while, then tells why it ends."""
+    """A second writer waits for a while, then exits with the reason."""
     for name in ("_WAIT_SECONDS", "_STEP_SECONDS"):
         monkeypatch.setattr(sqlite, name, 0.05)
     first, second = (Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)) for _ in range(2))

@@ -63,7 +63,7 @@ def test_two_simultaneous_syncs_give_one_correct_store(place: str, tmp_path: Pat
 
 
 def test_many_processes_create_one_store(tmp_path: Path) -> None:
-    """All find nothing and begin at the same moment; SQLite itself does not wait while the journal is changed."""
+    """All find nothing and begin at the same moment; SQLite itself does not wait while the journal mode is changed."""
     everybody = threading.Barrier(8, timeout=PATIENCE)
 
     def make(path: Path) -> None:
@@ -138,7 +138,7 @@ def test_simultaneous_programs_share_one_machine_id(tmp_path: Path) -> None:
 
 
 def _keys_of_two(folder: Path, lines: int) -> list[str]:
-    """The keys that two programs get, the second of which starts after some lines of the first; none without them."""
+    """The keys that two programs get if the second starts after some lines of the first."""
     passed = 0
     keys: list[str] = []
 

@@ -17,7 +17,7 @@ TURNS = 2 * BLOCK
 
 
 def _stored(store: Store, home: Path) -> int:
-    """A long session of which many messages were corrected after they had been stored."""
+    """A long session with many messages that were corrected after they had been stored."""
     log = GeminiLog()
     for number in range(TURNS):
         log.user(f"u{number}", f"question {number}")

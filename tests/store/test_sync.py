@@ -142,7 +142,7 @@ class Run:
 @example(steps=_GROWS)
 @example(steps=_COMES_BACK)
 def test_a_store_follows_its_files(agent: str, steps: list[Step]) -> None:
-    """Appended, cut, written anew, deleted, moved: nothing is missed, and nothing is left over."""
+    """Appended, truncated, rewritten, deleted, moved: nothing is missed, and nothing is left over."""
     with tempfile.TemporaryDirectory() as folder:
         Run(agent, Path(folder), "").go(steps)
 

@@ -43,7 +43,7 @@ def test_the_samples_conform() -> None:
 
 @pytest.mark.usefixtures("acme")
 def test_a_recording_is_compared_with_the_truth(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is right passes, what is not is told with the name of the recording."""
+    """Valid recordings pass; violations are reported with the name of the recording."""
     write_recording(tmp_path / "right", rejections=1, interruptions=0)
     write_recording(tmp_path / "wrong", rejections=2)
     (right,) = find_recordings(tmp_path / "right")

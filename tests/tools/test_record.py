@@ -157,7 +157,7 @@ def test_an_empty_home_is_not_a_recording(tmp_path: Path) -> None:
 
 
 def test_every_scene_has_a_truth() -> None:
-    """It names each event, and why the files do not tell it, where they do not."""
+    """It names each event, and the reason where the files do not show it."""
     for scene in SCENES:
         for agent in scene.agents:
             truth = truth_of(scene, agent, "1")

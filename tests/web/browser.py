@@ -1,4 +1,4 @@
-"""A real server, a real browser and a reader who notices everything: what the tests in a browser share."""
+"""A real server, a real browser, and checks that all browser tests share."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def held_port() -> socket.socket:
 
 
 class Server:
-    """`unspool serve` as somebody starts it, on a home directory that a test may write into."""
+    """`unspool serve` as a user starts it, on a home directory that a test may write to."""
 
     def __init__(self, folder: Path, home: Path, *options: str) -> None:
         self.home = home
@@ -154,7 +154,7 @@ class Server:
         return sorted(found, key=lambda row: (-row["counts"][kind], row["name"]))
 
     def history(self, key: str, branch: int = 0) -> list[dict[str, Any]]:
-        """All that is told of one line of a conversation."""
+        """The whole history of one branch."""
         items: list[dict[str, Any]] = []
         before = ""
         while True:
@@ -199,7 +199,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Visitor:
-    """Somebody with a browser of their own, who remembers everything that should not have happened."""
+    """A browser context that records everything that should not have happened."""
 
     def __init__(self, browser: Any, server: Server, **options: Any) -> None:
         self.server = server
@@ -317,7 +317,7 @@ def unfolded(page: Page) -> None:
 
 
 def shot(page: Page, name: str) -> None:
-    """Keep a picture of what is seen, where somebody wants to have them."""
+    """Take a screenshot, if a folder for screenshots is set."""
     if SHOTS:
         Path(SHOTS).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=str(Path(SHOTS) / f"{name}.png"))

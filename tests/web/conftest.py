@@ -95,7 +95,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def visitor(browser: Any, server: Any) -> Iterator[Any]:
-    """Somebody who looks at the server of a module."""
+    """A browser context at the server of a module."""
     from .browser import Visitor
 
     visitor = Visitor(browser, server)

@@ -1,4 +1,4 @@
-"""Agents that do what they are told, word for word, and a server that runs them: for tests of running agents.
+"""Agents that follow a script in their prompt, and a server that runs them: for tests of running agents.
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
 steered), `hold words` (one that it ends when it is steered), `wait` (until it is interrupted or steered), `run
@@ -112,7 +112,7 @@ class Log:
 
 
 class ScriptedDriver:
-    """One agent that does what it is told."""
+    """One agent that follows its script."""
 
     def __init__(self, capabilities: Capabilities, home: Path | None) -> None:
         self.capabilities = capabilities
@@ -227,7 +227,7 @@ class ScriptedDriver:
                 await self._say(f"I was told: {verb} {rest}")
 
     async def _wait(self) -> None:
-        """Until it is interrupted; one that can be steered also goes on when it is told more."""
+        """Until it is interrupted; an agent that can be steered also continues on a message."""
         while not self._interrupted and not (self._waiting and self.capabilities.steer):
             self._more.clear()
             await self._more.wait()

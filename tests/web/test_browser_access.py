@@ -37,7 +37,7 @@ REFUSED = (
 
 
 def paged() -> ClaudeLog:
-    """A session of several pages with two refusals, whose results come after other messages, and an interruption."""
+    """A session of several pages with two rejections, whose results follow other messages, and an interruption."""
     log = ClaudeLog("paged")
     for turn in range(TURNS):
         log.user(f"question {turn}", name=f"question {turn}")
@@ -137,7 +137,7 @@ def assert_accessible(page: Page, name: str, screen: dict[str, Any], part: str |
 
 @pytest.fixture(params=list(SCREENS.values()), ids=list(SCREENS))
 def screen(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """How somebody looks at a page."""
+    """A way to look at a page."""
     found: dict[str, Any] = request.param
     return found
 
@@ -198,7 +198,7 @@ def test_dialogs_have_no_axe_violations(looking: Page, server: Server, screen: d
 
 
 def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
-    """List, transcript and time line are a tap away from each other, and from an event to its place."""
+    """List, transcript and timeline are a tap away from each other, and events from their messages."""
     visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.open(f"/sessions/{LONG}")
     tabs = page.locator("nav.tabs")
@@ -224,7 +224,7 @@ def test_a_phone_has_three_screens(browser: Any, server: Server) -> None:
 
 
 def test_touch_targets_are_large_enough(browser: Any, server: Server, addresses: dict[str, str]) -> None:
-    """What one taps is large enough, or has room around it; words in a text are left as they are."""
+    """Touch targets are large enough, or have space around them; links in running text are exempt."""
     visitor = Visitor(browser, server, **TOUCHED)
     page = visitor.context.new_page()
     small = []

@@ -202,7 +202,7 @@ def test_no_field_of_a_session_runs_script(visitor: Visitor, server: Server, age
 
 
 def test_no_view_runs_script(visitor: Visitor, server: Server) -> None:
-    """Lists, ledgers, results, numbers, comparisons, palette, and questions that are bad themselves."""
+    """Lists, events, search results, statistics, comparisons, the palette, and hostile queries."""
     key = OURS
     branch = next(row for row in server.with_count("branch") if row["agent"] == "codex")["id"]
     bad = quote("".join(PAYLOADS[:4]))
@@ -248,7 +248,7 @@ def test_fragments_opened_alone_run_no_script(visitor: Visitor, server: Server) 
 
 
 def test_exports_run_no_script(visitor: Visitor, server: Server, tmp_path: Path) -> None:
-    """A file that somebody saved and opens later is as harmless as the page."""
+    """A saved file is as harmless as the page."""
     for key in (OURS, str(server.with_count("rejection", "codex")[0]["id"])):
         page = visitor.open(f"/sessions/{key}")
         for format in ("html", "md", "ndjson"):

@@ -119,7 +119,7 @@ def test_every_message_is_reachable_with_few_in_the_page(visitor: Visitor, serve
 
 
 def test_keyboard_steps_through_the_events_of_a_long_session(visitor: Visitor) -> None:
-    """The time line has a place for all hundred of them, and keys lead from one to the next."""
+    """The timeline has a mark for all hundred of them, and keys lead from one to the next."""
     page = visitor.open(f"/sessions/{KEY}?at={2 * INTERRUPTED[40]}")
     wait_at(page, 2 * INTERRUPTED[40])
     for turn in (INTERRUPTED[40], INTERRUPTED[41], INTERRUPTED[42]):

@@ -102,7 +102,7 @@ def to_end(page: Page) -> None:
 
 
 def assert_in_step(page: Page, server: Server, work: Work, branch: int = 0) -> None:
-    """Before long, what the page shows is what the API tells, entry by entry."""
+    """Before long, the page shows what the API returns, entry by entry."""
     told = server.history(work.session, branch)
     shown: list[dict[str, Any]] = []
 
@@ -192,7 +192,7 @@ def test_a_new_session_appears_in_every_list(visitor: Visitor, server: Server) -
 
 
 def test_a_rejection_appears_in_the_event_list(visitor: Visitor, server: Server) -> None:
-    """And in the time line, the badges and the transcript of its session."""
+    """And in the timeline, the badges and the transcript of its session."""
     work = begun(server, "refusing", 1)
     ledger, page = visitor.open("/events/rejections"), visitor.open(work.address)
     work.log.model(call("no", command="rm -r everything"))
@@ -213,7 +213,7 @@ def test_a_rejection_appears_in_the_event_list(visitor: Visitor, server: Server)
 
 
 def test_tabs_on_different_branches_stay_in_step(visitor: Visitor, server: Server) -> None:
-    """One reads the line that goes on, the other one that was left; then the first line is left as well."""
+    """One shows the active branch, the other an abandoned one; then the first is abandoned as well."""
     work = begun(server, "branching", 6)
     work.log.user("taken back", parent="branching answer 2")
     work.log.model("an answer nobody wanted")
@@ -297,7 +297,7 @@ def hear(page: Page, word: int) -> None:
 
 
 def test_pages_catch_up_with_a_restarted_server(visitor: Visitor, server: Server) -> None:
-    """Killed in the middle of a stream, twice, while the agent goes on: each page is whole again by itself."""
+    """Killed in the middle of a stream, twice, while the agent continues: each page recovers by itself."""
     work = begun(server, "killed", TURNS)
     following, reading = visitor.open(work.address), visitor.open(f"{work.address}?at=10")
     following.bring_to_front()
@@ -353,7 +353,7 @@ class Held:
 
     def wait(self, page: Page) -> None:
         """Until something has been asked for."""
-        # Evaluating lets the browser tell what it asks for.
+        # Evaluating lets Playwright process pending requests.
         wait_until(lambda: page.evaluate("1") and self._routes, "a request that is held")
 
     def let_go(self) -> None:
@@ -363,7 +363,7 @@ class Held:
 
 
 def test_following_reaches_the_end_of_late_and_long_messages(visitor: Visitor, server: Server) -> None:
-    """The last page is much longer than those before it, which nobody knows until it has been fetched."""
+    """The last page is much longer than those before it, which is unknown until it has been fetched."""
     work = begun(server, "ending", TURNS)
     work.say(*(f"a long one {number}\n" + "line\n" * 60 for number in range(60)))
     wait_until(lambda: messages_of(server, work) == 2 * TURNS + 60, "reading the messages")
@@ -385,7 +385,7 @@ def test_scrolling_away_from_the_end_stops_following(visitor: Visitor, server: S
     # More than one event brings along, so that they have to be fetched.
     work.say(*(f"one of many {number}" for number in range(150)))
     held.wait(page)
-    # As a reader does it: what a script scrolls to is not taken for somebody's wish.
+    # As a user does it: scrolling by script does not count as an action of the user.
     page.mouse.move(700, 400)
     page.mouse.wheel(0, -100_000)
     until(page, "scrollY === 0")
@@ -431,7 +431,7 @@ def test_late_layout_does_not_stop_following(visitor: Visitor, server: Server) -
 
 
 def test_dragging_the_scroll_bar_stops_following(visitor: Visitor, server: Server) -> None:
-    """Neither wheel nor key nor pointer tells of it."""
+    """There is no wheel, key or pointer event for it."""
     work = begun(server, "dragging", TURNS)
     page = visitor.open(work.address)
     to_end(page)

@@ -1,4 +1,4 @@
-"""What a browser shows of sessions of all three agents is what the API tells of them, and every way leads there."""
+"""The pages show what the API returns, for sessions of all three agents."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_the_transcript_equals_the_api(visitor: Visitor, server: Server, agent: 
             assert entry["kind"] == item["kind"]
             seen = words(entry["text"])
             beginning = "\n".join(item.get("text", "").split("\n")[:12])
-            # What a compaction said is fetched when somebody wants to see it.
+            # The summary of a compaction is fetched when it is expanded.
             assert item["kind"] == "compaction" or words(beginning)[:400] in seen, (row["name"], item["key"])
             if made := item.get("call"):
                 assert words(made["name"]) in seen
@@ -352,7 +352,7 @@ def test_a_summary_is_shown_beside_the_replaced_messages(visitor: Visitor, serve
     shot(page, f"compaction-{agent}")
 
 
-# --- search, ledgers, numbers ----------------------------------------------------------------------------------------
+# --- search, events, statistics -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_event_lists_link_to_messages(visitor: Visitor, server: Server, kind: st
 
 
 def test_rejected_changes_are_struck_through(visitor: Visitor, server: Server) -> None:
-    """With who refused it and what they said, in the ledger and in the transcript."""
+    """With who rejected it and the reason, in the list of events and in the transcript."""
     told = server.api("/events/rejections?limit=100")["entries"]
     number, entry = next(
         (number, entry) for number, entry in enumerate(told)

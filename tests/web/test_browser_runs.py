@@ -25,7 +25,7 @@ TOKEN = "the-token-of-the-tests"
 
 
 class Served(Server):
-    """A server whose agents do what they are told."""
+    """A server with scripted agents."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, folder / "home")
@@ -61,7 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(autouse=True)
 def nothing_runs(visitor: Visitor) -> Iterator[None]:
-    """Whatever a test has started ends with it."""
+    """Runs that a test has started end with it."""
     yield
     for run in visitor.context.request.get(f"{visitor.server.base}/api/runs").json()["runs"]:
         if run["state"] != "ended":
@@ -92,7 +92,7 @@ def launch(visitor: Visitor, prompt: str | None, agent: str = "claude") -> str:
 
 
 def begin(visitor: Visitor, prompt: str) -> Page:
-    """The page of a new session that has just been told something."""
+    """The page of a new session with a first prompt."""
     path = launch(visitor, prompt)
     # Before the store knows the session it is another page.
     wait_until(
@@ -127,7 +127,7 @@ def said(page: Page, text: str) -> Any:
 
 
 def ready(page: Page) -> None:
-    """Until the card counts keys: those that come too soon are not meant for it."""
+    """Wait until the request accepts keys: earlier ones are not meant for it."""
     page.locator(".approval[data-keys]").wait_for()
 
 
@@ -153,7 +153,7 @@ def note(page: Page, words: str) -> str:
 
 
 def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor, server: Served) -> None:
-    """It appears, says what it says, asks in place, and the bar counts until somebody answers."""
+    """It appears with its text and its request, and the bar counts the request until it is answered."""
     page = visitor.open("/agents")
     expect(page.locator(".kind.missing")).to_contain_text("npm install -g @openai/codex")
     start(page, server, "say Looking around first, as one does.\nedit\nwait")
@@ -189,7 +189,7 @@ def test_streamed_text_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
 
 
 def test_a_session_is_resumed_after_its_agent_has_ended(visitor: Visitor) -> None:
-    """The button says what it does; somebody who owns the session is not overrun by one click."""
+    """The button says what it does; one click does not take a session from another program."""
     page = begin(visitor, "say Begun and done.")
     expect(state(page)).to_contain_text("idle")
     page.locator("#composer [data-action=stop]").click()
@@ -204,7 +204,7 @@ def test_a_session_is_resumed_after_its_agent_has_ended(visitor: Visitor) -> Non
 
 
 def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> None:
-    """The card has the focus; a refusal has a reason; an input can be changed before it is allowed."""
+    """The request has the focus; a denial has a reason; an input can be changed before it is allowed."""
     page = begin(visitor, "edit\nrun make all\nrun make some\nsay Done with it.")
     ready(page)
     shot(page, "agents-approval")
@@ -229,7 +229,7 @@ def test_a_change_is_allowed_and_a_command_denied_by_key(visitor: Visitor) -> No
 
 
 def test_a_key_pressed_before_the_approval_appears_is_ignored(visitor: Visitor) -> None:
-    """However late the page hears of it."""
+    """However late the page is notified."""
     page = begin(visitor, "say Begun.\nwait")
     page.evaluate("window.pressed = new KeyboardEvent('keydown', { key: 'a', bubbles: true })")
     say(page, "run make all")
@@ -255,7 +255,7 @@ def test_questions_are_answered_with_options_and_text(visitor: Visitor) -> None:
 
 
 def test_an_answer_in_one_tab_appears_in_the_other(visitor: Visitor) -> None:
-    """Both press at once: one counts, the other hears whose answer it was."""
+    """Both press at the same time: one counts, the other shows whose answer it was."""
     one = begin(visitor, "edit\nwait")
     two = visitor.open(one.url.removeprefix(visitor.server.base))
     for page in (one, two):
@@ -273,7 +273,7 @@ def test_an_answer_in_one_tab_appears_in_the_other(visitor: Visitor) -> None:
 
 
 def test_a_typed_answer_survives_updates(visitor: Visitor) -> None:
-    """The card is not drawn anew below somebody's hands, and a new one takes no focus from who types."""
+    """The request is not rendered again during typing, and a new one does not take the focus from a text field."""
     page = begin(visitor, "run make all\nwait")
     ready(page)
     page.keyboard.press("r")
@@ -289,7 +289,7 @@ def test_a_typed_answer_survives_updates(visitor: Visitor) -> None:
 
 
 def test_a_turn_is_interrupted(visitor: Visitor) -> None:
-    """By pressing Escape twice, or by the button."""
+    """With two presses of Escape, or with the button."""
     page = begin(visitor, "say Begun.\nwait")
     expect(state(page)).to_contain_text("working")
     sent: list[str] = []
@@ -354,7 +354,7 @@ def test_text_typed_while_a_message_is_sent_is_kept(visitor: Visitor) -> None:
     page.route("**/messages", lambda route: held.append(route))
     for number in (1, 2):
         say(page, f"say Number {number}.")
-        # Routes are heard of only while the page is asked something.
+        # Playwright calls routes only while it processes another request to the page.
         wait_until(lambda: page.evaluate("1") and held, "a message on its way")
     held.pop(0).continue_()
     wait_until(lambda: page.evaluate("1") and held, "the second message on its way")
@@ -368,7 +368,7 @@ def test_text_typed_while_a_message_is_sent_is_kept(visitor: Visitor) -> None:
 
 
 def test_the_page_does_not_navigate_while_text_is_typed(visitor: Visitor) -> None:
-    """The page of a new session becomes that of the conversation as soon as nobody writes in it."""
+    """The page of a new session becomes that of the conversation as soon as its text field is empty."""
     path = launch(visitor, None)
     page = visitor.open(path)
     page.locator("#message").fill("say Written")
@@ -430,7 +430,7 @@ def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
 
 
 def test_a_server_that_exits_stops_its_agents(visitor: Visitor, server: Served) -> None:
-    """The page says so when it is back, and the session can go on at once: nobody else has written to it."""
+    """The page says so when it is back, and the session can be resumed at once: no other program has written to it."""
     page = begin(visitor, "say Begun.\nwait")
     board = visitor.open("/agents")
     expect(board.locator("[data-start] .primary")).to_be_enabled()
@@ -466,7 +466,7 @@ def test_a_session_in_use_is_taken_over_only_after_confirmation(visitor: Visitor
 
 
 def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, server: Served) -> None:
-    """From below, over everything; folded it is a line; nothing is wider than the screen."""
+    """At the bottom, above everything; collapsed it is one line; nothing is wider than the screen."""
     page = begin(visitor, "edit\nwait")
     path = page.url.removeprefix(server.base)
     phone = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
@@ -488,7 +488,7 @@ def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, serv
 
 
 def test_a_hidden_page_sends_a_notification(browser: Any, visitor: Visitor, server: Served) -> None:
-    """Only after a click on the bell, and only while nobody looks."""
+    """Only after a click on the bell, and only while the page is hidden."""
     page = begin(visitor, "wait")
     visitor.context.grant_permissions(["notifications"])
     page.evaluate(
@@ -503,7 +503,7 @@ def test_a_hidden_page_sends_a_notification(browser: Any, visitor: Visitor, serv
 
 
 def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
-    """It goes away some time after it could be read."""
+    """It disappears some time after it became visible."""
     path = urlsplit(begin(visitor, "edit\nwait").url)
     page = visitor.context.new_page()
     page.clock.install()
@@ -527,7 +527,7 @@ def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
 
 
 def test_the_board_fits_the_screen(visitor: Visitor, server: Served) -> None:
-    """Long lines in what is asked scroll in their place."""
+    """Long lines of a request scroll inside it."""
     page = begin(visitor, "run echo " + "x" * 600)
     ready(page)
     assert not is_sideways(page)

@@ -157,5 +157,5 @@ def test_tool_names_are_escaped(name: str) -> None:
 
 @pytest.mark.parametrize("draw", [activity_chart, stop_chart])
 def test_no_style_of_its_own(draw: Callable[[list[Day]], Markup]) -> None:
-    """The page's policy would refuse it."""
+    """The content security policy would block it."""
     assert "style" not in draw(days(30))

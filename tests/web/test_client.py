@@ -16,7 +16,7 @@ from .browser import Page, Server, Visitor, home_of_recordings, scrolled, settle
 
 STATIC = Path(__file__).parents[2] / "src/unspool/web/static"
 TURNS = 310
-"""More than the time line has marks for, and what the tests add to the session fits on its last page."""
+"""More than the timeline has marks for; what the tests add to the session fits on its last page."""
 
 
 def long_log() -> ClaudeLog:
@@ -48,7 +48,7 @@ class Served(Server):
         return f"{self.base}/sessions/{self.log.session}"
 
     def say(self, *texts: str) -> None:
-        """The agent goes on in the long session."""
+        """The agent continues the long session."""
         for text in texts:
             self.log.user(text)
         with self.path.open("ab") as file:
@@ -167,7 +167,7 @@ def test_pages_are_removed_once_however_long_a_frame_takes(page: Page, served: S
 
 
 def test_a_failed_update_does_not_block_the_next(page: Page, served: Served) -> None:
-    """They are made in one frame, and each is told how its own went."""
+    """They are made in one frame, and each gets its own result."""
     open_at(page, served.address)
     assert page.evaluate(
         """async () => {
@@ -251,7 +251,7 @@ def test_the_address_restores_the_view(page: Page, served: Served) -> None:
 
 
 def test_back_restores_the_position(page: Page, served: Served) -> None:
-    """Jumps along the time line are steps of the history."""
+    """Jumps on the timeline are entries of the browser history."""
     open_at(page, served.address, prompt(10))
     page.locator("#rail .mark.rewind").first.click()
     wait_for(page, f"document.querySelector('.entry.current')?.dataset.index == {prompt(20) + 3 - 1}")
@@ -260,7 +260,7 @@ def test_back_restores_the_position(page: Page, served: Served) -> None:
 
 
 def test_the_timeline_frame_follows_the_scroll_position(page: Page, served: Served) -> None:
-    """The time line says where in the session one is, and pressing it goes there."""
+    """The timeline shows the position in the session, and a click on it goes there."""
     open_at(page, served.address, prompt(150))
     assert 45 < page.evaluate("parseFloat(document.querySelector('#rail .frame').style.top)") < 55
     line = page.locator("#rail .timeline").bounding_box()

@@ -1,4 +1,4 @@
-"""Live events: everybody gets everything once, in order, also after a break; and a slow one costs no memory."""
+"""Live events: every client gets every event once, in order, also after a break; a slow client costs no memory."""
 
 from __future__ import annotations
 

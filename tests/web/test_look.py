@@ -1,4 +1,4 @@
-"""The style sheets: colours that can be read, both ways to darkness the same, nothing from elsewhere."""
+"""The style sheets: enough contrast, the same dark theme by system and by choice, no remote resources."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DARK = LIGHT | blocks(':root[data-theme="dark"]')
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_text_has_enough_contrast(theme: dict[str, str]) -> None:
-    """On every ground it may stand on, as far as WCAG AA asks for."""
+    """On every background it may have, as WCAG AA requires."""
     code = [name for name in theme if name.startswith(("c-", "t-"))]
     pairs = [*product(TEXT, GROUNDS), *product(code, CODE_GROUNDS), ("ink", "mark")]
     weak = {pair: round(contrast(theme[pair[0]], theme[pair[1]]), 2) for pair in pairs}

@@ -1,4 +1,4 @@
-"""Entries as HTML: whatever a session holds, only what we wrote ourselves does anything."""
+"""Entries as HTML: the content of a session is never active."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_hostile_text_is_only_text(text: str, tmp_path: Path) -> None:
 
 
 def test_real_sessions() -> None:
-    """Keys are unique, every message has one anchor at most, every entry tells what it is."""
+    """Keys are unique, every message has at most one anchor, every entry has a kind."""
     for ref in sessions(samples()):
         parsed = drawn(load(ref))
         for name in ("id", "data-key"):
@@ -156,7 +156,7 @@ def test_long_texts_are_cut(tmp_path: Path) -> None:
 
 
 def test_rejections_stand_out(tmp_path: Path) -> None:
-    """By whom, why, and what was refused, struck."""
+    """By whom, why, and the rejected change, struck through."""
     log = ClaudeLog()
     log.user("go")
     log.model(call("c1", "Edit", file_path="a.py", old_string="old <b>", new_string="new <i>"))

@@ -83,7 +83,7 @@ def _row(*cells: str) -> str:
 def _type(schema: dict[str, Any]) -> str:
     if reference := schema.get("$ref"):
         name = reference.rpartition("/")[2]
-        # Two types of the same name are told apart by their modules; anchors have no dots.
+        # Two types of the same name are distinguished by their modules; anchors have no dots.
         return f"[{name}](#{name.lower().replace('.', '')})"
     if "anyOf" in schema:
         return " or ".join(_type(each) for each in schema["anyOf"])

@@ -1,4 +1,4 @@
-"""`python -m tools.record`: record the installed agents, check the recordings, and tell what is new in the formats."""
+"""`python -m tools.record`: record the installed agents, check the recordings, report changes of formats."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN = 12
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """Everything there is to tell."""
+    """The whole report."""
 
     missing: dict[str, str] = {}
     """Agents that cannot be run, and why."""

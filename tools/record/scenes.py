@@ -27,7 +27,7 @@ class Scene(NamedTuple):
     happened: dict[str, int] = {}
     """How often each event happens; those that are not named do not."""
     untold: dict[str, str] = {}
-    """Agents whose files do not tell of it, and why."""
+    """Agents whose files do not show it, and why."""
     agents: tuple[str, ...] = ("claude", "codex", "gemini")
 
 
@@ -69,7 +69,7 @@ async def large(stage: Stage) -> None:
 
 
 async def refusal(stage: Stage) -> None:
-    """A command that is refused; the turn goes on."""
+    """A command that is rejected; the turn continues."""
     await stage.start()
     # To Gemini CLI a reason is one more message, and so another turn.
     reason = REASON if stage.agent != "gemini" else None

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 _DEEPEST = 8
 _ANY = "*"
 _NAME = re.compile(r"\$?[A-Za-z_][A-Za-z_]{0,60}(?:[0-9]{0,2}[A-Za-z_]*)?\Z")
-"""What a field is called; other keys are somebody's data, such as paths, models and ids."""
+"""What a field is called; other keys are data, such as paths, models and ids."""
 _OPAQUE = frozenset((
     "input", "args", "arguments", "action", "parameters", "input_schema", "schema", "tools", "shape", "params",
     "modelUsage", "trackedFileBackups", "answers", "annotations", "originalFile", "changes", "statuses", "state",

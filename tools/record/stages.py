@@ -151,7 +151,7 @@ async def staged(agent: str, folder: Path) -> AsyncIterator[Stage]:
 
 
 def _set_up(folder: Path, model: Model) -> dict[str, str | None]:
-    """The environment: the model's address and a dummy key, and no folder of somebody's own."""
+    """The environment: the model's address and a dummy key, and no folder of the user."""
     found: dict[str, str | None] = {AGENTS[name].info.variable: None for name in AGENTS}
     found["HOME"] = str(folder / "home")
     if isinstance(model, CodexModel):
@@ -162,7 +162,7 @@ def _set_up(folder: Path, model: Model) -> dict[str, str | None]:
 
 
 def _furnish(stage: Stage, model: Model) -> None:
-    """The settings without which a program asks first, or asks somebody else."""
+    """The settings without which a program asks first, or contacts another server."""
     if isinstance(model, CodexModel):
         folder = stage.home / ".codex"
         folder.mkdir()

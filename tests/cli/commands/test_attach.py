@@ -1,4 +1,4 @@
-"""The commands for running agents, with a server that says what a test tells it to."""
+"""The commands for running agents, with a server whose responses a test defines."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_all_events_are_listed(run: Run) -> None:
 
 
 def test_event_fields(run: Run) -> None:
-    """A rejection with its session, message, reason and the action that was refused."""
+    """A rejection with its session, message, reason and the rejected action."""
     (event, *_) = run("events", "37c2", "--home", SAMPLES, "--type", "rejection", "--json").records
     session = Library(SAMPLES).load(Library(SAMPLES).find("37c2"))
     first = session.rejections[0]
@@ -75,7 +75,7 @@ def test_subagents_in_the_same_file(run: Run) -> None:
 
 
 def test_problems_have_a_line_but_no_message(run: Run, tmp_path: Path) -> None:
-    """A damaged line is told with its number."""
+    """A damaged line is reported with its number."""
     log = ClaudeLog()
     log.user("one")
     log.raw(b"{torn")

@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_writes_nothing(run: Run, tmp_path: Path) -> None:
-    """A name that fits no session is told before anything is written, even when others fit."""
+    """An unknown name is reported before anything is written, even if the others are known."""
     target = tmp_path / "mine.ndjson"
     target.write_text("mine")
     done = run("export", "37c2", "nosuch", "--home", SAMPLES, "-o", target)
@@ -220,7 +220,7 @@ def test_views(run: Run, tmp_path: Path) -> None:
 def test_an_unreadable_session_does_not_stop_the_others(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others come out whole, to a pipe and to a folder; the bad one is told, and the exit code is 1."""
+    """The others are exported, to a pipe and to a folder; the unreadable one is reported, and the exit code is 1."""
     bad = Library(SAMPLES).find("37c2")
     read = Library.load_all
 

@@ -83,7 +83,7 @@ def test_subagents_in_the_same_file(run: Run) -> None:
 
 
 def test_agents(run: Run) -> None:
-    """`--agent` may be given several times; an agent nobody knows is wrong usage."""
+    """`--agent` may be given several times; an unknown agent is a usage error."""
     rows = run("ls", "--home", SAMPLES, "--agent", "codex", "--agent", "gemini", "--json").records
     assert {row["agent"] for row in rows} == {"codex", "gemini"}
     assert run("ls", "--agent", "clippy").code == 2
@@ -156,7 +156,7 @@ def test_a_limit(run: Run) -> None:
 
 
 def test_an_unreadable_session_does_not_hide_the_others(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others are listed; the bad one is told with its path, and the exit code is 1."""
+    """The others are listed; the unreadable one is reported with its path, and the exit code is 1."""
     library = Library(SAMPLES)
     bad = library.find("latest")
     load = Library.load

@@ -57,7 +57,7 @@ def parents(path: str) -> dict[str, Any]:
 
 
 def test_a_call_at_the_end_gets_a_result(tmp_path: Path) -> None:
-    """Its result says that there was none, and the conversation goes on from there."""
+    """Its result says that there was none, and the conversation continues from there."""
     log = ClaudeLog()
     log.user("hello")
     call_line = log.model("I look", call("open", command="ls"))
@@ -169,7 +169,7 @@ def test_glued_torn_and_zeroed_lines(tmp_path: Path) -> None:
 
 
 def test_a_codex_rollout_gets_results_and_its_first_line(tmp_path: Path) -> None:
-    """Calls of every kind are answered where they stand; the first line comes from what the others tell."""
+    """Calls of every kind get a result in place; the first line is derived from the others."""
     log = CodexLog()
     log.envelope("turn_context", cwd="/home/dev/demo", model="gpt-5")
     log.turn("hello", "hi")
@@ -202,7 +202,7 @@ def test_ordinals_of_a_codex_rollout_are_unchanged(tmp_path: Path) -> None:
 
 
 def test_a_legacy_codex_document_cannot_be_repaired(run: Run) -> None:
-    """That is told in a sentence."""
+    """The message says so."""
     (recording, *_) = recordings("codex", "0.1.2505172129")
     done = run("repair", "latest", "--home", recording.home)
     assert (done.code, done.out) == (1, "")
@@ -365,7 +365,7 @@ def test_the_agents_folders_are_never_written(run: Run, torn: Path, tmp_path: Pa
 
 
 def test_nothing_to_repair(run: Run, tmp_path: Path) -> None:
-    """That is told, and the copy is written all the same, byte for byte."""
+    """The message says so, and the copy is written anyway, byte for byte."""
     done = run("repair", "37c23", "--home", SAMPLES, "--to", f"{tmp_path}/out/")
     assert done.code == 0
     assert done.lines[1:] == ["Nothing to repair: this is an exact copy"]

@@ -42,7 +42,7 @@ def test_a_session_by_id(run: Run) -> None:
 
 
 def test_plain_output_in_a_pipe(run: Run, tmp_path: Path) -> None:
-    """Where nobody looks, text is text: no colours, no boxes, nothing that fills up a line."""
+    """No colours, no boxes and no padding in a pipe."""
     rewound().write(tmp_path)
     for done in (run("show", "latest", "--home", tmp_path), run("show", "37c2", "--home", SAMPLES, "--full")):
         assert not DRAWN.search(done.out)
@@ -51,7 +51,7 @@ def test_plain_output_in_a_pipe(run: Run, tmp_path: Path) -> None:
 
 
 def test_colours_on_a_terminal(tmp_path: Path) -> None:
-    """Where somebody looks, there are colours, and Markdown is set."""
+    """On a terminal there are colours, and Markdown is rendered."""
     rewound().write(tmp_path)
     done = on_terminal(("show", "latest", "--no-pager"), tmp_path)
     assert done.code == 0
@@ -62,7 +62,7 @@ def test_colours_on_a_terminal(tmp_path: Path) -> None:
 
 
 def test_the_pager_keeps_colours(tmp_path: Path) -> None:
-    """A pager gets the text in colour, and `less` is told to pass it on, unless the person told it something else."""
+    """A pager gets the text in colour, and `less` gets the option for it, unless the user has set other options."""
     rewound().write(tmp_path)
     pager = "sh -c 'echo LESS=$LESS; cat'"
     done = on_terminal(("show", "latest"), tmp_path, PAGER=pager)
@@ -126,7 +126,7 @@ def test_an_ambiguous_prefix(run: Run) -> None:
 
 
 def test_the_same_id_in_two_homes(run: Run, tmp_path: Path) -> None:
-    """Ids do not tell them apart, so their paths are named."""
+    """They have the same id, so their paths are named."""
     paths = [rewound().write(tmp_path / name) for name in ("one", "two")]
     done = run("show", rewound().session, "--home", tmp_path / "one", "--home", tmp_path / "two")
     assert done.code == 2
@@ -186,7 +186,7 @@ def test_orphans(run: Run, tmp_path: Path) -> None:
 
 
 def test_tips(run: Run, tmp_path: Path) -> None:
-    """The end of the active path by rule, by id or by number; a wrong one is told."""
+    """The end of the active path by rule, by id or by number; an invalid one is reported."""
     log = rewound()
     log.user("stub", parent="start")
     path = log.write(tmp_path)

@@ -266,7 +266,7 @@ def test_interrupting_a_command_and_a_question(tmp_path: Path, monkeypatch: pyte
     run(body())
 
 
-# --- what goes wrong -------------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("script", "code"), [("crash", 3), ("die", -signal.SIGKILL)])
@@ -592,7 +592,7 @@ def test_the_package_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten agents in one project, some of which are killed: none disturbs another."""
+    """Ten agents in one project, some of them killed: none disturbs another."""
 
     async def one(at: Workspace, number: int) -> str:
         driver, events = GeminiDriverFactory().create(), EventCollector()

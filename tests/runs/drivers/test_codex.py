@@ -430,7 +430,7 @@ def test_the_agent_is_working_until_its_subagents_are_done(tmp_path: Path) -> No
         await at.send(spawn)
         request = await at.events.next(PermissionRequest)
         await wait_until_async(lambda: "Parent." in at.events.text(), "the parent's last word")
-        await asyncio.sleep(0.3)  # Nothing tells that the end of the turn is not told.
+        await asyncio.sleep(0.3)  # Nothing announces that the end of the turn is not reported.
         assert at.events.all(TurnEnded) == []
         await at.driver.answer(request, ALLOW)
         assert await at.events.next(TurnEnded) == TurnEnded(outcome="completed")

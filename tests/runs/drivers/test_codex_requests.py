@@ -31,7 +31,7 @@ def requested(
 
 
 def answer(request: CodexRequest, verdict: Any, **answers: list[str]) -> dict[str, Any]:
-    """What Codex is told."""
+    """The response to Codex."""
     return build_answer(request, Answer(verdict=verdict, answers=answers))
 
 

@@ -227,7 +227,7 @@ def test_denials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             assert at.events.all(RequestCancelled) == []
             await at.stop()
             assert sorted(path.name for path in at.project.iterdir()) == []
-            # The program does not write down a refusal that ends the turn.
+            # The program does not record a rejection that ends the turn.
             refused = [rejection.tool_use_id for rejection in at.read().rejections]
             assert refused == [plain.call_id, reasoned.call_id]
 

@@ -74,7 +74,7 @@ def test_a_call_ends_when_nobody_answers_and_when_the_process_has_exited() -> No
 
 
 def test_both_sides_can_ask() -> None:
-    """Requests and notifications are told apart, and lines that are no messages are ignored."""
+    """Requests and notifications are distinguished, and other lines are ignored."""
     peer = Peer()
     peer.connection.receive(b"WARNING: no message")
     peer.connection.receive(b"[1]")

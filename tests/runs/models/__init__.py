@@ -1,4 +1,4 @@
-"""Models on loopback that say what their prompts tell them to say."""
+"""Models on loopback that follow a script in their prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _LOOK_SECONDS = 0.02
 
 
 async def held(reader: asyncio.StreamReader, go_on: threading.Event) -> None:
-    """Wait until a test lets an answer go on. ConnectionResetError when nobody listens to it any more."""
+    """Wait until a test lets an answer continue. Raises ConnectionResetError if the client is gone."""
     gone = asyncio.ensure_future(reader.read(1))
     try:
         while not go_on.is_set():

@@ -1,4 +1,4 @@
-"""A model for Claude Code that says what its prompt tells it to say: the Messages API on loopback, as a stream.
+"""A model for Claude Code that follows a script in its prompt: the Messages API on loopback, as a stream.
 
 The last prompt that begins with `@do` is a script; its steps are separated by `;;`, and each request makes one step:
 
@@ -50,7 +50,7 @@ class ClaudeModel:
         self.requests: list[Json] = []
         """The bodies of all requests that offer tools, oldest first: others are the program's own errands."""
         self.cut_off = 0
-        """Answers that nobody waited for until their end."""
+        """Answers that the client did not read to the end."""
         self.port = 0
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -66,7 +66,7 @@ class ClaudeModel:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes the program talk to this server, and to nobody else."""
+        """Environment variables that make the program use this server only."""
         return {
             "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{self.port}",
             "ANTHROPIC_API_KEY": "dummy",

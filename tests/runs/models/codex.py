@@ -1,4 +1,4 @@
-"""A model for Codex that says what its prompt tells it to say: the Responses API on loopback, as a stream of events.
+"""A model for Codex that follows a script in its prompt: the Responses API on loopback, as a stream of events.
 
 The last prompt that begins with `@do` is a script; its steps are separated by `;;`, and each request makes one step:
 
@@ -44,7 +44,7 @@ class CodexModel:
         self.called: list[str] = []
         """The ids of all calls it made."""
         self.cut_off = 0
-        """Answers that nobody waited for until their end."""
+        """Answers that the client did not read to the end."""
         self.port = 0
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -64,7 +64,7 @@ class CodexModel:
         return self.requests[-1]
 
     def config(self, model: str = "gpt-5.5") -> str:
-        """What Codex's `config.toml` must say for this model to be asked, and nobody else."""
+        """The `config.toml` with which Codex uses this model only."""
         return f"""
 model = "{model}"
 model_provider = "scripted"
@@ -176,7 +176,7 @@ class _Answer:
 
 
 def _call(verb: str, rest: str, step: int, number: int, body: Json) -> Json:
-    """A call of a tool; its id tells which step it was."""
+    """A call of a tool; its id contains the number of the step."""
     tools = tools_of(body)
     head: Json = {"id": f"fc_{number}", "call_id": f"call_{step}_{number}"}
     if verb == "patch":

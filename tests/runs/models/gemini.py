@@ -1,4 +1,4 @@
-"""A model for Gemini CLI that says what its prompt tells it to say: `streamGenerateContent` on loopback.
+"""A model for Gemini CLI that follows a script in its prompt: `streamGenerateContent` on loopback.
 
 The last prompt that begins with `@do` is a script; its steps are separated by `;;`, and each request makes one step:
 
@@ -51,7 +51,7 @@ class GeminiModel:
         self.models: list[str] = []
         """The model that each of them was meant for."""
         self.cut_off = 0
-        """Answers that nobody waited for until their end."""
+        """Answers that the client did not read to the end."""
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -66,7 +66,7 @@ class GeminiModel:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What makes the program talk to this server, and to nobody else."""
+        """Environment variables that make the program use this server only."""
         return {
             "GEMINI_API_KEY": "dummy",
             "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{self.port}",
@@ -80,7 +80,7 @@ class GeminiModel:
         return json.dumps(self.requests[number]["contents"], ensure_ascii=False)
 
     def results(self, number: int = -1) -> list[str]:
-        """What the calls of the last answer gave back, as the model was told."""
+        """The results of the calls of the last answer, as sent to the model."""
         parts = _parts(self.requests[number]["contents"][-1])
         return [json.dumps(part["functionResponse"]["response"]) for part in parts if "functionResponse" in part]
 
@@ -169,7 +169,7 @@ def _next_parts(body: Json) -> list[Json]:
         return [{"text": f"You said: {prompt.strip()}"}]
     is_subagent = "complete_task" in _tools(body)
     script = prompt[at + len(SCRIPT) :]
-    if is_subagent:  # Its prompt is put into a form, which goes on below.
+    if is_subagent:  # Its prompt is put into a template, which continues below it.
         script = script.splitlines()[0].replace("//", ";;")
     steps = [step.strip() for step in script.split(";;")]
     if answers < len(steps):

@@ -68,7 +68,7 @@ def test_programs_that_start_at_once_make_the_tables_once(open_store: Callable[.
 
 
 def test_ids_of_parts_are_taken_without_waiting(open_store: Callable[..., Store]) -> None:
-    """Nobody gets the id of somebody else, and nobody waits for another's transaction."""
+    """Ids are unique, and no client waits for another's transaction."""
     first, second = open_store("a"), open_store("b")
     with first.transaction():
         one = first.database.words.allocate_ids(10)
@@ -232,7 +232,7 @@ def _opened(address: str) -> str:
 
 
 def test_an_unreachable_server(tmp_path: Path) -> None:
-    """No socket, no host, or nobody at the port."""
+    """No socket, no host, or nothing that listens at the port."""
     assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@/db?host={tmp_path}")
     assert "cannot be reached" in _opened(f"postgresql://me:{SECRET_IN_ADDRESS}@127.0.0.1:1/db")
 
@@ -243,7 +243,7 @@ def test_an_invalid_address() -> None:
 
 
 def test_a_wrong_password_and_no_rights(postgres_address: str) -> None:
-    """The user is told which of them it is."""
+    """The message says which of them it is."""
     with psycopg.connect(postgres_address, autocommit=True) as database:
         database.execute(f"DROP ROLE IF EXISTS {GUARDED}")
         database.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")

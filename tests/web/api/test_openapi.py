@@ -101,12 +101,12 @@ def try_cases(described: BaseSchema, operation: tuple[str, str]) -> TryCases:
 
 
 def test_the_published_description_is_up_to_date() -> None:
-    """`make regen` writes it anew."""
+    """`make regen` writes it again."""
     assert OPENAPI.read_bytes() == openapi_text(ENDPOINTS)
 
 
 def test_the_server_publishes_it(client: Client) -> None:
-    """To whoever has the token."""
+    """To clients with the token."""
     assert client.get("/api/openapi.json").content == openapi_text(ENDPOINTS)
 
 
@@ -200,7 +200,7 @@ def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, try_cases: Try
 
 
 def test_an_agent_that_runs_is_described(idle: Client) -> None:
-    """What a program does first: it looks what there is, and is told why something cannot be done."""
+    """The first requests of a program: it lists agents, and gets the reason why something cannot be done."""
     assert idle.get("/api/agents").json() == []
     assert idle.get("/api/runs").json()["runs"] == []
     answer = idle.post("/api/runs", json={"agent": "claude", "folder": "/"})

@@ -23,7 +23,7 @@ PAGES = ["/", "/search", "/search?q=hello", "/stats", *(f"/events/{kind.plural}"
 
 @pytest.mark.parametrize("url", PAGES)
 def test_every_list_page_renders(client: Client, url: str) -> None:
-    """They are sound, and know where in the journal they stand."""
+    """They are valid, and have the number of the last change."""
     parsed = page(client, url)
     assert_valid_structure(parsed)
     body = next(attributes for tag, attributes in parsed.tags if tag == "body")
@@ -72,7 +72,7 @@ BAD = [
 
 @pytest.mark.parametrize("url", BAD)
 def test_invalid_requests_get_an_error_page(client: Client, url: str) -> None:
-    """A sentence, and no error of ours."""
+    """With a message, and without an internal error."""
     answer = client.get(url)
     assert 400 <= answer.status_code < 500
     parsed = assert_inert(answer.text)
@@ -81,7 +81,7 @@ def test_invalid_requests_get_an_error_page(client: Client, url: str) -> None:
 
 @pytest.mark.parametrize("text", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "\u202e\x1b[31m"])
 def test_queries_are_escaped(client: Client, text: str) -> None:
-    """What somebody was made to ask does nothing."""
+    """Markup in a query has no effect."""
     for url in ("/", "/search", "/results", "/list"):
         assert_inert(client.get(url, params={"q": text}).text)
     for url in ("/events/errors", "/stats"):

@@ -15,7 +15,7 @@ from .helpers import Client, assert_valid_structure, page, queries, query_with
 
 
 def test_session_pages_have_valid_structure(client: Client, store: Store) -> None:
-    """With what the script needs to go on from there."""
+    """With what the script needs to continue from there."""
     for query in list(queries(store))[::5]:
         parsed = page(client, address(url_name(query.row)))
         assert_valid_structure(parsed)

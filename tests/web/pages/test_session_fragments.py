@@ -12,7 +12,7 @@ from .helpers import Client, page, queries, query_with
 
 
 def test_a_page_of_a_session_is_a_section(client: Client, store: Store) -> None:
-    """One after the other they hold every message that has something to show."""
+    """Together they hold every message that is shown."""
     query = max(queries(store), key=lambda query: query.row.messages)
     base = address(url_name(query.row))
     for number in range(query.pages()):
@@ -33,7 +33,7 @@ def test_branch_fragment(client: Client, store: Store) -> None:
 
 
 def test_replaced_messages_fragment(client: Client, store: Store) -> None:
-    """Stands beside the summary."""
+    """Beside the summary."""
     query = query_with(store, "compaction")
     boundary = query.head.compaction.boundaries[0]
     parsed = page(client, f"{address(url_name(query.row))}/replaced/{boundary.message_index}")
@@ -43,7 +43,7 @@ def test_replaced_messages_fragment(client: Client, store: Store) -> None:
 
 
 def test_full_output_of_every_block(client: Client, store: Store) -> None:
-    """Whatever it is: words, outputs, inputs, notes."""
+    """Text, outputs, inputs and notes."""
     query = query_with(store, "rejection")
     for message in query.messages(0, query.row.messages):
         for place, block in enumerate(message.blocks):
@@ -54,7 +54,7 @@ def test_full_output_of_every_block(client: Client, store: Store) -> None:
 
 
 def test_context_fragment(client: Client, store: Store) -> None:
-    """Says of every message of the session what became of it."""
+    """Every message of the session has a state."""
     query = query_with(store, "compaction")
     last = query.row.messages - 1
     parsed = page(client, f"{address(url_name(query.row))}/context/{last}")
@@ -65,7 +65,7 @@ def test_context_fragment(client: Client, store: Store) -> None:
 
 
 def test_subagent_names_with_a_slash(client: Client, store: Store) -> None:
-    """Are found by their number, and by their name with another sign."""
+    """By number, and by name with the slash replaced."""
     row = next(row for row in store.sessions.select() if "/" in row.name)
     parsed = page(client, f"{address(row.name)}/embedded")
     assert f"s{row.id}." in parsed.all("data-key")[1]

@@ -63,7 +63,7 @@ class Syncer:
 
     def run(
         self,
-        tell: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[Progress], None] | None = None,
         committed: Callable[[], None] | None = None,
         open_too: bool = False,
     ) -> Report:
@@ -75,7 +75,7 @@ class Syncer:
         began = time.perf_counter()
         report = Report()
         with self._store.exclusive():
-            self._run(report, tell, Pipeline(self._store, committed), open_too)
+            self._run(report, on_progress, Pipeline(self._store, committed), open_too)
             self._store.changes.prune()
         report.seconds = time.perf_counter() - began
         return report
@@ -111,7 +111,9 @@ class Syncer:
             pipeline.commit()
         return report
 
-    def _run(self, report: Report, tell: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool) -> None:
+    def _run(
+        self, report: Report, on_progress: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool
+    ) -> None:
         known = self._store.files.all()
         homes = []
         for agent, root in Library(*self._locations).homes():
@@ -127,7 +129,7 @@ class Syncer:
         if not homes:
             return
         try:
-            self._take_in(homes, pipeline, _ProgressReporter(homes, report, tell))
+            self._read_homes(homes, pipeline, _ProgressReporter(homes, report, on_progress))
         except BaseException as error:
             pipeline.cancel(error)
             raise
@@ -138,7 +140,7 @@ class Syncer:
         sessions = self._store.sessions
         return sessions.has_unsettled(agent) or (open_too and sessions.has_open(agent))
 
-    def _take_in(self, homes: list[_HomeSync], pipeline: Pipeline, teller: _ProgressReporter) -> None:
+    def _read_homes(self, homes: list[_HomeSync], pipeline: Pipeline, progress: _ProgressReporter) -> None:
         shared = [
             Task(number, position, outdated.ref, home.changes_of(outdated.ref))
             for number, home in enumerate(homes)
@@ -153,13 +155,13 @@ class Syncer:
                 pipeline.write(home.keep_others)
             for read in reads:
                 home = homes[read.home]
-                teller.tell(home, home.work[read.position].ref)
+                progress.next(home, home.work[read.position].ref)
                 home.take_in_ready(home.work[read.position], read, pipeline)
                 pipeline.end_session()
         for number, home in enumerate(homes):
             for position, outdated in enumerate(home.work):
                 if (number, position) not in done:
-                    teller.tell(home, outdated.ref)
+                    progress.next(home, outdated.ref)
                     home.ingest(outdated, pipeline)
                     pipeline.end_session()
             pipeline.write(home.note_missing)
@@ -168,17 +170,17 @@ class Syncer:
 class _ProgressReporter:
     """Reports the progress of a run."""
 
-    def __init__(self, homes: list[_HomeSync], report: Report, tell: Callable[[Progress], None] | None) -> None:
+    def __init__(self, homes: list[_HomeSync], report: Report, on_progress: Callable[[Progress], None] | None) -> None:
         self._report = report
-        self._tell = tell
+        self._on_progress = on_progress
         self._sessions = sum(len(home.work) for home in homes)
         self._bytes = sum(home.size_of(outdated.ref) for home in homes for outdated in home.work)
         self._count = 0
 
-    def tell(self, home: _HomeSync, ref: SessionRef) -> None:
+    def next(self, home: _HomeSync, ref: SessionRef) -> None:
         """Report the next session."""
-        if self._tell is not None:
-            self._tell(Progress(self._count, self._sessions, self._report.bytes, self._bytes, ref.id))
+        if self._on_progress is not None:
+            self._on_progress(Progress(self._count, self._sessions, self._report.bytes, self._bytes, ref.id))
         self._count += 1
         self._report.bytes += home.size_of(ref)
 

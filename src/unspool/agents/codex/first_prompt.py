@@ -28,7 +28,9 @@ def _bodies(path: Path, head: CodexHead) -> Iterator[CodexPayload]:
     """Iterate over the items and events of a file in any format."""
     if path.suffix == ".json":
         for element in take_apart(read_whole(path) or b"", "items").elements:
-            yield from (found[0] for found in ITEMS.line(element.data, element.location) if not isinstance(found, Damage))
+            yield from (
+                found[0] for found in ITEMS.line(element.data, element.location) if not isinstance(found, Damage)
+            )
     elif head.bare:
         for bare in iter_records(path, BARE_RECORDS, _STEP):
             yield bare.payload or bare

@@ -6,8 +6,10 @@ import hashlib
 import re
 
 from ..core import model as m
+from ..io.decode import decode_any
 
 _TITLE_LENGTH = 200
+_WORD = re.compile(r"\w")
 
 
 def version_of(text: str | None) -> tuple[int, ...]:
@@ -15,9 +17,24 @@ def version_of(text: str | None) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,9}", text or "")[:3])
 
 
-def title_of(prompt: str | None) -> str | None:
-    """A title from a prompt: its first line that is not blank."""
-    return next((line.strip()[:_TITLE_LENGTH] for line in (prompt or "").splitlines() if line.strip()), None)
+def choose_title(recorded: str | None, prompt: str | None, command: str | None = None) -> str | None:
+    """The title of a session: the one that is recorded, else the first words of a person, else the first command.
+
+    JSON is only a title if there is nothing else.
+    """
+    texts = [text for text in (recorded, prompt, command) if text]
+    texts.sort(key=_is_json)
+    return next((title for text in texts if (title := _first_line(text))), None)
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip()[:1] in ("{", "[") and isinstance(decode_any(text), dict | list)
+
+
+def _first_line(text: str) -> str | None:
+    """The first line that has a letter or a digit: a fence or a ruler is no title."""
+    lines = (line.strip() for line in text.splitlines())
+    return next((line[:_TITLE_LENGTH] for line in lines if _WORD.search(line)), None)
 
 
 def digest(facts: object) -> str:

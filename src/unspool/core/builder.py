@@ -252,6 +252,10 @@ class SessionBuilder:
         """Return the index of the latest message with an id."""
         return self.columns.ids.get(id) if id is not None else None
 
+    def contains(self, id: str) -> bool:
+        """Whether the session has a message with an id."""
+        return self.columns.ids.get(id) is not None
+
     def last_before(self, moment: datetime) -> int | None:
         """Return the last message that was written before or at a point in time."""
         seconds = moment.timestamp()

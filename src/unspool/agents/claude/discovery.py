@@ -197,7 +197,7 @@ class ClaudeFolder:
         """When each session was last written to, by its last lines."""
         found = {}
         for id, files in self.sessions.items():
-            times = [time for path in (files.head.path, *files.more) if (time := read_tail(path).ended_at)]
+            times = [time for path in (files.head.path, *files.more) if (time := read_end_time(path))]
             if times:
                 found[id] = max(times)
         return found
@@ -308,24 +308,6 @@ def read_head(path: Path) -> ClaudeHead | None:
     return head if head.first_uuid is not None else None
 
 
-@while_unchanged
-def read_title(path: Path) -> str | None:
-    """The last title among the first lines; one that a person gave comes first.
-
-    It is written again with every turn: the last lines may have a newer one.
-    """
-    block = read_start(path, _HEAD_SIZE)
-    data = block.data if block is not None else b""
-    for kind in (b'"type":"custom-title"', b'"type":"ai-title"'):
-        found = data.rfind(kind)
-        if found >= 0:
-            end = data.find(b"\n", found)
-            line = data[data.rfind(b"\n", 0, found) + 1 : end if end >= 0 else len(data)]
-            for record in RECORDS.batch(block_of(line)).records:
-                return record.custom_title or record.ai_title
-    return None
-
-
 def _spoken(block: Block) -> Iterator[HeadRecord]:
     """The messages of a block; what is large and says nothing is not even decoded."""
     for line in block.lines():
@@ -389,21 +371,11 @@ def holds_sidechain(path: Path) -> bool:
     return any(_SIDECHAIN in block for block in read_blocks(path))
 
 
-class ClaudeTail(NamedTuple):
-    """What the last lines of a session file say."""
-
-    title: str | None = None
-    ended_at: datetime | None = None
-
-
-def read_tail(path: Path) -> ClaudeTail:
-    """Read the end of a file."""
-    title = ended = None
+def read_end_time(path: Path) -> datetime | None:
+    """Return when a file was last written to, by its last lines."""
     block = read_end(path, _TAIL_SIZE)
-    for line in RECORDS.batch(block).records if block is not None else ():
-        title = line.custom_title or line.ai_title or title
-        ended = line.timestamp or ended
-    return ClaudeTail(title, ended)
+    times = [line.timestamp for line in RECORDS.batch(block).records if line.timestamp] if block is not None else []
+    return times[-1] if times else None
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------

@@ -176,7 +176,7 @@ class ClaudeParser:
         if is_plan and not inherited:
             self.plans.cleared(record, index)
         if is_plan or (author == "human" and not queued):
-            self._prompted(record, index, text, is_typed=not is_plan)
+            self._prompted(record, index)
         elif author == "subagent":
             self.subagents.read_notification(text)
 
@@ -184,11 +184,9 @@ class ClaudeParser:
         """Add a line about the plan that the session starts with; what it says was recorded in the old session."""
         self.chain.add(record, source, "user", "harness", blocks, parent=self.chain.last)
 
-    def _prompted(self, record: ClaudeRecord, index: int, text: str, is_typed: bool = True) -> None:
+    def _prompted(self, record: ClaudeRecord, index: int) -> None:
         self.calls.next_step()
         self.turn.prompted(index, is_headless=record.prompt_source == "sdk" or is_headless(record))
-        if is_typed and self.turn.first_prompt is None and not text.startswith(COMMAND_TEXT):
-            self.turn.first_prompt = text
 
     def _follows_open_call(self, record: ClaudeRecord) -> bool:
         """2.1.200 attaches a queued prompt to the call that was interrupted for it."""

@@ -37,6 +37,11 @@ def is_plan(text: str) -> bool:
     return text.startswith(_OPENING)
 
 
+def plan_in(text: str) -> str | None:
+    """Return the plan that a message passes on, from its heading on."""
+    return text.removeprefix(_OPENING).lstrip("#* \r\n\t") if is_plan(text) else None
+
+
 def is_marked(record: ClaudeRecord) -> bool:
     """Whether a record says itself that it passes on a plan (2.1.29 and later)."""
     return record.plan_content is not None or (record.origin is not None and record.origin.kind == _CONTINUATION)

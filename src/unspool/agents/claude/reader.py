@@ -12,11 +12,12 @@ from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
 from ...io.decode import Batch
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
-from .._metadata import digest, project_of, title_of, version_of
+from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, find_clears
-from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_tail, read_title, session_of
+from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_end_time, session_of
 from .finalize import finalize
+from .first_prompt import title_in
 from .lineage import (
     copied_ids,
     drop_echo_in_child,
@@ -31,9 +32,9 @@ from .plans import PLAN_EVIDENCE
 from .saved_outputs import FOLDER as SAVED
 from .saved_outputs import SavedOutputs
 from .schema import RECORDS, ClaudeRecord
+from .titles import TITLE_RECORDS, ClaudeTitles, has_summaries_elsewhere
 
 _CHAIN = frozenset(("user", "assistant", "system", "attachment"))
-_TITLES = frozenset(("summary", "custom-title", "ai-title"))
 _SILENT = frozenset((
     "agent-name", "agent-color", "agent-setting", "tag", "mode", "permission-mode", "atis-latch", "tools-used",
     "cost-state", "file-history-snapshot", "file-history-delta", "api-request", "api-request-blob",
@@ -114,15 +115,15 @@ class ClaudeSource:
 
     def peek(self, ref: SessionRef) -> Peek:
         """Read the beginning of a session, and its last lines."""
-        head = self._around.folder_of(ref.path).head(ref.path)
+        folder = self._around.folder_of(ref.path)
+        head = folder.head(ref.path)
         if head is None:
             return Peek(size=size_of(ref.path))
-        tail = read_tail(ref.more[-1] if ref.more else ref.path)
         return Peek(
-            title=title_of(tail.title or read_title(ref.path) or head.prompt),
+            title=title_in(head, (ref.path, *ref.more), folder.summaries),
             project=project_of(head.cwd),
             started_at=head.started_at,
-            ended_at=tail.ended_at,
+            ended_at=read_end_time(ref.more[-1] if ref.more else ref.path),
             version=head.version,
             size=sum(map(size_of, (ref.path, *ref.more))),
         )
@@ -268,12 +269,12 @@ class ClaudeFileReader:
         self._main = main
         self._make = make
         self._copied = copied
+        self._titles = ClaudeTitles(ref.kind)
         self._inline: dict[str, ClaudeParser] = {}
-        self._titles: dict[str, str] = {}
 
     def read(self, batch: Batch[ClaudeRecord], file: int) -> None:
         """Read a batch: every record becomes a message, a link, metadata, or a problem."""
-        read, copied = self._main.read, self._copied
+        read, copied, titles = self._main.read, self._copied, self._titles
         for parser in self.parsers:
             parser.builder.bytes_at = batch.bytes_at
         is_main = self._ref.kind == "main"
@@ -284,6 +285,8 @@ class ClaudeFileReader:
                 if record.is_sidechain and is_main:
                     self._inline_parser(record).read(record, source, record.uuid in copied)
                 else:
+                    if titles.words is None:
+                        titles.read(record)
                     read(record, source, record.uuid in copied)
             elif kind not in _SILENT:
                 self._read_metadata(record, m.Source(file, number, offset, length))
@@ -297,8 +300,8 @@ class ClaudeFileReader:
                 self._main.chain.point(record.leaf_uuid)
         elif kind == "queue-operation":
             self._main.queue.read(record, source)
-        elif kind in _TITLES:
-            self._note_title(record)
+        elif kind in TITLE_RECORDS:
+            self._titles.read(record)
         elif record.uuid is not None and record.message is not None:
             self._main.read(record, source)
         else:
@@ -323,24 +326,15 @@ class ClaudeFileReader:
             self._inline[record.uuid] = parser
         return parser
 
-    def _note_title(self, record: ClaudeRecord) -> None:
-        if record.custom_title:
-            self._titles["custom"] = record.custom_title
-        elif record.ai_title:
-            self._titles["ai"] = record.ai_title
-        elif record.summary and record.leaf_uuid and self._main.builder.find(record.leaf_uuid) is not None:
-            self._titles["summary"] = record.summary
-
     def finish(self, folder: ClaudeFolder) -> None:
         """Finish all conversations after the last record."""
         head = folder.head(self._ref.path)
+        if head is not None and has_summaries_elsewhere(version_of(head.version)):
+            self._titles.add_summaries(folder.summaries)
         for parser in self.parsers:
             parser.finish()
-            parser.builder.details.project = project_of(head.cwd) if head is not None else None
-            parser.builder.details.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
-            parser.builder.details.title = title_of(parser.authors.task or parser.turn.first_prompt)
-        title = next((self._titles[kind] for kind in ("custom", "ai", "summary") if kind in self._titles), None)
-        if title is None and version_of(self._main.version) < (2, 1):
-            found = [text for leaf, text in folder.summaries.items() if self._main.builder.find(leaf) is not None]
-            title = found[-1] if found else None
-        self._main.builder.details.title = title or self._main.builder.details.title
+            details = parser.builder.details
+            details.project = project_of(head.cwd) if head is not None else None
+            details.git = m.Git(branch=head.git_branch) if head is not None and head.git_branch else None
+            details.title = choose_title(None, parser.authors.task)
+        self._main.builder.details.title = self._titles.choose(self._main.builder.contains)

@@ -8,10 +8,9 @@ from ...core.tree import NONE
 class ClaudeTurn:
     """The last prompt, and the last message of the model."""
 
-    __slots__ = ("first_prompt", "is_headless", "last_model", "last_prompt", "model_spoke")
+    __slots__ = ("is_headless", "last_model", "last_prompt", "model_spoke")
 
     def __init__(self) -> None:
-        self.first_prompt: str | None = None
         self.last_model = NONE
         self.last_prompt = NONE
         self.model_spoke = False

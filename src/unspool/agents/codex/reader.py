@@ -16,7 +16,7 @@ from ...core.tree import NONE
 from ...io.decode import Batch, Damage
 from ...io.documents import take_apart
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
-from .._metadata import digest, project_of, title_of, version_of
+from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps
 from .discovery import CodexFolder, CodexHead, RolloutFile, last_time, rollout_file
 from .first_prompt import first_prompt
@@ -90,7 +90,7 @@ class CodexSource:
         """Read the beginning of a thread, and its last time."""
         head = self._folder.head(ref.path)
         return Peek(
-            title=self._folder.names.get(ref.id) or title_of(first_prompt(ref.path)),
+            title=choose_title(self._folder.names.get(ref.id), first_prompt(ref.path)),
             project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
@@ -138,7 +138,7 @@ class CodexSource:
         for number, path in enumerate((ref.path, *ref.more)):
             yield from reader.read_own(path, self._folder.head(path), is_revert=number > 0)
         parser.finish()
-        details.title = self._folder.names.get(ref.id) or title_of(parser.history.first_prompt)
+        details.title = choose_title(self._folder.names.get(ref.id), parser.history.first_prompt)
         details.tip = parser.turn.tip if parser.turn.tip >= 0 else None
         details.tip_rule = "end of the thread"
         self._add_clears(ref, builder)

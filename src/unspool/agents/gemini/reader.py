@@ -12,7 +12,7 @@ from ...core.sinks import DropMessages
 from ...io.decode import Damage
 from ...io.documents import take_apart
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
-from .._metadata import digest, title_of
+from .._metadata import choose_title, digest
 from ..base import BuilderFactory, Peek, SessionRef, Steps
 from .discovery import GeminiFiles, GeminiFolder, GeminiHead, read_head, read_tail
 from .parser import GeminiParser
@@ -73,7 +73,7 @@ class GeminiSource:
         title = next((tail.title for tail in reversed(tails) if tail.title), None)
         prompt = next((head.prompt for head in heads if head.prompt), None)
         return Peek(
-            title=title_of(title) or title_of(prompt),
+            title=choose_title(title, prompt),
             project=self._folder.project_of(heads[0]) if heads else None,
             started_at=heads[0].started_at if heads else None,
             ended_at=max((tail.updated_at for tail in tails if tail.updated_at is not None), default=None),
@@ -112,7 +112,7 @@ class GeminiSource:
         details = builder.details
         details.parent = ref.parent
         details.project = self._folder.project_of(heads[0]) if heads else None
-        details.title = reader.title or title_of(parser.first_prompt)
+        details.title = choose_title(reader.title, parser.first_prompt)
         details.tip = parser.conversation.tip
         details.tip_rule = "end of the conversation"
         details.origin = self._origin(ref)

@@ -1,0 +1,116 @@
+"""The title of a Claude Code session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ...core import model as m
+from .._metadata import choose_title
+from .authors import COMMAND_TEXT, ClaudeAuthors, separate_injected
+from .content import command_of, flat_text, text_of
+from .outcomes import MARKER, TOOL_MARKER
+from .plans import is_plan, plan_in
+from .schema import ClaudeBlock, ClaudeRecord
+
+TITLE_RECORDS = frozenset(("summary", "custom-title", "ai-title"))
+_SUMMARIES_ELSEWHERE = (2, 1)
+"""Before this version, summaries may be in files of their own."""
+_CLEAR = "/clear"
+
+
+_WRITERS: frozenset[m.Author] = frozenset(("human", "model"))
+"""Authors of prompts: the model writes those of sub-agents."""
+
+
+def has_summaries_elsewhere(version: tuple[int, ...]) -> bool:
+    """Whether other files may have the title of a session that was started with this version."""
+    return version < _SUMMARIES_ELSEWHERE
+
+
+class ClaudeTitles:
+    """Collects what can be the title of a session.
+
+    A recorded title comes first: one that a person gave, then one that a model wrote, then a summary. Without one it is
+    what a person typed first, or the heading of the plan that the session was started with; then the first command.
+    """
+
+    def __init__(self, kind: m.Kind) -> None:
+        self.words: str | None = None
+        """What a person typed first, the task of a sub-agent, or the plan that was passed on before."""
+        self.kind: m.Kind = kind
+        self._authors = ClaudeAuthors(kind)
+        self._command: str | None = None
+        self._given: str | None = None
+        self._generated: str | None = None
+        self._summaries: dict[str, str] = {}
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether there is a title other than a summary."""
+        return (self._given or self._generated) is not None
+
+    @property
+    def leaves(self) -> list[str]:
+        """The messages that summaries refer to; only a summary of this session counts."""
+        return list(self._summaries)
+
+    def _read_title(self, record: ClaudeRecord) -> None:
+        """Read a record with a title; later ones replace earlier ones."""
+        if record.custom_title:
+            self._given = record.custom_title
+        elif record.ai_title:
+            self._generated = record.ai_title
+        elif record.summary and record.leaf_uuid:
+            self._summaries.pop(record.leaf_uuid, None)
+            self._summaries[record.leaf_uuid] = record.summary
+
+    def add_summaries(self, summaries: Mapping[str, str]) -> None:
+        """Add summaries from other files, by the message they refer to; those of its own files count more."""
+        self._summaries = {**summaries, **self._summaries}
+
+    def read(self, record: ClaudeRecord) -> None:
+        """Read any record, for a title or for the first words."""
+        if record.type in TITLE_RECORDS:
+            self._read_title(record)
+        elif self.words is None:
+            text = self._prompt_in(record)
+            if text.startswith(COMMAND_TEXT):
+                # What a new session starts with says nothing about it.
+                if self._command is None or self._command.startswith(_CLEAR):
+                    self._command = command_of(text).text
+            elif text.strip():
+                self.words = plan_in(text) or text
+
+    def _prompt_in(self, record: ClaudeRecord) -> str:
+        """Return what a person typed, the task of a sub-agent, or a plan that was passed on."""
+        message = record.message
+        if record.type == "system" and record.subtype == "local_command":
+            text = flat_text(record.content)[0]
+            return text if text.startswith(COMMAND_TEXT) else ""
+        if record.type != "user" or message is None or record.is_compact_summary:
+            return ""
+        text = message.content if isinstance(message.content, str) else _text_in(message.content or ())
+        if text in (MARKER, TOOL_MARKER):
+            return ""
+        blocks = separate_injected([m.Text(text)])
+        if not is_plan(text) and self._authors.author_of(record, text_of(blocks), blocks) not in _WRITERS:
+            return ""
+        return text_of(blocks)
+
+    def add_prompts(self, others: ClaudeTitles) -> None:
+        """Add the first words and commands of a file that continues the session."""
+        self.words = self.words or others.words
+        self._command = self._command or others._command
+
+    def choose(self, contains: Callable[[str], bool]) -> str | None:
+        """Return the title; `contains` says whether a message is in the session."""
+        summary = next((self._summaries[leaf] for leaf in reversed(self._summaries) if contains(leaf)), None)
+        return choose_title(self._given or self._generated or summary, self.words, self._command)
+
+
+def _text_in(content: Iterable[ClaudeBlock]) -> str:
+    """Return the text of a prompt; a record with results of calls has none, though a remark may be among them."""
+    blocks = list(content)
+    if any(block.tool_use_id is not None for block in blocks):
+        return ""
+    return "\n".join(block.text for block in blocks if block.type == "text" and block.text)

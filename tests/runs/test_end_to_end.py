@@ -310,7 +310,7 @@ def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
         page.locator("[name=folder]").fill(str(at.project))
         page.locator("[name=prompt]").fill("@do slow 5")
         page.locator("[data-start] .primary").click()
-        words = page.locator("#board .run[data-state=in-turn] .latest-text")
+        words = page.locator("#board .run[data-run-state=in-turn] .latest-text")
         expect(words).to_contain_text("word3")
         assert "word4" not in words.inner_text()
         page.locator("#board .run h3 a").first.click()

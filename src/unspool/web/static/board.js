@@ -25,7 +25,7 @@ export function startBoard() {
   startApproval();
   onRun(({ kind }) => kind !== "words" && refresh());
   // Text is streamed in pieces, and only the store knows when a new session has a title.
-  setInterval(() => find('[data-state=in-turn], #board a[href^="/runs/"]') && refresh(), 1000);
+  setInterval(() => find('[data-run-state=in-turn], #board a[href^="/runs/"]') && refresh(), 1000);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;

@@ -126,7 +126,7 @@ def _decode(paths: list[Path]) -> None:
         schema = import_module(f"unspool.agents.{agent}.schema")
         data = path.read_bytes()
         if path.suffix == ".jsonl":
-            schema.LINES.batch(block_of(data))
+            schema.RECORDS.batch(block_of(data))
 
 
 def _pack(paths: list[Path]) -> None:

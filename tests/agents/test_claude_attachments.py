@@ -40,6 +40,7 @@ def _attached(home: Path, body: dict[str, Any], **fields: Any) -> list[m.Block]:
         ({"type": "total_tokens_reminder", "text": "12 left"}, "12 left", None),
         ({"type": "opened_file_in_ide", "filename": "/a.py"}, None, "/a.py"),
         ({"type": "task_reminder", "content": [], "itemCount": 0}, None, None),
+        ({"type": "prompt_snapshot", "systemPrompt": ["You are an agent."], "inlineTools": ["Bash"]}, None, None),
     ],
 )
 def test_the_text_of_an_attachment_is_kept(

@@ -86,7 +86,7 @@ class SessionAssembler:
         found = self.builder.events
         events = found.of_kind(kind)
         if kind.recorded.index is not None and not kind.recorded.is_off_path:
-            events = sorted(events, key=lambda event: _rank(kind.index_of(event)))
+            events = sorted(events, key=lambda event: _rank(kind.index_of(event))) if len(events) > 1 else events[:]
         return kind.value(events, found.inherited_boundaries)
 
     def _info(self) -> m.SessionInfo:

@@ -15,6 +15,8 @@ from .schema import AttachmentBody, ClaudeBlock, ClaudeUsage, Rendered
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _NO_CONTENT = frozenset(("type", "filename", "path", "displayPath"))
 """Fields of an attachment that have a place of their own in the record."""
+_REQUEST = "prompt_snapshot"
+"""An attachment with the system prompt and the tools of a request: tens of kilobytes that are not conversation."""
 _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
@@ -120,19 +122,19 @@ def attachment_blocks(
     if (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, rendered_text(rendered) or None, path), image]
     text = rendered_text(rendered) or _field_text(body)
-    if not text:
+    if not text and body.type != _REQUEST:
         fields = raw()
         given = fields.items() if isinstance(fields, dict) else ()
         rest = {name: value for name, value in given if name not in _NO_CONTENT and value}
         text = msgspec.json.encode(rest).decode() if rest else None
-    return [m.Attachment(body.type, text, path)]
+    return [m.Attachment(body.type, text or None, path)]
 
 
 def _field_text(body: AttachmentBody) -> str | None:
     """Return the text in the fields that hold it; None if one of them holds something else."""
     texts: dict[str, None] = {}
-    for value in (body.text, body.content, body.snippet, body.stdout, body.stderr):
-        if value:
+    for raw in (body.text, body.content, body.snippet, body.stdout, body.stderr):
+        if value := decode_any(clean_raw(raw)):
             text = _plain_text(value)
             if text is None:
                 return None
@@ -153,7 +155,8 @@ def _plain_text(value: Any, depth: int = 3) -> str | None:
     return None
 
 
-def _attached_image(content: Any) -> m.Image | None:
+def _attached_image(raw: msgspec.Raw) -> m.Image | None:
+    content = decode_any(raw) if b'"image"' in bytes(raw) else None
     file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
     return _image({"media_type": file.get("type"), "data": file.get("base64")}) if isinstance(file, dict) else None
 

@@ -99,15 +99,15 @@ class MicrocompactMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
-    """The body of an `attachment` record."""
+    """The body of an `attachment` record; fields that newer versions also record as the model got them are raw."""
 
     type: str = "attachment"
     prompt: Any = None
-    text: Any = None
-    content: Any = None
-    snippet: Any = None
-    stdout: Any = None
-    stderr: Any = None
+    text: Raw = ABSENT
+    content: Raw = ABSENT
+    snippet: Raw = ABSENT
+    stdout: Raw = ABSENT
+    stderr: Raw = ABSENT
     filename: str | None = None
     path: str | None = None
     hook_name: str | None = None

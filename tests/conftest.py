@@ -22,7 +22,10 @@ _NEEDS = {
         "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",
         "runs/test_supervisor.py",
     ),
-    "slow": ("test_docs.py", "test_package.py", "tools/test_record.py"),
+    "slow": (
+        "store/test_faults.py", "store/test_numbers.py", "test_docs.py", "test_package.py", "tools/test_measure.py",
+        "tools/test_record.py", "web/test_openapi.py",
+    ),
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""
 _FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}

@@ -96,6 +96,7 @@ def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
             assert file.damaged <= 1
 
 
+@pytest.mark.slow
 @EACH_VERSION
 def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
     """The same for every version and every form of a log, at bytes spread over the file and around each line's end."""
@@ -110,6 +111,7 @@ def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, version: st
             read_all(home)
 
 
+@pytest.mark.slow
 @EACH_VERSION
 def test_logs_with_changed_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
     """Bytes that were flipped, lost or doubled: what comes out is still a valid record."""
@@ -147,6 +149,7 @@ def _damage(chance: random.Random, data: bytearray, place: int) -> None:
         data += b"\n"
 
 
+@pytest.mark.slow
 @EACH_VERSION
 def test_fields_of_another_type_are_left_out(agent: str, version: str, tmp_path: Path) -> None:
     """Each field of each kind of line, replaced by something else: the record stays valid and the rest is read."""

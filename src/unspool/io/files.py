@@ -128,11 +128,17 @@ def read_start(path: Path, size: int) -> Block | None:
 
 def iter_records(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[T]:
     """The records of a log for a caller that stops at the one it looks for; `size` bytes are read at a time."""
+    for piece in iter_pieces(path, decoder, size):
+        yield from piece
+
+
+def iter_pieces(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[list[T]]:
+    """Like `iter_records`, but all records of a piece at once."""
     try:
         with open(path, "rb", buffering=0) as file:
             read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
             for block in iter_blocks(read, size):
-                yield from decoder.batch(block).records
+                yield decoder.batch(block).records
     except (OSError, zstandard.ZstdError):
         return
 

@@ -41,8 +41,10 @@ class Gemini(Agent):
     )
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Its first record names the session and the hash of the project."""
-        return path.suffix in (".json", ".jsonl") and b'"projectHash"' in head and b'"sessionId"' in head
+        """Its first record names the session and the hash of the project; some documents call the session `id`."""
+        if path.suffix not in (".json", ".jsonl") or b'"projectHash"' not in head:
+            return False
+        return b'"sessionId"' in head or (path.suffix == ".json" and b'"id"' in head)
 
     def root_of(self, path: Path) -> Path:
         """The folder that contains `tmp`."""

@@ -8,6 +8,8 @@ SESSION_CONTEXT = "<session_context>"
 SNAPSHOT = "<state_snapshot>"
 SHELL_COMMAND = "I ran the following shell command:"
 _INJECTED = (SESSION_CONTEXT, SNAPSHOT, "<hook_context>", "System: ", "<system-reminder>")
+NOT_TITLES = (*_INJECTED, SHELL_COMMAND)
+"""How user messages begin that do not say what a session is about."""
 _LONGEST_TYPED = 200
 
 

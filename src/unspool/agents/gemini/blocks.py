@@ -14,8 +14,8 @@ from .authors import SHELL_COMMAND
 from .content import other_blocks, parts_of, response_text, result_text, spoken_blocks
 from .conversation import Conversation
 from .outcomes import judge
-from .schema import FunctionResponse, GeminiMessage
-from .tool_calls import GeminiToolCalls, input_of
+from .schema import REPLY_TYPES, FunctionResponse, GeminiMessage
+from .tool_calls import GeminiToolCalls, in_order, input_of
 from .turn import GeminiTurn
 
 _UNKNOWN_INPUT = msgspec.Raw(b"null")
@@ -60,9 +60,9 @@ class BlockFactory:
     def of_reply(self, message: GeminiMessage, text: str) -> list[m.Block]:
         """Return what the model wrote and called, with the results that no other message brings (yet)."""
         blocks = self.with_other(message, spoken_blocks(message, text))
-        calls = message.tool_calls
-        if not calls:
+        if not message.tool_calls:
             return blocks
+        calls = in_order(message.tool_calls)
         blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call in calls]
         known = self._conversation.indices.get(message.id)
         index = known[-1] if known is not None else len(self._builder)
@@ -122,7 +122,7 @@ class BlockFactory:
     def learn_from_copy(self, message: GeminiMessage, index: int) -> None:
         """Take the inputs of rejected calls from a later copy of the reply."""
         blocks = self._without_input.get(index)
-        if blocks is None or message.type != "gemini":
+        if blocks is None or message.type not in REPLY_TYPES:
             return
         inputs = [part.function_call for part in parts_of(message.content) if part.function_call is not None]
         for call, given in zip(_calls_without_input(blocks), inputs, strict=False):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...core import model as m
-from .authors import SNAPSHOT
+from .authors import SESSION_CONTEXT, SNAPSHOT
 from .content import parts_of, responses_of, text_of
 from .conversation import Conversation
-from .schema import GeminiMessage
+from .schema import GeminiMessage, GeminiPart
 
 
 class HeldMessage(NamedTuple):
@@ -37,20 +37,48 @@ class Copies:
             self._by_text.setdefault(hash((kind, text)), []).append(index)
 
     def originals(self, message: GeminiMessage) -> list[int]:
-        """Return the messages that a copy repeats.
+        """Return the messages that a copy repeats; none if any of its texts is new.
 
         The first copy has the session context and the first prompt in one message.
         """
-        kind = "user" if message.type == "user" else "gemini"
-        found: list[int] = []
-        for text in [part.text for part in parts_of(message.content) if part.text and not part.thought] or [""]:
-            indices = self._by_text.get(hash((kind, text.strip())))
-            if indices:
-                later = [index for index in indices if not found or index > found[-1]]
-                found.append(later[0] if later else indices[-1])
+        found, new = self._match(message)
+        if new and message.type == "user":
+            return []
         if not found and (responses := responses_of(message)):
             found = self._by_text.get(hash(("result", responses[0].id or "")), [])[-1:]
         return found
+
+    def _match(self, message: GeminiMessage) -> tuple[list[int], list[GeminiPart]]:
+        """Return the messages that have the texts of a message, and the texts that are new."""
+        kind = "user" if message.type == "user" else "gemini"
+        found: list[int] = []
+        new: list[GeminiPart] = []
+        for part in parts_of(message.content):
+            if not part.text or part.thought:
+                continue
+            indices = self._by_text.get(hash((kind, part.text.strip())))
+            if indices:
+                later = [index for index in indices if not found or index > found[-1]]
+                found.append(later[0] if later else indices[-1])
+            else:
+                new.append(part)
+        return found, new
+
+    def split(self, message: GeminiMessage) -> tuple[list[int], list[GeminiMessage]]:
+        """Return the messages that have parts of a new message, and what has to be added.
+
+        A chat that is resumed in another session begins with a session context, which that session may have already,
+        and its first prompt, in one message.
+        """
+        if message.type != "user" or not all(part.text for part in parts_of(message.content)):
+            return [], [message]
+        known, new = self._match(message)
+        pieces: list[GeminiMessage] = []
+        if len(new) > 1 and (new[0].text or "").startswith(SESSION_CONTEXT):
+            pieces.append(GeminiMessage(type="user", timestamp=message.timestamp, content=[new.pop(0)]))
+        if known or pieces:
+            message.content = new
+        return known, [*pieces, message]
 
     def indices_of(self, message: GeminiMessage) -> list[int]:
         """Return where a message is already in the session, by its id or as a copy; empty if it is new."""
@@ -70,17 +98,13 @@ class Copies:
         """Whether a message with this id is held back."""
         return any(held.message.id == id for held in self.held)
 
-    def are_all_held(self, messages: list[GeminiMessage]) -> bool:
-        """Whether the messages are exactly those that are held back."""
-        return bool(self.held) and {held.message.id for held in self.held} == {message.id for message in messages}
-
-    def drop_copies(self) -> None:
-        """The messages held back are what the conversation continues with: drop the copies among them."""
-        for held in self.held:
-            indices = self.originals(held.message)
-            if indices:
-                self._conversation.indices[held.message.id] = indices
-        self.held = [held for held in self.held if self._conversation.indices.get(held.message.id) is None]
+    def take_copied(self, messages: list[GeminiMessage]) -> dict[str, m.Source]:
+        """Stop holding back messages if they are exactly those of a replaced conversation; returns where they are."""
+        sources = {held.message.id: held.source for held in self.held}
+        if sources.keys() != {message.id for message in messages}:
+            return {}
+        self.held = []
+        return sources
 
     def take_held(self) -> list[HeldMessage]:
         """Return the messages held back, which turned out to be new."""

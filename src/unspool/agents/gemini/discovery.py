@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -13,13 +14,13 @@ from ...core import model as m
 from ...core.timestamps import parse_moment
 from ...io.decode import Damage, decode_any
 from ...io.documents import take_apart
-from ...io.files import is_closed, read_end, read_start, read_whole, while_unchanged
-from ...io.lines import Block
+from ...io.files import is_closed, iter_pieces, read_end, read_whole, while_unchanged
 from .._metadata import project_of
-from .schema import MESSAGES, RECORDS, TAIL_RECORDS, GeminiMessage
+from .authors import NOT_TITLES
+from .content import parts_of, text_of
+from .schema import MESSAGES, RECORDS, TAIL_RECORDS, GeminiMessage, GeminiRecord
 
 _CLEAR = re.compile(r"\s*/(?:clear|new)\b")
-_NOT_TYPED = ("<session_context>", "<state_snapshot>", "<hook_context>", "System: ", "I ran the following shell")
 _HEAD_SIZE = 1 << 16
 _TAIL_SIZE = 1 << 14
 
@@ -231,10 +232,7 @@ def read_head(path: Path) -> GeminiHead | None:
         return GeminiHead(path, path.stem, None, None, "main", "", _parent(path))
     if path.suffix == ".json":
         return _document_head(path)
-    block = read_start(path, _HEAD_SIZE)
-    if block is None:
-        return None
-    return _log_head(path, block)
+    return _log_head(path)
 
 
 class GeminiTail(NamedTuple):
@@ -256,32 +254,47 @@ def read_tail(head: GeminiHead) -> GeminiTail:
     return GeminiTail(updated_at, titles[-1] if titles else head.title)
 
 
-def _log_head(path: Path, block: Block) -> GeminiHead | None:
+def _log_head(path: Path) -> GeminiHead | None:
+    """Read a log up to the first prompt, which may come after a long context and many notes."""
     head: GeminiHead | None = None
-    title = None
-    for line in RECORDS.batch(block).records:
-        if line.session_id is not None and line.project_hash is not None and head is None:
-            kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
-            head = GeminiHead(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
-        elif line.set is not None:
-            title = line.set.summary or title
-        if head is not None and head.prompt is None:
-            replaced = line.set.messages or [] if line.set is not None else []
-            messages: list[GeminiMessage] = [line] if line.id else replaced
-            head = head._replace(prompt=_first_words(messages))
-    return head._replace(title=title) if head is not None else None
+    for piece in iter_pieces(path, RECORDS, _HEAD_SIZE):
+        for line in piece:
+            if head is None:
+                head = _header_of(path, line)
+            else:
+                head = _with_line(head, line)
+        if head is None or head.prompt is not None:
+            break
+    return head
+
+
+def _header_of(path: Path, line: GeminiRecord) -> GeminiHead | None:
+    if line.session_id is None or line.project_hash is None:
+        return None
+    kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
+    return GeminiHead(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
+
+
+def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
+    """Return a head completed by the title and the prompt in a line."""
+    replaced = line.set.messages or [] if line.set is not None else []
+    title = line.set.summary if line.set is not None else None
+    prompt = head.prompt
+    if prompt is None:
+        prompt = next(_typed_in([line] if line.id else replaced), None)
+    return head._replace(title=title or head.title, prompt=prompt)
 
 
 def _document_head(path: Path) -> GeminiHead | None:
     data = read_whole(path)
     document = take_apart(data, "messages") if data else None
-    session = document.head.get("sessionId") if document is not None else None
+    given = document.head if document is not None else {}
+    # Some documents have `id` instead.
+    session = given.get("sessionId", given.get("id"))
     if document is None or not isinstance(session, str):
         return None
-    messages: list[GeminiMessage] = []
-    for element in document.elements[:20]:
-        messages += [item[0] for item in MESSAGES.line(element.data, element.location) if not isinstance(item, Damage)]
-    given = document.head
+    found = (item for element in document.elements for item in MESSAGES.line(element.data, element.location))
+    messages = (item[0] for item in found if not isinstance(item, Damage))
     kind: m.Kind = "subagent" if given.get("kind") == "subagent" or _parent(path) is not None else "main"
     return GeminiHead(
         path=path,
@@ -289,26 +302,21 @@ def _document_head(path: Path) -> GeminiHead | None:
         started_at=parse_moment(given.get("startTime")),
         project_hash=_text(given.get("projectHash")),
         kind=kind,
-        prompt=_first_words(messages),
+        prompt=next(_typed_in(messages), None),
         parent=_parent(path),
         title=_text(given.get("summary")),
         updated_at=parse_moment(given.get("lastUpdated")),
     )
 
 
-def _first_words(messages: list[GeminiMessage]) -> str | None:
+def _typed_in(messages: Iterable[GeminiMessage]) -> Iterator[str]:
+    """Iterate over the prompts among some messages."""
     for message in messages:
         if message.type != "user":
             continue
-        content = message.content
-        if isinstance(content, str):
-            text = content
-        else:
-            parts = content if isinstance(content, list) else [content] if content is not None else []
-            text = next((part.text for part in parts if part.text), "")
-        if text and not text.startswith(_NOT_TYPED):
-            return text
-    return None
+        text = next((part.text for part in parts_of(message.content) if part.text), "")
+        if text and not text.startswith(NOT_TITLES):
+            yield text_of(message, shown=True)
 
 
 def _parent(path: Path) -> str | None:

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from .authors import SESSION_CONTEXT, SNAPSHOT, GeminiAuthors
+from .authors import NOT_TITLES, SESSION_CONTEXT, SNAPSHOT, GeminiAuthors
 from .blocks import BlockFactory
 from .compaction import GeminiCompactions
 from .content import is_plain, parts_of, response_text, responses_of, text_of, usage_of
@@ -16,7 +16,7 @@ from .conversation import Conversation
 from .copies import Copies, HeldMessage
 from .interruptions import CANCELLED, GeminiInterruptions
 from .rewinds import Reload, Rewinds
-from .schema import FunctionResponse, GeminiMessage
+from .schema import REPLY_TYPES, FunctionResponse, GeminiMessage
 from .tool_calls import Ended, GeminiToolCalls
 from .turn import GeminiTurn
 
@@ -61,7 +61,7 @@ class GeminiParser:
             if self._copies.held:
                 self._release()
             self._repeated(message, source, known[-1])
-        elif message.model is UNSET and message.type in ("user", "gemini"):
+        elif message.model is UNSET and (message.type == "user" or message.type in REPLY_TYPES):
             self._copies.held.append(HeldMessage(message, source))
         else:
             if self._copies.held:
@@ -86,16 +86,19 @@ class GeminiParser:
         for position, message in enumerate(messages):
             if not is_plain(message.content):
                 self._blocks.note_other(message, source, "$set", "messages", position)
-        if self._copies.are_all_held(messages):
-            self._copies.drop_copies()
+        sources = self._copies.take_copied(messages)
         self._release()
         after_header, self._reload.after_header = self._reload.after_header, False
-        snapshot = self._copies.find_snapshot(messages)
+        snapshot = self._copies.find_snapshot(messages) if not sources else None
         if snapshot is not None:
             self._compress(messages, snapshot, source)
             return
-        indices = [index for message in messages for index in self._locate(message, source)]
-        indices = list(dict.fromkeys(indices))
+        copied = [self._copies.indices_of(message) for message in messages]
+        # New messages follow those that are left of the conversation, not its old end.
+        before, self.conversation.live = self.conversation.live, []
+        for message, known in zip(messages, copied, strict=True):
+            self._keep(message, sources.get(message.id, source), known)
+        indices, self.conversation.live = list(dict.fromkeys(self.conversation.live)), before
         if after_header and len(indices) < len(self.conversation.live):
             self._reload.indices = indices
         else:
@@ -118,13 +121,20 @@ class GeminiParser:
         for message, source in self._copies.take_held():
             self._new(message, source)
 
-    def _locate(self, message: GeminiMessage, source: m.Source) -> list[int]:
-        """Return where a message of a replaced conversation is, and add it if it is new."""
-        indices = self._copies.indices_of(message)
-        if indices:
-            self._blocks.learn_from_copy(message, indices[-1])
-            return indices
-        return [self._new(message, source)]
+    def _keep(self, message: GeminiMessage, source: m.Source, known: list[int]) -> None:
+        """Add a message of a replaced conversation, or what it repeats, to the end of what was kept."""
+        live = self.conversation.live
+        if known:
+            self._blocks.learn_from_copy(message, known[-1])
+            live += known
+            return
+        start = len(live)
+        parts, pieces = self._copies.split(message)
+        live += parts
+        for piece in pieces:
+            self._new(piece, source)
+        if len(live) > start:
+            self.conversation.indices[message.id] = live[start:]
 
     def _new(self, message: GeminiMessage, source: m.Source) -> int:
         reload = self._reload
@@ -162,7 +172,7 @@ class GeminiParser:
 
         Over ACP one message collects the calls of all later turns too; those are added where they happened.
         """
-        if message.type != "gemini" or (message.tool_calls is None and not message.tokens):
+        if message.type not in REPLY_TYPES or (message.tool_calls is None and not message.tokens):
             return
         calls = message.tool_calls or []
         later = [call for call in calls if not self.calls.is_known(call.id)] if self._turn.is_after(index) else []
@@ -203,7 +213,7 @@ class GeminiParser:
         self._interruptions.settle_erased(is_last=False)
         self._turn.last_prompt = index
         self.calls.interruption = None
-        if self.first_prompt is None:
+        if self.first_prompt is None and not text.startswith(NOT_TITLES):
             self.first_prompt = text
         self._rewinds.prompted(message, index)
 
@@ -266,7 +276,7 @@ class GeminiParser:
 
 
 _HANDLERS: dict[str, Callable[[GeminiParser, GeminiMessage, m.Source], int]] = {
-    "gemini": GeminiParser._reply,
+    **dict.fromkeys(REPLY_TYPES, GeminiParser._reply),
     "user": GeminiParser._user,
 }
 """How each type of message is read; all others are notes of the interface."""

@@ -11,6 +11,8 @@ from ...core.timestamps import Moment
 from ...io.decode import RecordDecoder
 
 ABSENT = Raw(b"")
+REPLY_TYPES = frozenset(("gemini", "model"))
+"""How a message of the model is called; `model` only in documents."""
 
 
 class FunctionCall(msgspec.Struct, gc=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from .schema import ABSENT, GeminiToolCall
 from .tools import AGENT_TOOLS, action_of
 
 BY_RESULT = "result text"
+_POSITION = re.compile(r"_\d{10,}_(\d+)$")
 _NO_INPUT = msgspec.Raw(b"{}")
 
 
@@ -59,19 +61,26 @@ class GeminiToolCalls:
 
     def close(self, calls: list[GeminiToolCall], index: int) -> None:
         """Classify the calls of a reply that are new."""
-        for call in calls:
+        found: list[tuple[Ended, GeminiVerdict]] = []
+        for call in in_order(calls):
             self._builder.close_call(call.id)
             if call.id not in self._judged:
                 self._note_agent(call, index)
                 text = result_text(call)
-                self.judge(
-                    Ended(index, call.id, call.name, text, call.timestamp, call.status, call.args, call.result_display)
+                ended = Ended(
+                    index, call.id, call.name, text, call.timestamp, call.status, call.args, call.result_display
                 )
+                found.append((ended, judge(ended.status, ended.text, ended.name)))
+        # Calls that were cancelled because another one was rejected belong to that rejection.
+        for ended, verdict in sorted(found, key=lambda entry: entry[1].is_sibling):
+            self._add(ended, verdict)
 
     def judge(self, ended: Ended) -> None:
         """Classify a call, and add the event that it caused."""
+        self._add(ended, judge(ended.status, ended.text, ended.name))
+
+    def _add(self, ended: Ended, verdict: GeminiVerdict) -> None:
         self._judged.add(ended.id)
-        verdict = judge(ended.status, ended.text, ended.name)
         if verdict.outcome == "rejected":
             self._reject(ended, verdict)
         elif verdict.outcome == "interrupted":
@@ -149,6 +158,17 @@ class GeminiToolCalls:
         status: m.AgentStatus = "interrupted" if call.status == "cancelled" else "completed"
         agent_name = name if isinstance(name, str) else call.name
         self.agents.append(AgentCall(index, call.id, agent_name, call.agent_id, status))
+
+
+def in_order(calls: list[GeminiToolCall]) -> list[GeminiToolCall]:
+    """Return the calls of a reply in the order of the model; 0.61 lists them in the order in which they ended.
+
+    Its ids end with the position. Over ACP a message collects the calls of several replies, which repeat positions.
+    """
+    positions = [int(found[1]) for call in calls if (found := _POSITION.search(call.id))]
+    if len(positions) < len(calls) or len(set(positions)) < len(positions):
+        return calls
+    return [call for _, call in sorted(zip(positions, calls, strict=True), key=lambda entry: entry[0])]
 
 
 def input_of(args: msgspec.Raw) -> msgspec.Raw:

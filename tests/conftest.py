@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
 
-_NEEDS = {
+NEEDS = {
     "agent": (
         "runs/drivers/test_claude.py", "runs/drivers/test_codex.py", "runs/drivers/test_gemini.py",
         "runs/test_repair.py", "runs/test_end_to_end.py",
@@ -24,7 +24,7 @@ _NEEDS = {
     ),
     "slow": (
         "store/test_faults.py", "store/test_numbers.py", "test_docs.py", "test_package.py", "tools/test_measure.py",
-        "tools/test_record.py", "web/test_openapi.py",
+        "tools/test_record.py", "web/api/test_openapi.py",
     ),
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""
@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     repeated = [id for id, count in Counter(item.nodeid for item in items).items() if count > 1]
     assert repeated == [], "of tests with the same id, workers run only one"
     folder = Path(__file__).parent
-    needs = {folder / path: mark for mark, paths in _NEEDS.items() for path in paths}
+    needs = {folder / path: mark for mark, paths in NEEDS.items() for path in paths}
     for item in items:
         if mark := needs.get(item.path):
             item.add_marker(mark)

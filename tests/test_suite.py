@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import NEEDS
 from .waiting import is_running, wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +82,12 @@ def test_files_are_written_to_a_folder_that_goes_away(output: str) -> None:
     assert not Path(found[1]).exists()
     assert not Path(found[2]).exists()
     assert Path(found[1]).is_relative_to(found[2])
+
+
+@pytest.mark.parametrize("path", [path for paths in NEEDS.values() for path in paths])
+def test_modules_that_need_something_exist(path: str) -> None:
+    """A module that was moved would lose its mark unnoticed."""
+    assert (ROOT / "tests" / path).is_file()
 
 
 MODULES = [path for path in sorted(ROOT.glob("tests/**/test_*.py")) if path != Path(__file__)]

@@ -168,7 +168,9 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
     expect(page.locator(".bar .needs")).to_be_hidden()
     expect(page.locator("#board .run[data-run-state=in-turn] .latest-text")).to_contain_text("allow_session")
     # Of a session that ends before the store knows it, there is nothing to open.
-    expect(page.locator("#board .run[data-run-state=in-turn] h3 a")).to_have_attribute("href", re.compile("^/sessions/"))
+    expect(page.locator("#board .run[data-run-state=in-turn] h3 a")).to_have_attribute(
+        "href", re.compile("^/sessions/")
+    )
     page.locator("[data-action=stop]").first.click()
     expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by tab")
     page.locator(".runs.ended .run h3 a").first.click()

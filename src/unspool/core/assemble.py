@@ -230,7 +230,8 @@ class SessionAssembler:
             return b""
         last_clear = max((c.after_message_index or -1 for c in events.context_clears), default=-1)
         last_boundary = max((b.message_index for b in self._full_boundaries), default=-1)
-        if last_clear < 0 and not self._all_boundaries and not events.resumes and not events.problems:
+        is_whole = not (self._all_boundaries or events.resumes or events.problems or self.tree.has_bypassed)
+        if last_clear < 0 and is_whole:
             return b""
         cleared = min(last_clear + 1, count)
         compacted = min(max(last_boundary, cleared), count)

@@ -16,7 +16,7 @@ from .context import ContextMap, Span
 from .convert import to_builtins, to_json
 from .errors import NotFoundError
 from .events import event_fields, find_kind, iter_events
-from .tree import CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
+from .tree import COMMAND, CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
 
 E = TypeVar("E", m.ToolResult, m.Rejection)
 
@@ -300,6 +300,8 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         flag = STITCHED if message.link == "stitched" else 0
         if message.author == "human" and message.role == "user":
             flag |= PROMPT | QUEUED if message.queued else PROMPT
+            if message.blocks and isinstance(message.blocks[0], m.Attachment):
+                flag |= COMMAND
         elif message.reply is not None:
             flag |= MODEL if message.reply == message.index else MODEL | CONTINUED
             if message.index in self._with_orphans:

@@ -5,7 +5,8 @@ few arrays. Nothing recurses, every pass is linear, and messages on the active p
 
 Two children do not make a fork: parallel tool calls, further parts of a model response, progress and hook lines are
 also attached beside the chain. Only a child under which the conversation continues (with a prompt or another model
-response) starts a branch; everything else is a side message of the message it is attached to.
+response) starts a branch; everything else is a side message of the message it is attached to. A command for the agent,
+such as one that ends it, continues nothing, and the model never sees it if the conversation bypasses it.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ class Tree:
             # A further part of a response counts only if its call was abandoned: the agent was killed while it ran,
             # and a later turn continued from the part before.
             begins = not flag & CONTINUED or (flag & UNANSWERED and index < last_turn)
-            if begins and flag & (PROMPT | MODEL) and not flag & QUEUED:
+            if begins and flag & (PROMPT | MODEL) and not flag & (QUEUED | COMMAND):
                 newest[index] = max(index, newest.get(index, index))
             if index in newest and parents[index] in beside:
                 parent = parents[index]
@@ -151,12 +152,17 @@ class Tree:
         return NONE
 
     @property
+    def has_bypassed(self) -> bool:
+        """Whether there are commands that the conversation bypassed."""
+        return any(self.flags[index] & COMMAND for index in self._beside)
+
+    @property
     def has_sides(self) -> bool:
         """Whether there are any side messages."""
         return bool(self._light)
 
     def sides(self, index: int) -> list[int]:
-        """Return the side messages of a message, and their own side messages."""
+        """Return the side messages of a message, and their own side messages; none that belong to a command."""
         if not self._light:
             return []
         found = list(self._light.get(index, ()))
@@ -168,7 +174,7 @@ class Tree:
     def _light(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
         for child in self._beside:
-            if child not in self._heavy and self.parents[child] >= 0:
+            if child not in self._heavy and self.parents[child] >= 0 and not self.flags[child] & COMMAND:
                 found.setdefault(self.parents[child], []).append(child)
         return found
 

@@ -61,6 +61,8 @@ class _Outline(msgspec.Struct):
                 blocks.append(m.ToolCall(block.id or "", "", _NOTHING))
             elif block.type == "tool_result":
                 blocks.append(m.ToolResult(block.call_id or "", "", "ok"))
+            elif block.type == "attachment":
+                blocks.append(m.Attachment(""))
         return m.Message(
             self.index, self.role, self.author, blocks, _NO_SOURCE, parent_index=self.parent_index, reply=self.reply,
             link=self.link, queued=self.queued,

@@ -126,6 +126,9 @@ def wrong_counts(truth: dict[str, Any], sessions: list[Session]) -> list[str]:
         got = sum(counts[part] for part in key.split("+"))
         if not low <= got <= high:
             wrong.append(f"{key}: {got} instead of {low if low == high else f'{low} to {high}'}")
+    resumes = sum(len(session.resumes) for session in sessions)
+    if resumes > truth.get("resumes", resumes):
+        wrong.append(f"resumes: {resumes} instead of at most {truth['resumes']}")
     if "rejection_reasons" in truth and Counter(truth["rejection_reasons"]) != reasons:
         wrong.append(f"reasons: {sorted(reasons.elements())} instead of {sorted(truth['rejection_reasons'])}")
     return wrong

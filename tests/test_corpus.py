@@ -13,7 +13,7 @@ from unspool.core.json_schema import json_schema
 from unspool.core.session import Session
 from unspool.core.stream import StreamLine, collect
 from unspool.library import Library
-from unspool.testing import Recording, wrong_contexts, wrong_counts
+from unspool.testing import Recording, wrong_contexts, wrong_counts, wrong_facts
 
 from .recordings import recordings
 from .regen import golden, golden_path
@@ -54,6 +54,11 @@ def test_there_are_recordings_of_every_agent() -> None:
 def test_events_match_the_truth_file(recording: Recording) -> None:
     """The events equal those of the truth file, as far as the logs can show them; each once."""
     assert wrong_counts(recording.truth, sessions_of(recording)) == []
+
+
+def test_facts_match_the_truth_file(recording: Recording) -> None:
+    """Tokens, origins, attached texts and first prompts, where the recording states them."""
+    assert wrong_facts(recording.truth, sessions_of(recording)) == []
 
 
 def test_contexts_match_the_recorded_requests(recording: Recording) -> None:

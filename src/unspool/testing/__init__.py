@@ -16,6 +16,7 @@ from .builders import START, Log, load, texts, write_file
 from .claude import ClaudeLog, call
 from .codex import CodexLog
 from .conformance import check_home, check_recording, registered, wrong_contexts, wrong_counts
+from .facts import wrong_facts
 from .gemini import GeminiLog
 from .recordings import Recording, find_recordings
 
@@ -36,4 +37,5 @@ __all__ = [
     "write_file",
     "wrong_contexts",
     "wrong_counts",
+    "wrong_facts",
 ]

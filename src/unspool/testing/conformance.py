@@ -16,6 +16,7 @@ from ..core.session import Session
 from ..core.stream import StreamLine, collect
 from ..io.sources import JsonDocument
 from ..library import Library
+from .facts import wrong_facts
 from .recordings import Recording
 
 _CUT = 200
@@ -46,6 +47,7 @@ def check_recording(recording: Recording) -> list[str]:
     sessions = recording.sessions()
     return [
         *wrong_counts(recording.truth, sessions),
+        *wrong_facts(recording.truth, sessions),
         *wrong_contexts(recording.contexts, sessions),
         *check_home(recording.home),
     ]

@@ -32,7 +32,7 @@ MODULES = [unspool, unspool.api, unspool.core.convert, unspool.core.json_schema]
 
 
 def test_all_names_are_sorted_and_real() -> None:
-    """`__all__` is in order, each name is there, and `dir` shows them."""
+    """`__all__` is sorted, each name exists, and `dir` shows them."""
     assert unspool.__all__ == sorted(unspool.__all__)
     assert len(set(unspool.__all__)) == len(unspool.__all__)
     for name in unspool.__all__:
@@ -209,5 +209,5 @@ def test_samples_hold_every_agent() -> None:
 
 
 def test_the_published_schema_is_current() -> None:
-    """What stands in the documentation is what the code makes."""
+    """The documentation has what the code generates."""
     assert json.loads(SCHEMA.read_text(encoding="utf-8")) == unspool.json_schema()

@@ -208,7 +208,7 @@ def test_walks_name_few_files_that_exist(title: str, limit: int) -> None:
 
 
 def test_class_names_are_unique_in_a_package() -> None:
-    """One name means one thing."""
+    """A class name identifies one class."""
     assert measure.duplicate_classes() == {}
 
 

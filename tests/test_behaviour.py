@@ -149,7 +149,7 @@ def test_six_ways_a_call_can_end(tmp_path: Path) -> None:
 
 
 def test_results_of_parallel_calls_belong_to_the_line(tmp_path: Path) -> None:
-    """Results that hang beside each other are no branches, and both are in context."""
+    """Results with the same parent are not branches, and both are in context."""
     log = ClaudeLog()
     log.user("two at once")
     log.model(call("a", command="ls"), name="first", reply="r")
@@ -308,7 +308,7 @@ def test_thousands_of_leaves(tmp_path: Path, leaves: int) -> None:
 
 
 def test_a_record_is_lossless_json(tmp_path: Path) -> None:
-    """Text of every kind comes out as it went in."""
+    """Any text survives the round trip."""
     strange = 'quotes " \\ / tab \t newline \n line separator \u2028 emoji 🧵 nul \x00 bell \x07'
     log = ClaudeLog()
     log.user(strange)

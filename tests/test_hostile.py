@@ -114,7 +114,7 @@ def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, version: st
 @pytest.mark.slow
 @EACH_VERSION
 def test_logs_with_changed_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
-    """Bytes that were flipped, lost or doubled: what comes out is still a valid record."""
+    """Bytes that were flipped, lost or doubled: the result is still a valid record."""
     for path in small_logs(agent, version):
         chance = random.Random(path.name)
         original = path.read_bytes()
@@ -246,7 +246,7 @@ def test_deep_nesting_is_reported_and_skipped(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_takes_bounded_time(tmp_path: Path) -> None:
-    """A torn line full of things that look like records is given up in time, and what stands before it is found."""
+    """A torn line full of text that looks like records is abandoned in time, and records before it are found."""
     log = ClaudeLog()
     log.user("before")
     log.user("glued", "glued")
@@ -363,7 +363,7 @@ def test_a_file_that_is_deleted_after_discovery_is_reported(tmp_path: Path) -> N
 
 
 def test_a_file_that_grows_while_it_is_read_is_read_as_it_was(tmp_path: Path) -> None:
-    """What is appended meanwhile belongs to the next reading; the stream's two passes see the same."""
+    """Lines appended in the meantime belong to the next read; both passes of a stream see the same."""
     log = ClaudeLog()
     for number in range(3_000):
         log.user(f"prompt {number} " + "x" * 1_000)

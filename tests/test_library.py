@@ -1,4 +1,4 @@
-"""Finding sessions: in homes, folders and files, however they are named."""
+"""Finding sessions: in homes, folders and files, by any kind of name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_any_folder_with_logs_in_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_single_file(agent: str, tmp_path: Path) -> None:
-    """Only that file is listed, even where others lie beside it."""
+    """Only that file is listed, even if there are others beside it."""
     path = write_all(tmp_path)[agent]
     (ref,) = Library(path).refs()
     assert (ref.agent, ref.path) == (agent, path)
@@ -114,7 +114,7 @@ def test_a_missing_location(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_program(tmp_path: Path) -> None:
-    """It is no session, and neither is an empty file."""
+    """It is not a session, and neither is an empty file."""
     for content in ("", "hello\n", '{"hello":"there"}\n', "[]"):
         path = tmp_path / "x.jsonl"
         path.write_text(content)

@@ -117,7 +117,7 @@ def test_tables(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ],
 )
 def test_a_closed_pipe_is_no_error(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """`| head -1` ends the command: no error, nothing said."""
+    """`| head -1` ends the command without an error message."""
     process = subprocess.Popen(
         [*COMMAND, *arguments, "--home", SAMPLES, "--home", str(big_home(tmp_path))],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path),
@@ -152,7 +152,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     wait_until_full(process.stdout)
     process.send_signal(signal.SIGINT)
     try:
-        # Should it wait for a reader, it must not wait for ever.
+        # If it waits for a reader, it must not wait forever.
         assert process.wait(PATIENCE) == 130
     finally:
         process.kill()
@@ -177,7 +177,7 @@ def wait_until_full(pipe: IO[bytes]) -> None:
 
 
 def test_an_encoding_without_all_characters(tmp_path: Path) -> None:
-    """Signs it does not know become question marks; that is no reason to end."""
+    """Characters that cannot be encoded become question marks."""
     done = subprocess.run(
         [*COMMAND, "show", "37c2", "--home", SAMPLES], capture_output=True, check=False, timeout=PATIENCE,
         env=environment(tmp_path, PYTHONIOENCODING="ascii"),

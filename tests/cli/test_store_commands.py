@@ -90,7 +90,7 @@ def test_search_without_results_exits_with_1(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.usefixtures("home_to_read")
 def test_regex_search(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each place once, with what stands around it on its line."""
+    """Each match once, with the rest of its line."""
     found = [
         json.loads(line)
         for line in output(capsys, "search", "--regex", r"class \w+\(NamedTuple\)", "--json").splitlines()

@@ -68,7 +68,7 @@ def test_each_word_names_one_kind() -> None:
 
 @pytest.mark.parametrize(("name", "words"), SYNONYMS.items())
 def test_synonyms(name: str, words: str) -> None:
-    """A filter takes the usual words for a kind, in any case, here and in a query."""
+    """A filter accepts the usual synonyms of a kind, in any case, here and in a query."""
     for word in words.split():
         assert find_kind(word).name == find_kind(word.upper()).name == name
         for prefix in ("is", "has"):

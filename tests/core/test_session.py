@@ -171,7 +171,7 @@ def test_every_call_has_one_outcome() -> None:
 
 
 def test_the_context_after_the_last_message(tmp_path: Path) -> None:
-    """`len(session)` stands for the message that is not written yet."""
+    """`len(session)` means the next message."""
     log = ClaudeLog()
     log.user("hello")
     log.model("hi")

@@ -83,7 +83,7 @@ def _kept(count: int) -> MessageSink:
 
 
 def test_a_replay_passes_on_what_was_kept() -> None:
-    """In order, and with the final content, although that comes later."""
+    """In order, and with the final content, although that is only known later."""
     kept, first = build(), build(DropMessages())
     for builder in (kept, first):
         fill(builder, 6)

@@ -131,7 +131,7 @@ def test_all_is_the_record_itself(tmp_path: Path) -> None:
 
 
 def test_orphans_are_marked(tmp_path: Path) -> None:
-    """By default the calls are there, and listed."""
+    """By default the calls are shown and listed."""
     session = branched().load(tmp_path)
     assert [orphan.tool_use_id for orphan in session.orphans] == ["dead open", "alive open"]
     assert {"dead open", "alive open"} <= set(calls(session))

@@ -48,7 +48,7 @@ def marked(home, agent, task):
     return read(home, agent, task)
 reader_pool._read = marked
 """
-"""Workers read, however little there is; each leaves its number."""
+"""Workers read even small homes; each records its process id."""
 _MAIN = "\nworker.main()\n"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it uses signals")
@@ -209,7 +209,7 @@ def has_appended(store: Store, agent: str, seen: int, told: int) -> bool:
 
 
 def test_a_new_session_is_stored_at_once(start: Callable[..., Feed], tmp_path: Path) -> None:
-    """A new file, in a new folder too, a sub-agent, and lines that come to several sub-agents."""
+    """A new file, also in a new folder, a sub-agent, and lines appended to several sub-agents."""
     home = tmp_path / "home"
     claude_log(2, "parent").write(home)
     feed = start()

@@ -38,7 +38,7 @@ def test_line_numbers_of_a_unified_diff() -> None:
 
 
 def test_a_replacement_has_no_line_numbers() -> None:
-    """Where in the file it stands is not known."""
+    """Its position in the file is unknown."""
     rows = diff_rows(replacement_diff("a.py", [("x = 1\n", "x = 2\n"), ("y = 1\n", "y = 2\n")]), "a.py")
     assert [(row.kind, row.old, row.new) for row in rows] == [
         ("del", None, None), ("add", None, None), ("hunk", None, None), ("del", None, None), ("add", None, None),
@@ -80,7 +80,7 @@ def test_any_text_is_shown_whole_and_escaped(text: str) -> None:
 
 @given(st.text(alphabet="ab\n", max_size=400), st.integers(1, 10))
 def test_a_cut_text_is_its_beginning(text: str, lines: int) -> None:
-    """As many lines as asked for, and it is said how many there are."""
+    """With the given number of lines, and the total number."""
     shown = cut(text, lines)
     assert text.startswith(shown.text)
     assert shown.text.count("\n") < lines

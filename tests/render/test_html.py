@@ -1,4 +1,4 @@
-"""The page: it needs nothing, runs nothing and loads nothing, whatever the transcript holds."""
+"""The HTML export: it runs nothing and loads nothing, whatever the transcript contains."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def assert_inert(page: str) -> Page:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_only_text(text: str, tmp_path: Path) -> None:
-    """Wherever it stands in the log, it comes out as words."""
+    """In any field of the log, it is rendered as text."""
     page = rendered(everywhere(text, tmp_path))
     parsed = assert_inert(page)
     assert text.split("\n")[0][:12] in parsed.words
@@ -161,7 +161,7 @@ def test_remote_images_become_links() -> None:
 
 
 def test_images_in_the_log_are_shown(tmp_path: Path) -> None:
-    """Its bytes stand in the page; of a kind we do not know, only its name does."""
+    """Its bytes are embedded; of an unknown image type only the name is shown."""
     log = ClaudeLog()
     log.user([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}])
     log.user([{"type": "image", "source": {"type": "base64", "media_type": "image/svg+xml", "data": PNG}}])

@@ -68,7 +68,7 @@ def talk(prompt: str, answer: str) -> ClaudeLog:
 
 @pytest.mark.parametrize("text", BREAKING)
 def test_content_does_not_break_the_structure(text: str, tmp_path: Path) -> None:
-    """The headings of the document are ours alone, all of them, in order; and there is no HTML."""
+    """Only our own headings are headings, in order; and there is no HTML."""
     document = rendered(talk(f"p {text}\n\n{text}", text).load(tmp_path))
     names = [heading.split(" · ")[0] for heading in headings(document)]
     assert names == ["h1 The title", "h2 You", "h3 claude-sonnet-4-5", "h2 You"]
@@ -132,7 +132,7 @@ def test_headings_of_answers_are_demoted() -> None:
 
 
 def test_ordinary_markdown_is_left_alone() -> None:
-    """Lists, tables, code, quotes and links come out as they went in."""
+    """Lists, tables, code, quotes and links are unchanged."""
     words = "A **word**:\n\n- one\n- two `<b>`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
     text = words + "```python\n# not a heading <b>\n```\n> said\n\n[x](y)"
     assert contained(text) == text.split("\n")
@@ -145,7 +145,7 @@ def test_html_that_cannot_be_escaped_is_fenced() -> None:
 
 
 def test_unknown_inputs_are_shown(tmp_path: Path) -> None:
-    """Input that is no object stays readable."""
+    """Input that is not an object stays readable."""
     log = ClaudeLog()
     log.user("go")
     log.model({"type": "tool_use", "id": "c", "name": "Odd", "input": ["a", 1, None]})

@@ -36,7 +36,7 @@ PIECES = st.lists(
     ],
 )
 def test_ordinary_text_is_unchanged(text: str, expected: str) -> None:
-    """Sequences go with all they say, single signs become a mark, words stay."""
+    """Escape sequences are removed, single control characters are replaced, text stays."""
     assert harmless(text) == expected
 
 
@@ -73,13 +73,13 @@ def test_nothing_closes_a_fence(text: str) -> None:
 
 
 def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the reader's clock shows them; no time is no text."""
+    """In the local time zone; a missing time is an empty text."""
     moment = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
     assert local(moment) == moment.astimezone().strftime("%Y-%m-%d %H:%M")
     assert local(None) == ""
 
 
 def test_json_over_several_lines() -> None:
-    """What is no JSON is shown as it is."""
+    """Invalid JSON is shown as it is."""
     assert pretty(msgspec.Raw(b'{"a":[1,2]}')) == '{\n  "a": [\n    1,\n    2\n  ]\n}'
     assert pretty(msgspec.Raw(b'{"a":')) == '{"a":'

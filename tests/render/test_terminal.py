@@ -1,4 +1,4 @@
-"""The terminal: everything is there, marked by what became of it."""
+"""Transcripts in the terminal: everything is shown, with its outcome."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_only_pretty_output_has_drawings(tmp_path: Path) -> None:
 
 
 def test_other_branches_are_mentioned(tmp_path: Path) -> None:
-    """With only the active path, their words are gone but not the place where they were."""
+    """With only the active path, their text is left out, but their position is shown."""
     session = eventful().load(tmp_path)
     assert "  mistaken" in shown(session)
     active = shown(session, "active")
@@ -105,7 +105,7 @@ def test_full_shows_whole_thinking(tmp_path: Path) -> None:
 
 
 def test_nothing_is_read_as_markup(tmp_path: Path) -> None:
-    """Square brackets mean nothing, wherever they stand."""
+    """Square brackets have no meaning anywhere."""
     log = GeminiLog()
     log.lines[0] = log.lines[0].replace(log.session.encode(), b"[/red][bold]")
     log.user("u", "[red]prompt[/blue]")
@@ -130,7 +130,7 @@ def test_a_label_is_not_read_as_markup(tmp_path: Path) -> None:
 
 
 def test_a_result_without_its_call_is_shown(tmp_path: Path) -> None:
-    """The line with the call may be lost; what came back is not."""
+    """The line with the call may be lost; the result is shown anyway."""
     log = ClaudeLog()
     log.user("go")
     log.result("lost", "what came back")

@@ -29,7 +29,7 @@ both = pytest.mark.parametrize("agent", ["claude", "codex"])
 OVER = "idle"
 
 
-# --- two who answer --------------------------------------------------------------------------------------------------
+# --- two answers -----------------------------------------------------------------------------------------------------
 
 
 def answered_at_once(at: Whole, run: str, verdict: str, reasons: bool) -> tuple[str, str]:
@@ -320,7 +320,7 @@ def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
         page.locator("[data-send]").click()
         expect(page.locator(".approval .approval-title")).to_have_text("Bash: touch made")
         expect(page.locator(".approval")).to_be_focused()
-        page.wait_for_timeout(550)  # Keys that come too soon after a card are not meant for it.
+        page.wait_for_timeout(550)  # Keys pressed too soon after a request appears are ignored.
         page.keyboard.press("r")
         page.keyboard.type("Not in this folder.")
         page.keyboard.press("Control+Enter")

@@ -39,7 +39,7 @@ def program(find: Callable[[], str]) -> str:
 
 
 async def ran(command: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run a program to its end, and give what it said."""
+    """Run a program to its end, and return its output."""
     folder.mkdir(parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env={"PATH": os.environ["PATH"], **environment}, start_new_session=True,

@@ -300,7 +300,7 @@ def test_a_session_is_never_run_twice(tmp_path: Path) -> None:
             # What our own agent has just written needs no confirmation.
             again = await watched.supervisor.start("gemini", spec(tmp_path, ref.id), ref)
             await again.stop("enough")
-            # Somebody else has just written to it. (With a time to come, it is just written however long this takes.)
+            # Another program has just written to it. (A time in the future counts as now, however long this takes.)
             later = time.time() + 3600
             os.utime(ref.path, (later, later))
             with pytest.raises(ConflictError, match="take it over"):

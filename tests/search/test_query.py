@@ -107,7 +107,7 @@ def test_words(text: str, node: Node) -> None:
     ],
 )
 def test_filters(text: str, filters: Filters) -> None:
-    """A query may have nothing but filters; several of a name stand beside each other."""
+    """A query may consist of filters; several with the same name are kept side by side."""
     assert parse(text, NOW) == Query(None, filters)
 
 
@@ -122,7 +122,7 @@ def test_days_are_those_of_the_user() -> None:
 
 
 def test_words_and_filters_mix() -> None:
-    """Filters hold for the whole query, wherever they stand at its top."""
+    """Filters apply to the whole query, wherever they are at its top level."""
     query = parse("agent:claude foo OR bar is:error")
     assert query.match == AnyOf((w("foo"), w("bar")))
     assert query.filters == Filters(agent=Values(("claude",)), is_=Values(("error",)))
@@ -255,7 +255,7 @@ def test_any_text_is_parsed_or_rejected(text: str) -> None:
     ],
 )
 def test_translations(text: str, fts5: str, tsquery: str) -> None:
-    """FTS5 knows NOT only between two; a part that is not there is turned round until it stands so."""
+    """FTS5 has only a binary NOT; negated parts are rearranged accordingly."""
     node = parse(text).match
     assert node is not None
     assert to_fts5(node) == fts5

@@ -44,7 +44,7 @@ def shown(text: str, query: str, width: int = 60) -> str:
     ],
 )
 def test_marks(text: str, query: str, expected: str) -> None:
-    """Whole words are marked, whatever stands between them, and what must not occur is not."""
+    """Whole words are marked, whatever is between them; excluded words are not."""
     assert shown(text, query) == expected
 
 
@@ -54,7 +54,7 @@ def test_without_matches_the_snippet_is_the_beginning() -> None:
 
 
 def test_the_densest_passage_is_shown() -> None:
-    """One word that stands early is less than both together."""
+    """One early word counts less than both together."""
     text = f"{FILLER}disk {FILLER}the disk is full now {FILLER}full full full {FILLER}"
     assert shown(text, "disk full") == "…dolor sit amet the [disk] is [full] now lorem ipsum dolor…"
 
@@ -90,7 +90,7 @@ TEXT = st.text(st.sampled_from("abAB ._\n\t\x1b[0m\x07ä\u0301🤖🎉\ud800"), 
 
 @given(TEXT, st.sampled_from(["a", "b*", '"a b"', "a OR ab", "ab -b", "🤖"]), st.integers(1, 100))
 def test_every_snippet_is_valid(text: str, query: str, width: int) -> None:
-    """Short enough, on one line, with marks in their order on words that were looked for."""
+    """Short enough, on one line, with marks in order on words of the query."""
     found = snippet(text, parse(query).match, width)
     assert len(found.text) <= max(width, 20)
     assert "\n" not in found.text

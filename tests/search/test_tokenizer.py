@@ -1,4 +1,4 @@
-"""Text is cut into words as SQLite cuts it, character by character."""
+"""The tokenizer splits text exactly as SQLite does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXTS = [
 
 
 class Fts5:
-    """A table of SQLite, and the words it sees."""
+    """A table of SQLite, and its tokens."""
 
     def __init__(self) -> None:
         self._db = sqlite3.connect(":memory:")
@@ -44,7 +44,7 @@ class Fts5:
         self._db.execute("create virtual table v using fts5vocab(t, 'instance')")
 
     def words(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        """The words of each text, in their order."""
+        """The tokens of each text, in order."""
         self._db.execute("delete from t")
         rows = list(enumerate(texts))
         self._db.executemany("insert into t(rowid, text) values (?, ?)", rows)
@@ -92,7 +92,7 @@ def test_tokens_of_any_text_equal_those_of_sqlite(text: str) -> None:
 
 @given(st.text())
 def test_every_token_is_kept(text: str) -> None:
-    """Folding keeps every place, words stay as they are when they are cut again, and any text will do."""
+    """Folding keeps every position, tokens are stable when they are tokenized again, and any text works."""
     assert len(fold(text)) == len(text)
     assert fold(fold(text)) == fold(text)
     assert words_in(" ".join(words_in(text))) == words_in(text)
@@ -111,7 +111,7 @@ def test_words_that_are_too_long_for_postgresql_are_truncated() -> None:
 
 
 def test_tokenizing_takes_bounded_time() -> None:
-    """Some tens of megabytes in a second; here no more is asked for than that it is no disaster."""
+    """It takes tens of megabytes per second; the test only excludes a disaster."""
     text = "def read(self, path: str) -> None:  # … ünd so weiter 🤖\n" * 50_000
     with cpu_limit(20):
         assert len(words_in(text)) == 500_000

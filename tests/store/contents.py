@@ -104,7 +104,7 @@ def _parts(store: Store, session: int, words: dict[int, list[tuple[int, str]]]) 
 
 
 def _words(store: Store) -> dict[int, list[tuple[int, str]]]:
-    """The words of each part, with their places, as the index has them."""
+    """The tokens of each part, with their positions, as the index has them."""
     if isinstance(store.database, SqliteDatabase):
         store.database.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, instance)")
         rows = store.database.rows('SELECT doc, "offset", term FROM temp.vocabulary')

@@ -33,7 +33,7 @@ def codex_log(turns: int = 3, name: str = "thread") -> CodexLog:
 
 
 def gemini_log(turns: int = 3, name: str = "chat") -> GeminiLog:
-    """Prompts, answers and calls, and a message that is said again."""
+    """Prompts, answers and calls, and a message that is repeated."""
     log = GeminiLog(name)
     for turn in range(turns):
         log.user(f"u{turn}", f"please do {name} number {turn}")

@@ -58,7 +58,7 @@ def _digest(value: object) -> str:
 
 
 def test_exports_are_the_same_byte_for_byte(old: Store, answers: dict[str, Any]) -> None:
-    """All sessions are there, and no record differs."""
+    """All sessions exist, and no record differs."""
     found = {f"{row.agent} {row.name}": _digest(old.messages.load_session(row.id)) for row in old.sessions.select()}
     assert found == answers["exports"]
 

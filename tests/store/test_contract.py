@@ -1,4 +1,4 @@
-"""What a store promises, whatever database is behind it."""
+"""The contract of a store, for every backend."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_change_is_recognised(change: Callable[[Path, str], None], store: Stor
 
 @pytest.mark.parametrize("move", [_move, _move_and_append])
 def test_a_file_that_moved_is_recognised(move: Callable[[Path, str], None], store: Store, tmp_path: Path) -> None:
-    """It is the same session at another place, and its bytes are there once."""
+    """It is the same session at another path, and its bytes are stored once."""
     home = tmp_path / "home"
     path = claude_log(3, "one").write(home)
     synced(store, home)
@@ -208,7 +208,7 @@ def test_the_newest_copy_of_a_session_counts(store: Store, tmp_path: Path) -> No
 
 
 def test_a_pushed_session_gives_way_to_the_local_one(store: Store, tmp_path: Path) -> None:
-    """Two homes of one machine may have the same session: it is there once, as it was found last."""
+    """Two homes of one machine may have the same session: it is stored once, as it was found last."""
     homes = [tmp_path / "one", tmp_path / "two"]
     for turns, home in enumerate(homes, 2):
         claude_log(turns).write(home)
@@ -220,7 +220,7 @@ def test_a_pushed_session_gives_way_to_the_local_one(store: Store, tmp_path: Pat
 
 
 def test_deleted_sessions_stay(store: Store, tmp_path: Path) -> None:
-    """A session whose file is gone is marked; when the file comes back, it is no longer."""
+    """A session whose file is gone is marked; when the file returns, the mark is removed."""
     home = tmp_path / "home"
     path = claude_log().write(home)
     synced(store, home)
@@ -266,7 +266,7 @@ def test_records_of_unknown_kinds_are_kept(store: Store, tmp_path: Path) -> None
 
 
 def test_search_results_follow_the_files(store: Store, tmp_path: Path) -> None:
-    """Words come and go with the messages they stand in."""
+    """Words are found as long as their messages exist."""
     home = tmp_path / "home"
     log = claude_log(2)
     path = log.write(home)
@@ -328,7 +328,7 @@ def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_can_be_forgotten(agent: str, store: Store, tmp_path: Path) -> None:
-    """Nothing of it is left: no words, no events, no bytes, those of before a cut neither."""
+    """Nothing of it is left: no text, no events, no bytes, not even those before a truncation."""
     home, kept = tmp_path / "home", tmp_path / "kept"
     log = log_of(agent)
     path = log.write(home)
@@ -367,7 +367,7 @@ def test_the_change_log_records_changes(store: Store, tmp_path: Path) -> None:
 
 
 def test_old_changes_are_pruned(store: Store) -> None:
-    """Who comes back after a long time can see that too much has happened; numbers are never given again."""
+    """A client that returns after a long time can see that it has to reload; numbers are never reused."""
     assert (store.changes.first_seq(), store.changes.last_seq()) == (0, 0)
     for number in range(8):
         store.changes.append("session.gone", number)
@@ -454,7 +454,7 @@ def test_a_session_of_two_machines_is_not_removed_by_its_id(open_again: Open, tm
 
 
 def test_a_failed_transaction_leaves_nothing(open_again: Open, tmp_path: Path) -> None:
-    """What fails in the middle leaves nothing, and what comes after it works."""
+    """A transaction that fails leaves nothing, and the next one works."""
     home = tmp_path / "home"
     write_home(home)
     store = open_again()
@@ -493,7 +493,7 @@ def _use(steps: dict[str, Migrations], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_older_store_is_migrated(open_again: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps are taken once, in their order, and what is there stays."""
+    """Migrations run once, in order, and keep the data."""
     home = tmp_path / "home"
     write_home(home)
     store = open_again()

@@ -54,7 +54,7 @@ def expected(session: Session, kind: EventKind) -> set[int]:
 
 
 def searched(store: Store, query: str) -> Found:
-    """The messages with words that a filter lets through."""
+    """The messages with text that match a filter."""
     conditions = QueryConditions(parse(query).filters)
     sql = "SELECT DISTINCT session.name, part.message FROM part JOIN session ON session.id = part.session WHERE "
     return {(name, int(message)) for name, message in store.database.rows(sql + conditions.sql, *conditions.values)}

@@ -128,7 +128,7 @@ def test_a_slow_writer_blocks_the_next(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_simultaneous_programs_share_one_machine_id(tmp_path: Path) -> None:
-    """Whatever line one of them has come to when another starts."""
+    """At whatever line the first one is when the other starts."""
     lines = 0
     while keys := _keys_of_two(tmp_path / str(lines), lines):
         assert len(set(keys)) == 1, f"line {lines}"
@@ -198,7 +198,7 @@ def test_a_full_disk_is_reported_and_rolled_back(small: Store, tmp_path: Path) -
 
 
 def test_a_full_disk_while_a_session_grows(small: Store, tmp_path: Path) -> None:
-    """A session that is there keeps what it had."""
+    """An existing session keeps its content."""
     home = tmp_path / "home"
     before = contents(small)
     for agent in AGENTS:

@@ -1,4 +1,4 @@
-"""Regular expressions search the messages as they are, whatever was stored of them first."""
+"""Regular expressions search the current text of messages, not what was stored first."""
 
 from __future__ import annotations
 

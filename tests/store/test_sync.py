@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class File:
-    """A log that grows, and to which other things happen."""
+    """A log that grows, is truncated, rewritten, moved or deleted."""
 
     def __init__(self, agent: str, name: str, home: Path) -> None:
         log = log_of(agent, _TURNS, name)
@@ -50,7 +50,7 @@ class File:
         self._moves = 0
 
     def do(self, what: What, amount: int) -> None:
-        """Change the file, if it is there."""
+        """Change the file, if it exists."""
         if what == "append":
             self._append(self._rest + b"".join(self._lines[self._next : self._next + amount]))
             self._rest = b""

@@ -31,7 +31,7 @@ def write_recording(corpus: Path, **recoverable: int) -> Path:
 
 @pytest.fixture
 def acme() -> Iterator[None]:
-    """The made-up agent is there."""
+    """The invented agent is registered."""
     with registered(AcmeAgent()):
         yield
 

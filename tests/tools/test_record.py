@@ -59,7 +59,7 @@ def test_kinds(agent: str, record: Json, kind: str) -> None:
 
 
 def test_paths_name_fields_and_not_data() -> None:
-    """Keys that are paths, models or ids are one; what a tool was given is not looked into."""
+    """Keys that are paths, models or ids count as one; inputs of tools are not examined."""
     record: Any = {
         "message": {"content": [{"type": "text", "text": "x"}, {"input": {"command": "ls"}}]},
         "sizes": {"/home/dev/a.txt": {"lines": 3}, "gpt-5.5": {"lines": 4}},
@@ -79,7 +79,7 @@ def test_deep_nesting_is_limited() -> None:
 
 
 def test_new_fields_are_new_to_all_versions() -> None:
-    """A field that an old version had and the newest has not is not new when it comes back."""
+    """A field of an old version that the newest lacks is not new when it returns."""
     older = {
         "1": shape_of("claude", [{"type": "user", "old": 1}]),
         "2": shape_of("claude", [{"type": "user", "now": 1}]),
@@ -205,7 +205,7 @@ def installed() -> str | None:
 
 @pytest.mark.skipif(installed() is None, reason="neither Claude Code nor Codex is installed")
 def test_an_installed_agent_is_recorded(tmp_path: Path) -> None:
-    """One scene, in a process of its own: the recording is there, fits its truth, and is compared."""
+    """One scene, in a process of its own: the recording exists, matches its truth file, and is compared."""
     agent = installed()
     assert agent is not None
     command = (

@@ -177,7 +177,7 @@ class Server:
 
 @contextmanager
 def serving(folder: Path, home: Path, *options: str) -> Iterator[Server]:
-    """A server for a while; whatever was asked of it, it has not failed."""
+    """A server for a while; at the end, its log must have no errors."""
     server = Server(folder, home, *options)
     try:
         yield server.start()
@@ -307,7 +307,7 @@ def scrolled(page: Page, pixels: int) -> None:
 
 
 def unfolded(page: Page) -> None:
-    """Until everything that is fetched into what has been opened is there, or could not be fetched."""
+    """Wait until all expanded content has been fetched, or could not be fetched."""
     until(
         page,
         """![...document.querySelectorAll('details[data-load][open]')].some((details) =>

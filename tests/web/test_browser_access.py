@@ -107,7 +107,7 @@ KINDS = (
     "errors", "search", "search-empty", "stats", "agents", "error",
 )  # fmt: skip
 SIMILAR = ("list-filtered", "session-parent", "branch", "errors", "search-empty")
-"""Pages that are built of the same parts as others: only their width on a phone is looked at."""
+"""Pages made of the same parts as others: only their width on a phone is checked."""
 COLOURFUL = ("list", "session", "compare", "rejections", "stats", "agents", "palette")
 """Pages that have all colours between them."""
 AUDIT = """
@@ -176,7 +176,7 @@ def test_every_kind_of_page_is_checked(addresses: dict[str, str]) -> None:
 
 
 def test_the_context_view_has_no_axe_violations(looking: Page, server: Server, screen: dict[str, Any]) -> None:
-    """What was not in context is meant to be hard to read, so only what is beside it is looked at."""
+    """Messages that are not in context are dimmed on purpose, so only the panel beside them is checked."""
     opened(looking, server, f"/sessions/{LONG}?at=4&context=4")
     until(looking, "document.querySelector('#inspector .context')")
     assert_accessible(looking, "context", screen, "#rail")

@@ -1,4 +1,4 @@
-"""A session of a hundred thousand messages is read like a short one: only what is near the screen is there."""
+"""A session of a hundred thousand messages is read like a short one: only content near the screen is in the page."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def shown(page: Page) -> list[int]:
 
 
 def dragged(page: Page, share: float) -> list[int]:
-    """The messages on the screen after the scroll bar was dragged to a place.
+    """The messages on the screen after the scroll bar was dragged to a position.
 
-    A script that scrolls is no hand: while something is being put in, the page keeps what is read where it is.
+    Scrolling by script is not an action of the user: while content is inserted, the page keeps the view in place.
     """
 
     def is_there() -> bool:

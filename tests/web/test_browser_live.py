@@ -1,4 +1,4 @@
-"""An open page keeps up with what agents write, whatever becomes of the server meanwhile: nothing missing or double."""
+"""An open page keeps up with what agents write, even if the server is restarted: nothing is missing or doubled."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class Chatter:
         self._asked.release(count)
 
     def finish(self) -> None:
-        """Until everything has been said."""
+        """Wait until everything has been written."""
         wait_until(lambda: self.said == self._wanted, "everything being said")
 
     def stop(self) -> None:
@@ -287,7 +287,7 @@ class Chatter:
 
 
 def hear(page: Page, word: int) -> None:
-    """Until a page has followed so far, or farther: what came in one go is fetched only where it is looked at."""
+    """Wait until a page has followed up to a message, or farther: content outside the screen is not fetched."""
     until(
         page,
         """(word) => Number([...document.querySelectorAll('#pages .entry.prompt .plain')].at(-1)
@@ -338,7 +338,7 @@ def test_pages_catch_up_with_a_restarted_server(visitor: Visitor, server: Server
 
 
 class Held:
-    """Answers to a page that come only when they are let go."""
+    """Responses to a page that are held back until they are released."""
 
     def __init__(self, page: Page, address: str) -> None:
         self._routes: list[Any] = []

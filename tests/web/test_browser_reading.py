@@ -64,7 +64,7 @@ def built() -> ClaudeLog:
 
 
 def working() -> ClaudeLog:
-    """A session that was written to just now, however long the tests before it take."""
+    """A session with recent changes, however long the tests before it take."""
     log = ClaudeLog("working")
     later = datetime.now(UTC) + timedelta(hours=1)
     now = later.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -157,7 +157,7 @@ def test_the_session_list_is_filtered_by_chips_and_text(visitor: Visitor, server
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_the_transcript_equals_the_api(visitor: Visitor, server: Server, agent: str) -> None:
-    """Of the sessions with most in them: the same entries in the same order, with the same words."""
+    """For the largest sessions: the same entries in the same order, with the same text."""
     rows = [each["row"] for each in server.sessions(f"&agent={agent}")]
     rows.sort(key=lambda row: -sum(bool(count) for count in row["counts"].values()))
     page = visitor.open("/")
@@ -450,7 +450,7 @@ def test_statistics_equal_the_api(visitor: Visitor, server: Server) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_session_is_exported_as_a_file(visitor: Visitor, server: Server, agent: str) -> None:
-    """In three forms, each with all that was said; the HTML stands alone."""
+    """In three formats, each with the whole text; the HTML is self-contained."""
     row = server.with_count("rejection", agent)[0]
     page = visitor.open(address(row))
     page.locator(".actions summary", has_text="Export").click()

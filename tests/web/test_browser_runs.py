@@ -144,7 +144,7 @@ def listen(page: Page) -> None:
 
 
 def note(page: Page, words: str) -> str:
-    """A note with these words, which may be gone again."""
+    """A notice with this text, which may have disappeared again."""
     line: str = until(page, "(words) => window.noted.split('\\n').find((line) => line.includes(words))", words)
     return line
 
@@ -178,7 +178,7 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
 
 
 def test_streamed_text_is_shown_until_the_log_has_it(visitor: Visitor) -> None:
-    """Dimmed at the end of the transcript; then the entry takes its place, and nothing is said twice."""
+    """Dimmed at the end of the transcript; then the entry replaces it, and no text is shown twice."""
     page = begin(visitor, "say Begun.\nwait")
     say(page, "hold One **two** three " + "and so on " * 12)
     expect(page.locator(".streaming")).to_contain_text("and so on")
@@ -296,7 +296,7 @@ def test_a_turn_is_interrupted(visitor: Visitor) -> None:
     expect(state(page)).to_contain_text("working")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.url.endswith("/interrupt") else None)
-    # Once as soon as the page is there, then three times: one press is none, and the third one belongs to no other.
+    # Once when the page has loaded, then three times: one press does nothing, and a third one counts alone.
     page.evaluate(
         """() => [1, 5000, 5100, 5200].forEach((value) => {
           const press = new KeyboardEvent('keydown', { key: 'Escape', bubbles: true });
@@ -331,7 +331,7 @@ def test_messages_wait_in_one_order_for_all_tabs(visitor: Visitor, server: Serve
 
 
 def test_a_reload_in_the_middle_keeps_everything(visitor: Visitor) -> None:
-    """What is asked, what was being said, what was being written, and the mode."""
+    """The request, the streamed text, the typed text, and the mode."""
     page = begin(visitor, "say Begun.\nwait")
     with page.expect_response("**/change"):
         page.locator("[name=mode]").select_option("plan")
@@ -377,7 +377,7 @@ def test_the_page_does_not_navigate_while_text_is_typed(visitor: Visitor) -> Non
     act(visitor, f"/{path.split('/')[2]}/messages", id="other", text="say Begun.", who="the tests")
     expect(page.locator("#composer[data-home]")).to_have_count(1)
     with page.expect_response("**/composer?*"):
-        pass  # By then a page that goes elsewhere is there.
+        pass  # By then, a page that navigates would have done so.
     assert page.url.endswith(path)
     page.locator("#message").press_sequentially(" at leisure.")
     page.locator("#message").press("Control+Enter")
@@ -428,7 +428,7 @@ def test_a_session_is_forked_from_a_message(visitor: Visitor) -> None:
     expect(said(page, "Second words.")).to_have_count(0)
 
 
-# --- when things go wrong --------------------------------------------------------------------------------------------
+# --- failures --------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_that_exits_stops_its_agents(visitor: Visitor, server: Served) -> None:
@@ -456,7 +456,7 @@ def test_a_session_in_use_is_taken_over_only_after_confirmation(visitor: Visitor
     page.locator("#composer [data-action=stop]").click()
     expect(state(page)).to_contain_text("ended")
     (path,) = (server.home / ".claude").rglob(f"{run['session']}.jsonl")
-    # With a time to come, it is just written however long this takes.
+    # A time in the future counts as now, however long this takes.
     later = time.time() + 3600
     os.utime(path, (later, later))
     say(page, "say Sent in vain.")

@@ -1,4 +1,4 @@
-"""The plots are well-formed, harmless, and show the numbers they were given, however many there are."""
+"""The charts are well-formed, escaped, and show the given numbers, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages in a real browser: windows on long transcripts, keys, live events, and what stays when things go wrong."""
+"""The pages in a real browser: paging through long transcripts, keys, live events, and failures."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async (shares) => {
 
 @pytest.mark.parametrize("shares", [(0.9, 0.5, 0.9), (0.9, 0)], ids=["on", "back"])
 def test_pages_are_removed_once_however_long_a_frame_takes(page: Page, served: Served, shares: list[float]) -> None:
-    """The reader goes far away, and farther or back, before the page is drawn again: what was there comes back."""
+    """The user scrolls far away, and farther or back, before the page is rendered again: removed content returns."""
     page.add_init_script(FRAMES)
     open_at(page, served.address)
     first = "document.querySelector('section.page').textContent"
@@ -211,7 +211,7 @@ def test_a_message_can_be_opened_from_its_address(page: Page, served: Served) ->
 
 
 def test_reading_upwards_does_not_jump(page: Page, served: Served) -> None:
-    """What is on the screen moves by as much as one scrolls, whatever is put in above it."""
+    """The view moves by as much as the user scrolls, whatever is inserted above it."""
     open_at(page, served.address, prompt(200))
     worst = page.evaluate(
         """async () => {
@@ -309,7 +309,7 @@ def test_a_step_starts_at_the_current_entry_though_it_was_pushed_off_the_screen(
 
 
 def test_an_entry_is_opened_by_keyboard(page: Page, served: Served) -> None:
-    """`o` opens the call one stands on."""
+    """`o` expands the current call."""
     open_at(page, served.address, prompt(40) + 2)
     page.keyboard.press("o")
     assert page.evaluate("document.querySelector('.entry.current details').open")
@@ -342,7 +342,7 @@ def test_keyboard_navigation_of_the_list(page: Page, served: Served) -> None:
 
 
 def test_help_and_palette_open_and_close(page: Page, served: Served) -> None:
-    """By key; the palette finds views, sessions and words."""
+    """By key; the palette finds views, sessions and text."""
     open_at(page, served.address)
     page.keyboard.press("?")
     assert page.evaluate("document.querySelector('#help').open")
@@ -360,7 +360,7 @@ def test_help_and_palette_open_and_close(page: Page, served: Served) -> None:
 
 
 def test_the_context_view_highlights_messages_in_context(page: Page, served: Served) -> None:
-    """What was rewound and what came later goes dark; the point moves along, and Escape puts the light out."""
+    """Rewound and later messages are dimmed; the view follows the current message, and Escape ends it."""
     open_at(page, served.address, prompt(22))
     page.keyboard.press("c")
     wait_for(page, "document.querySelector('[data-context-state]')")
@@ -479,7 +479,7 @@ def test_tabs_watch_different_sessions_over_one_stream(context: Any, served: Ser
 
 
 def test_pages_reconnect_to_a_restarted_server(page: Page, served: Served) -> None:
-    """A banner says so, then it goes by itself, and what happened meanwhile is there."""
+    """A banner says so and disappears by itself, and missed changes are shown."""
     open_at(page, served.address)
     wait_for(page, "document.documentElement.dataset.stream === 'open'")
     served.stop()

@@ -68,7 +68,7 @@ def _run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _next(frames: AsyncIterator[bytes]) -> Event:
-    """The next event; what is no event is passed over."""
+    """The next event; other frames are skipped."""
     async for frame in frames:
         lines = frame.decode().strip().split("\n")
         fields = dict(line.split(": ", 1) for line in lines if not line.startswith(":"))

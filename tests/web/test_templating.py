@@ -60,7 +60,7 @@ class Fragment(HTMLParser):
 
 
 def assert_inert(html: str) -> Fragment:
-    """Nothing in it runs, nothing comes from elsewhere, and the page's policy has nothing to forbid."""
+    """Nothing in it runs or loads anything, and the content security policy has nothing to block."""
     parsed = Fragment(html)
     for tag, attributes in parsed.tags:
         assert tag not in FORBIDDEN
@@ -90,7 +90,7 @@ def of_kind(session: Session, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_only_text(text: str, tmp_path: Path) -> None:
-    """Wherever it stands in the log."""
+    """In any field of the log."""
     parsed = drawn(everywhere(text, tmp_path))
     assert text.split("\n")[0][:12] in parsed.words
 

@@ -1,4 +1,4 @@
-"""Marks of a timeline lie on its branch."""
+"""Marks of a timeline are on its branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of a transcript show what the record holds, however it is cut into pages."""
+"""Pages of a transcript show what the record holds, whatever their size."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_keys_are_unique(store: Store) -> None:
 
 
 def test_results_return_the_entries_of_their_calls(store: Store) -> None:
-    """A result that comes later also returns the entry of its call."""
+    """A later result also returns the entry of its call."""
     calls = 0
     for row in session_rows(store):
         query = SessionQuery(store, row)

@@ -48,7 +48,7 @@ def test_at_a_message_as_json(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_next_message(run: Run, tmp_path: Path) -> None:
-    """The number of messages stands for the one that is not written yet."""
+    """The number of messages means the next message."""
     path = compacted().write(tmp_path)
     done = run("context", path, "--at", "8")
     assert done.lines[0] == "6 of 8 messages in context for the next message"

@@ -66,7 +66,7 @@ def test_filters(run: Run) -> None:
 
 
 def test_subagents_in_the_same_file(run: Run) -> None:
-    """`--kind main` leaves out the sub-agents that stand in the session's file."""
+    """`--kind main` leaves out the sub-agents in the session's file."""
     (recording,) = recordings("claude", "1.0.60", "subagent")
     everything = {event["session"] for event in run("events", "--home", recording.home, "--json").records}
     main = {event["session"] for event in run("events", "--home", recording.home, "--kind", "main", "--json").records}

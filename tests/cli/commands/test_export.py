@@ -54,7 +54,7 @@ def test_stream_lines(run: Run) -> None:
 
 
 def test_stream_is_the_same_with_a_filter_by_events(run: Run) -> None:
-    """Then whole sessions are read first, which must not change what comes out."""
+    """Then whole sessions are read first, which must not change the output."""
     plain = run("export", "37c2", "--home", SAMPLES, "--format", "stream").out
     assert run("export", "37c2", "--home", SAMPLES, "--format", "stream", "has:rejection").out == plain
 
@@ -74,7 +74,7 @@ def test_html(run: Run) -> None:
 
 
 def test_html_holds_one_session(run: Run, tmp_path: Path) -> None:
-    """Several need a folder; a file that is there is not touched."""
+    """Several sessions need a folder; an existing file is not touched."""
     target = tmp_path / "page.html"
     target.write_text("mine")
     done = run("export", "--home", SAMPLES, "--format", "html", "-o", target)
@@ -131,7 +131,7 @@ def test_an_existing_folder_needs_no_slash(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_created(run: Run, tmp_path: Path) -> None:
-    """A file stands in the way: one message, not one a session."""
+    """A file of that name exists: one message, not one per session."""
     (tmp_path / "taken").write_text("mine")
     done = run("export", "--home", SAMPLES, "-o", f"{tmp_path}/taken/")
     assert (done.code, done.err.count("\n")) == (1, 1)
@@ -155,7 +155,7 @@ def test_an_unknown_name_writes_nothing(run: Run, tmp_path: Path) -> None:
 
 
 def test_an_id_cannot_escape_the_folder(run: Run, tmp_path: Path) -> None:
-    """Some ids come from the log itself."""
+    """Some ids are taken from the log itself."""
     log = GeminiLog()
     log.session = "../../../evil"
     log.lines[0] = log.lines[0].replace(log.id("session").encode(), log.session.encode())
@@ -241,7 +241,7 @@ def test_an_unreadable_session_does_not_stop_the_others(
 
 
 def test_a_file_that_fails_while_it_is_read(run: Run, tmp_path: Path) -> None:
-    """Bytes that are no compressed log: a record with a problem, and the others as ever."""
+    """An invalid compressed log: a record with a problem, and the others as usual."""
     folder = tmp_path / ".codex" / "sessions" / "2026" / "03" / "01"
     folder.mkdir(parents=True)
     (folder / "rollout-2026-03-01T09-00-00-00000000-0000-0000-0000-000000000000.jsonl.zst").write_bytes(
@@ -255,6 +255,6 @@ def test_a_file_that_fails_while_it_is_read(run: Run, tmp_path: Path) -> None:
 
 
 def test_nothing_to_export(run: Run) -> None:
-    """An empty home gives nothing, and that is no failure."""
+    """An empty home gives no output, which is not an error."""
     done = run("export")
     assert (done.code, done.out, done.err) == (0, "", "")

@@ -1,4 +1,4 @@
-"""`unspool ls`: which sessions are listed, and what is said of them."""
+"""`unspool ls`: which sessions are listed, with which columns."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_sessions_with_an_event(run: Run, words: tuple[str, ...]) -> None:
 
 
 def test_several_event_filters_are_combined(run: Run) -> None:
-    """Two words are joined by and."""
+    """Two filters are combined with AND."""
     rows = run("ls", "--home", SAMPLES, "--json", "has:rejection", "has:interruption").records
     assert rows
     assert all(row["events"]["rejection"] and row["events"]["interruption"] for row in rows)
@@ -174,7 +174,7 @@ def test_an_unreadable_session_does_not_hide_the_others(run: Run, monkeypatch: p
 
 
 def test_an_empty_home(run: Run) -> None:
-    """No sessions is no failure; what can be done is said beside the output."""
+    """No sessions is not an error; a hint is printed to stderr."""
     done = run("ls")
     assert (done.code, done.out) == (0, "")
     assert "--or-samples" in done.err

@@ -107,7 +107,7 @@ def test_parallel_calls_with_one_result_missing(tmp_path: Path, version: str) ->
 
 
 def test_a_prompt_after_a_call_without_a_result_follows_the_result(tmp_path: Path) -> None:
-    """No message may come between a call and its result."""
+    """No message may be between a call and its result."""
     log = ClaudeLog()
     log.user("hello")
     log.model(call("open", command="ls"))
@@ -213,7 +213,7 @@ def test_a_legacy_codex_document_cannot_be_repaired(run: Run) -> None:
 
 
 def test_a_gemini_log(tmp_path: Path) -> None:
-    """Torn lines go, a header that comes too late comes first, and each call has a result."""
+    """Torn lines are removed, a misplaced header is moved to the start, and each call has a result."""
     log = GeminiLog()
     header = log.lines[0]
     log.lines[0] = header[:30]
@@ -263,7 +263,7 @@ DAMAGED = [
 
 @pytest.mark.parametrize("recording", DAMAGED, ids=lambda recording: recording.name)
 def test_recordings_of_killed_agents(recording: Any, tmp_path: Path) -> None:
-    """All sessions become sound, every intact record is there, and there is nothing more to repair."""
+    """All sessions become valid, every intact record is kept, and nothing more is left to repair."""
     library = Library(recording.home)
     for ref in library.refs():
         done = repair_session(library, ref, tmp_path / "once")
@@ -333,7 +333,7 @@ def test_copies_are_written_to_the_data_directory(
 
 
 def test_copies_are_written_to_a_given_path(run: Run, torn: Path, tmp_path: Path) -> None:
-    """To a file, or below a folder; a file that is there stays."""
+    """To a file, or below a folder; an existing file stays."""
     target = tmp_path / "mended.jsonl"
     (record,) = run("repair", torn, "--to", target, "--json").records
     assert record["changes"] == {"lines left out": 1, "results added": 1}
@@ -353,7 +353,7 @@ def test_a_file_outside_the_agents_folder(run: Run, torn: Path, tmp_path: Path) 
 
 
 def test_the_agents_folders_are_never_written(run: Run, torn: Path, tmp_path: Path, home: Path) -> None:
-    """Neither those the session comes from, nor the user's own, by whatever path."""
+    """Neither those of the session, nor the user's own, by any path."""
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "home")
     for target in (tmp_path / "home", link, home, tmp_path / "home/.claude/new.jsonl", home / ".codex/x.jsonl", torn):

@@ -99,7 +99,7 @@ def test_session_names(run: Run, home: Path) -> None:
 
 
 def test_a_file_in_the_current_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bare name of a file is enough where it lies."""
+    """The bare name of a file is enough in its folder."""
     path = rewound().write(tmp_path)
     monkeypatch.chdir(path.parent)
     assert run("show", path.name).out == run("show", path).out
@@ -146,7 +146,7 @@ def test_a_session_that_does_not_exist(run: Run, name: str) -> None:
 
 
 def test_an_empty_name_is_ambiguous(run: Run) -> None:
-    """A variable of the shell that is not set must not show whatever lies in this folder."""
+    """An unset shell variable must not show the files in this folder."""
     assert run("show", "", "--home", SAMPLES).code == 2
 
 

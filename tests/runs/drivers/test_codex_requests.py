@@ -1,4 +1,4 @@
-"""What Codex asks, put in the words of all drivers, where no script of a model brings it about."""
+"""Requests of Codex, translated for all drivers, that no scripted model can trigger."""
 
 from __future__ import annotations
 

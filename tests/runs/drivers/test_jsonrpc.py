@@ -1,4 +1,4 @@
-"""JSON-RPC in lines: whatever arrives, calls end, and both sides can ask."""
+"""JSON-RPC in lines: calls always end, and both sides can call."""
 
 from __future__ import annotations
 

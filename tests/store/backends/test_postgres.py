@@ -47,7 +47,7 @@ def open_store(postgres_address: str) -> Iterator[Callable[..., Store]]:
 
 
 def _together(*works: Callable[[], object]) -> None:
-    """Do things at once; all have to end well."""
+    """Run functions at the same time; all have to succeed."""
     with ThreadPoolExecutor(len(works)) as pool:
         for done in [pool.submit(work) for work in works]:
             done.result(PATIENCE)
@@ -95,7 +95,7 @@ def test_new_names_do_not_lock_each_other(open_store: Callable[..., Store]) -> N
 
 
 def test_change_numbers_become_visible_in_order(open_store: Callable[..., Store]) -> None:
-    """Who has read up to a number misses nothing that comes with a lower one later."""
+    """A client that has read up to a number misses nothing: lower numbers never appear later."""
     slow, quick, reader = open_store("a"), open_store("b"), open_store("c")
     with slow.transaction():
         slow.changes.append("slow", None)
@@ -158,11 +158,11 @@ def test_placeholders_in_text_are_text(open_store: Callable[..., Store]) -> None
     assert store.database.rows("SET application_name = 'x'") == []
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- text index -------------------------------------------------------------------------------------------------------
 
 
 def test_words_of_a_long_text_are_all_found(open_store: Callable[..., Store]) -> None:
-    """More than fit into a vector: each word, words far from each other, and phrases over a cut."""
+    """More than fit into a vector: each word, words far from each other, and phrases across a split."""
     store = open_store()
     words = [f"w{number}" for number in range(60_000)]
     with store.transaction():
@@ -270,7 +270,7 @@ def test_a_database_that_may_not_be_written(open_store: Callable[..., Store]) ->
 
 
 def test_a_connection_that_is_lost(open_store: Callable[..., Store], tmp_path: Path) -> None:
-    """Nothing half is left, and it is said."""
+    """Nothing incomplete is left, and the error says so."""
     home = tmp_path / "home"
     claude_log().write(home)
     store, other = open_store(), open_store()

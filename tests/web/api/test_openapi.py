@@ -1,4 +1,4 @@
-"""The published description of the API is up to date, sound, and true whatever is asked."""
+"""The published description of the API is current and valid, and every response matches it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_server_publishes_it(client: Client) -> None:
 
 
 def test_the_description_is_sound() -> None:
-    """Its schemas are schemas, and what they refer to is there."""
+    """Its schemas are valid, and all references resolve."""
     text = openapi_text(ENDPOINTS).decode()
     whole = openapi(ENDPOINTS)
     for target in set(REFERENCE.findall(text)):
@@ -169,7 +169,7 @@ def test_any_question_gets_an_answer_of_the_published_form(client: Client, try_c
 
 @each_operation(r"\{(key|project)\}")
 def test_any_question_about_something_real(client: Client, store: Store, try_cases: TryCases) -> None:
-    """The same with sessions and projects that are there."""
+    """The same with sessions and projects that exist."""
     rows = store.sessions.select(SessionFilter(kind="main"))
 
     def check(case: Case) -> None:
@@ -195,7 +195,7 @@ def idle(store_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @each_operation(OF_AGENTS)
 def test_whatever_is_asked_of_agents_gets_an_answer(idle: Client, try_cases: TryCases) -> None:
-    """Nothing that is sent is a fault of the server, and what comes back is as described."""
+    """No request causes a server error, and every response matches the description."""
     try_cases(lambda case: case.validate_response(asked(idle, case), checks=CHECKS))
 
 

@@ -63,7 +63,7 @@ class _Worker:
     """Reads everything once, then watches; failures are reported, and tried again."""
 
     def __init__(self, address: str | None, homes: list[str], polling: bool | None, stop: threading.Event) -> None:
-        """`asked` is set when it should end."""
+        """`stop` is set when the worker should exit."""
         self._stop = stop
         self._address = address
         self._homes = homes

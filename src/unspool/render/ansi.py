@@ -1,4 +1,4 @@
-"""Colours that a program sent to its terminal, as classes of HTML; everything else it told the terminal is dropped.
+"""Colours that a program sent to its terminal, as classes of HTML; all other control sequences are dropped.
 
 Sixteen colours stand for all: the reader's theme decides how they look.
 """
@@ -50,7 +50,7 @@ _PLAIN = _AnsiStyle()
 
 def coloured(text: str) -> Markup:
     """The output of a program, escaped, with its colours."""
-    # A program that draws over its own line has said every version of it.
+    # A program that overwrites its line has printed every version of it.
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" not in text:
         return Markup.escape(harmless(text))

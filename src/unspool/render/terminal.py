@@ -125,8 +125,8 @@ def _call(call: CallView, look: _TerminalStyle) -> RenderableType:
     parts: list[RenderableType] = [head]
     if call.subagent is not None:
         agent = call.subagent
-        told = f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}"
-        parts.append(Text(harmless(told), "dim"))
+        label = f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}"
+        parts.append(Text(harmless(label), "dim"))
     if call.action.diff and (full or outcome in ("rejected", "ok")):
         parts.append(Padding(look.diff(call.action.diff), (0, 0, 0, 2)))
     if call.result is not None and call.result.content and (full or outcome != "rejected"):

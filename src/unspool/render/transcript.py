@@ -127,7 +127,7 @@ class Transcript:
         self._branch_of = branch_of or (lambda index: session.messages[index].branch)
         self._hides_dead = branches == "active"
         self._describe = describe
-        # Of a result that is said again, the first counts: so it is the same whichever messages are at hand.
+        # If a result is recorded twice, the first one counts: so it does not depend on which messages are loaded.
         self._results = {
             block.call_id: _Found(block, message, place)
             for message in reversed(self._messages)

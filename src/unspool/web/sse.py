@@ -36,7 +36,7 @@ class Client(Generic[T]):
     """One connection. It belongs to one event loop."""
 
     def __init__(self, subject: T, resync: Callable[[int], Frame], queue_size: int) -> None:
-        """`subject` is what the client asked for; `resync` makes the frame that tells it to reload."""
+        """`subject` is what the client asked for; `resync` makes the frame that makes it reload."""
         self.subject = subject
         self._resync = resync
         self._queue: asyncio.Queue[Frame | None] = asyncio.Queue(queue_size)

@@ -11,7 +11,7 @@ from .session_query import SessionQuery
 from .views import TimelineMark
 
 _MOST_MARKS = 300
-"""Of one kind: more cannot be told apart on a screen."""
+"""Per kind: more cannot be distinguished on a screen."""
 
 
 def timeline_marks(query: SessionQuery, branch: int = 0) -> list[TimelineMark]:

@@ -134,7 +134,7 @@ def _page(store: Store, key: str, position: Position, orphans: OrphanMode, progr
     query = query_of(store, key)
     branch, at = position.branch or 0, position.at
     if at is not None and 0 <= at < query.row.messages and at not in query.path(branch):
-        # A link to a message leads to the branch it is on: branches can be numbered anew since the link was made.
+        # A link to a message leads to the branch it is on: branches may have other numbers since the link was made.
         branch = query.branch_of(at)
     pages = query.pages(branch)
     number = query.page_of(at, branch) if at is not None else position.page or 0

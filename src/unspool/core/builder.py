@@ -155,7 +155,7 @@ class SessionBuilder:
         if author == "human":
             if role == "user":
                 flag |= PROMPT | QUEUED if queued else PROMPT
-                if blocks and all(type(block) is m.Attachment for block in blocks):
+                if blocks and type(blocks[0]) is m.Attachment and only_attachments(blocks):
                     flag |= COMMAND
         elif role == "assistant":
             flag |= STANDIN
@@ -321,6 +321,11 @@ class SessionBuilder:
         """Return a builder for a second pass over the same log, which passes each message on to `emit`."""
         sink = ReplaySink(self.times, self.corrections.final_records, emit)
         return SessionBuilder(self.agent, self.id, self.kind, sink)
+
+
+def only_attachments(blocks: list[m.Block]) -> bool:
+    """Whether there is nothing but attachments in a message."""
+    return all(type(block) is m.Attachment for block in blocks)
 
 
 def _no_bytes(offset: int, length: int) -> bytes:

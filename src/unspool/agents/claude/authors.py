@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ...core import model as m
+from ...core.builder import only_attachments
 from .schema import ClaudeRecord
 
 HARNESS_TEXT = (
@@ -46,7 +47,7 @@ class ClaudeAuthors:
 
     def author_of(self, record: ClaudeRecord, text: str, blocks: list[m.Block]) -> m.Author:
         """Return the author; only what a person typed is `human`."""
-        if record.is_meta or (blocks and all(type(block) is m.Attachment for block in blocks)):
+        if record.is_meta or (blocks and type(blocks[0]) is m.Attachment and only_attachments(blocks)):
             return "harness"
         origin = record.origin.kind if record.origin is not None else None
         if origin is not None:

@@ -119,10 +119,10 @@ def attachment_blocks(
     `raw` returns the decoded body. Fields that say nothing are left out.
     """
     path = body.filename or body.path
-    if (image := _attached_image(body.content)) is not None:
-        return [m.Attachment(body.type, rendered_text(rendered) or None, path), image]
-    text = rendered_text(rendered) or _field_text(body)
-    if not text and body.type != _REQUEST:
+    text: str | None = rendered_text(rendered)
+    if body.content and (image := _attached_image(body.content)) is not None:
+        return [m.Attachment(body.type, text or None, path), image]
+    if not text and body.type != _REQUEST and not (text := _field_text(body)):
         fields = raw()
         given = fields.items() if isinstance(fields, dict) else ()
         rest = {name: value for name, value in given if name not in _NO_CONTENT and value}
@@ -134,7 +134,7 @@ def _field_text(body: AttachmentBody) -> str | None:
     """Return the text in the fields that hold it; None if one of them holds something else."""
     texts: dict[str, None] = {}
     for raw in (body.text, body.content, body.snippet, body.stdout, body.stderr):
-        if value := decode_any(clean_raw(raw)):
+        if raw and (value := decode_any(clean_raw(raw))):
             text = _plain_text(value)
             if text is None:
                 return None

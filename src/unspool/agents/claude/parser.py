@@ -258,7 +258,7 @@ class ClaudeParser:
         author = "hook" if body.type.startswith("hook") else "harness"
         blocks = attachment_blocks(body, record.rendered, lambda: decode_any(self.builder.raw_at(source, "attachment")))
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
-        if index is not None and not inherited:
+        if body.hook_name is not None and index is not None and not inherited:
             self.resumes.read_hook(body.hook_name, index)
 
 

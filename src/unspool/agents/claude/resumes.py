@@ -46,9 +46,9 @@ class ResumeSigns:
         self._added = 0
         self._tokens: dict[int, int] = {}
 
-    def read_hook(self, name: str | None, next_message: int) -> None:
+    def read_hook(self, name: str, next_message: int) -> None:
         """Read the record of a hook."""
-        if name is not None and name.startswith(_HOOK):
+        if name.startswith(_HOOK):
             self.has_hooks = True
             if name == _RESUME_HOOK:
                 self.hooks.append(next_message)
@@ -66,7 +66,15 @@ class ResumeSigns:
 
     def measure(self, index: int, blocks: Iterable[m.Block]) -> None:
         """Estimate the tokens of a message."""
-        tokens = sum(map(_length, blocks)) // _CHARS_PER_TOKEN
+        length = 0
+        for block in blocks:
+            if type(block) is m.Text:
+                length += len(block.text)
+            elif type(block) is m.ToolResult:
+                length += len(block.content) + _BLOCK_OVERHEAD
+            elif type(block) is m.ToolCall:
+                length += len(block.name) + len(bytes(block.raw_input)) + _BLOCK_OVERHEAD
+        tokens = length // _CHARS_PER_TOKEN
         self._tokens[index] = tokens
         self._added += tokens
 
@@ -77,11 +85,3 @@ class ResumeSigns:
     def compacted(self) -> None:
         """A compaction makes the context smaller."""
         self._size = 0
-
-
-def _length(block: m.Block) -> int:
-    if type(block) is m.ToolResult:
-        return len(block.content) + _BLOCK_OVERHEAD
-    if type(block) is m.ToolCall:
-        return len(block.name) + len(bytes(block.raw_input)) + _BLOCK_OVERHEAD
-    return len(block.text) if type(block) is m.Text else 0

@@ -41,7 +41,7 @@ class Library:
         self._evidence = evidence or no_evidence
         self._sources: dict[tuple[str, Path], SessionSource] = {}
         self._listed: dict[tuple[str, Path], SessionSource] = {}
-        """The sources of which all sessions are listed; one that was opened for a single file is not among them."""
+        """The sources whose sessions are all listed; one that was opened for a single file is not among them."""
         self._files: dict[Path, SessionRef] = {}
         if not locations:
             self._add_default(os.environ if environ is None else environ)
@@ -145,7 +145,7 @@ class Library:
         return []
 
     def homes(self) -> list[tuple[str, Path]]:
-        """The agents' folders of which all sessions are listed."""
+        """The agents' folders whose sessions are all listed."""
         return [(agent, source.root) for (agent, _), source in self._listed.items()]
 
     # --- sessions ---
@@ -159,7 +159,7 @@ class Library:
                     if not self._files or ref.path.resolve() not in self._files:
                         yield ref
             except OSError as error:
-                # The other folders can be read all the same.
+                # The other folders can still be read.
                 _log.warning("Sessions in %s cannot be listed: %s", source.root, error)
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:

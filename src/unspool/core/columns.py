@@ -75,7 +75,7 @@ class MessageColumns:
             else:
                 self.parents[index] = parent
         sources = {entry.message: entry.source for entry in unresolved}
-        # Only a parent that comes later in the log can close a ring, and only the parents found here come later.
+        # Only a parent that comes later in the log can close a cycle, and only the parents found here come later.
         for index in find_cycles(self.parents, sources):
             self._stitch(index)
             detail = f"message {index}: its parents form a ring"

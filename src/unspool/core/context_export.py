@@ -38,7 +38,7 @@ class ReplyContext(msgspec.Struct, kw_only=True):
 
 
 def each_reply(session: Session) -> Iterator[ReplyContext]:
-    """All replies of a session, including those on abandoned branches. Inherited replies belong to their own session."""
+    """All replies of a session, also on abandoned branches. Inherited replies belong to their own session."""
     for reply in session.replies():
         index = reply.message_indices[0]
         context = session.context_at(index)

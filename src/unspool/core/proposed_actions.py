@@ -65,7 +65,7 @@ def _items(value: object) -> list[Any]:
 
 
 def replacement_diff(path: str, pairs: Iterable[tuple[str, str]]) -> str:
-    """Unified diff of one or more replacements in a file of which only the replaced parts are known.
+    """Unified diff of one or more replacements in a file if only the replaced parts are known.
 
     The line numbers are therefore those within each part.
     """

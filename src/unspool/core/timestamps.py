@@ -20,7 +20,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_moment(value: object) -> datetime | None:
-    """A time in text, in seconds or in milliseconds; without a zone it is UTC. None when it is no time."""
+    """A time in text, in seconds or in milliseconds; without a zone it is UTC. None if it is not a time."""
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)

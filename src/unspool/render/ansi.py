@@ -1,6 +1,6 @@
 """Colours that a program sent to its terminal, as classes of HTML; all other control sequences are dropped.
 
-Sixteen colours stand for all: the reader's theme decides how they look.
+All colours are mapped to sixteen: the theme of the page decides how they look.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _of_palette(number: int) -> tuple[int, int, int]:
 
 
 def _nearest(colour: tuple[int, int, int]) -> int | None:
-    """The one of the sixteen that comes closest; None for what is no colour."""
+    """The nearest of the sixteen; None for anything that is not a colour."""
     if not all(0 <= part < 256 for part in colour):
         return None
     red, green, blue = (part // 8 * 8 for part in colour) if colour not in _BASIC else colour

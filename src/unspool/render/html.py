@@ -112,7 +112,7 @@ def _outward(_: str, name: str, value: str) -> str | None:
 
 
 def _picture(image: m.Image | None) -> str | None:
-    """The address of a picture that stands in the page itself; None when it is not one we show."""
+    """A data URL for an image; None for other types of images."""
     return f"data:{image.media_type};base64,{image.data}" if image is not None and picture_bytes(image) else None
 
 

@@ -55,7 +55,7 @@ class CallView(msgspec.Struct, kw_only=True):
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """One thing to show."""
+    """One entry of a transcript."""
 
     kind: EntryKind
     index: int | None
@@ -224,7 +224,7 @@ class Transcript:
     def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
         found = self._results.get(call.id)
         rejection = self._index.rejections.get(call.id)
-        # What was refused may be recorded better than the input tells.
+        # The rejection may have a better record of the action than the input.
         recorded = rejection.action if rejection is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
@@ -247,7 +247,7 @@ class Transcript:
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
         boundary = self._index.boundaries.get(index)
         if boundary is None:
-            # The summary stands in a message of its own; the boundary before it has shown it.
+            # The summary is a message of its own, and was shown with the boundary before it.
             return (
                 None
                 if index in self._index.summaries

@@ -118,7 +118,7 @@ def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
         open_ones = [search for search in searches if not search.is_done]
         if not open_ones:
             break
-        before = 1 if base else 0  # the character before tells whether a word begins
+        before = 1 if base else 0  # the character before shows whether a word begins
         piece = text[base - before : base + _PIECE + _OVERLAP]
         if promising := _sieve(piece, open_ones):
             divided = divide(piece)

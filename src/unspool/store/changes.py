@@ -26,7 +26,7 @@ class ChangeLog:
         self._database.append_change((time.time(), kind, session, json.dumps(data)))
 
     def since(self, seq: int = 0, limit: int = 1000) -> list[Change]:
-        """The entries after a number; `first_seq` tells whether some of them are no longer kept."""
+        """The entries after a number; `first_seq` shows whether some of them were pruned."""
         sql = "SELECT seq, at, kind, session, data FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
         return [
             Change(

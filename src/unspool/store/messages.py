@@ -42,7 +42,7 @@ class _OutlineBlock(msgspec.Struct):
 
 
 class _Outline(msgspec.Struct):
-    """The fields of a message that tell what was in context. Decoding these takes a fraction of decoding all."""
+    """The fields of a message that determine what was in context. Decoding these takes a fraction of decoding all."""
 
     index: int
     role: m.Role

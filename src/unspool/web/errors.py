@@ -20,7 +20,7 @@ CODES = {
     400: "bad_request", 401: "refused", 403: "refused", 404: "not_found", 405: "method_not_allowed", 409: "conflict",
     421: "refused", 503: "unavailable",
 }  # fmt: skip
-"""What a program can tell apart, by status. Exceptions with a `code` of their own are more precise."""
+"""What a program can distinguish, by status. Exceptions with a `code` of their own are more precise."""
 _TITLES = {400: "Invalid request", 401: "Access denied", 403: "Access denied", 404: "Not found", 405: "Not allowed"}
 _STATUSES: tuple[tuple[type[UnspoolError], int], ...] = (
     (NotFoundError, 404), (ConflictError, 409), (UsageError, 400), (AmbiguousError, 400), (UnspoolError, 503),

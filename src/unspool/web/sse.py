@@ -47,7 +47,7 @@ class Client(Generic[T]):
     def put(self, frame: Frame) -> None:
         """Queue a frame. When the queue is full, everything in it is replaced by one request to reload."""
         if frame.seq is None:
-            # A slow client can do without frames that nobody would repeat.
+            # A slow client can do without frames that are not replayed.
             if len(self) <= self._queue.maxsize // 2:
                 self._queue.put_nowait(frame)
             return

@@ -34,7 +34,7 @@ def search(store: Store, params: SearchParams) -> SearchAnswer:
 
 
 def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:
-    """Search with a regular expression, in a process of its own: a bad pattern can take for ever."""
+    """Search with a regular expression, in a process of its own: a bad pattern can take forever."""
     _check(pattern)
     if filters:
         parse(filters)

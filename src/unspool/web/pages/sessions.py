@@ -1,4 +1,4 @@
-"""The list of all sessions, which also stands beside an open session."""
+"""The list of all sessions, which is also shown beside an open session."""
 
 from __future__ import annotations
 

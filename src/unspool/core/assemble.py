@@ -87,7 +87,7 @@ class SessionAssembler:
         events = found.of_kind(kind)
         if kind.recorded.index is not None and not kind.recorded.is_off_path:
             events = sorted(events, key=lambda event: _rank(kind.index_of(event))) if len(events) > 1 else events[:]
-        return kind.value(events, found.inherited_boundaries)
+        return kind.value(events, found.inherited_boundaries) if kind.recorded.group_name else events
 
     def _info(self) -> m.SessionInfo:
         builder, details = self.builder, self.builder.details

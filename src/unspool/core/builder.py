@@ -76,8 +76,7 @@ class EventLists:
     problems: list[m.Problem]
 
     def __init__(self) -> None:
-        for name in _COLLECTED:
-            setattr(self, name, [])
+        self.__dict__.update({name: [] for name in _COLLECTED})
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
         """Why a branch was abandoned, by its first message, where the log says so."""

@@ -105,8 +105,3 @@ class Copies:
             return {}
         self.held = []
         return sources
-
-    def take_held(self) -> list[HeldMessage]:
-        """Return the messages held back, which turned out to be new."""
-        held, self.held = self.held, []
-        return held

@@ -118,7 +118,8 @@ class GeminiParser:
 
     def _release(self) -> None:
         """Add the messages that were held back: they are no copies."""
-        for message, source in self._copies.take_held():
+        held, self._copies.held = self._copies.held, []
+        for message, source in held:
             self._new(message, source)
 
     def _keep(self, message: GeminiMessage, source: m.Source, known: list[int]) -> None:

@@ -74,6 +74,14 @@ def test_what_the_model_got_comes_first(tmp_path: Path) -> None:
     assert blocks == [m.Attachment("edited_text_file", "b.txt was changed: one", "/b.txt")]
 
 
+def test_a_file_is_kept_beside_its_numbered_lines(tmp_path: Path) -> None:
+    """The model got numbers that are not in the file."""
+    content = {"type": "text", "file": {"content": "one\ntwo"}}
+    body = {"type": "file", "filename": "/a.txt", "content": content}
+    blocks = _attached(tmp_path, body, rendered=[{"content": "1\tone\n2\ttwo"}])
+    assert blocks == [m.Attachment("file", text, "/a.txt") for text in ("1\tone\n2\ttwo", "one\ntwo")]
+
+
 def test_an_attached_picture_is_an_image(tmp_path: Path) -> None:
     """Not text of a hundred kilobytes."""
     content = {"type": "image", "file": {"type": "image/png", "base64": "iVBO"}}

@@ -122,6 +122,9 @@ def attachment_blocks(
     text: str | None = rendered_text(rendered)
     if body.content and (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, text or None, path), image]
+    if text and body.filename is not None and (own := _field_text(body)) and own not in text:
+        # The model got the file with a number before each line.
+        return [m.Attachment(body.type, text, path), m.Attachment(body.type, own, path)]
     if not text and body.type != _REQUEST and not (text := _field_text(body)):
         fields = raw()
         given = fields.items() if isinstance(fields, dict) else ()

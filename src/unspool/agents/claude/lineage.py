@@ -1,139 +1,15 @@
-"""How sessions of Claude Code are related: forks and sub-agents."""
+"""How sessions of Claude Code and their sub-agents are related."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...io.files import read_blocks, read_start, while_unchanged
-from .clears import clear_origin
-from .discovery import AgentFile, ClaudeFolder, ClaudeHead, Surroundings
+from .discovery import AgentFile
 from .parser import ClaudeParser
-from .schema import RECORDS
 from .subagents import SubagentCall
-
-_UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
-_METADATA_LINE = re.compile(
-    rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE
-)
-_ANSWER = b'"type":"assistant"'
-_SAME_MOMENT = timedelta(seconds=30)
-_HEAD_SIZE = 1 << 16
-
-
-# --- forks -----------------------------------------------------------------------------------------------------------
-
-
-def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
-    """Find out how a session started."""
-    files = folder.sessions.get(session)
-    if files is None:
-        return m.Origin(kind="new")
-    head = files.head
-    if (cleared := clear_origin(session, folder, around)) is not None:
-        return cleared
-    if session in around.fork_parents:
-        return m.Origin(kind="fork", session=around.fork_parents[session], evidence="job state")
-    if head.forked_from is not None:
-        return m.Origin(kind="branch", session=head.forked_from, evidence="named by its lines")
-    if head.process_session is not None:
-        return m.Origin(kind="fork", session=head.process_session, evidence="named by its lines")
-    if head.session not in (None, session):
-        return m.Origin(kind="fork", session=head.session, evidence="named by its lines")
-    return _copy_origin(session, head, folder, around) or m.Origin(kind="new")
-
-
-def _copy_origin(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
-    """Recognise a fork by lines that its original has too: versions before 2.1.3xx record nothing else."""
-    twins = [id for id in folder.by_first_uuid.get(head.first_uuid or "", ()) if id != session]
-    if not twins:
-        return None
-    typed = _typed_in(head, around)
-    if typed is not None:
-        return None if typed == session else _copy_of(typed, "prompt history")
-    heads = {id: folder.sessions[id].head for id in twins}
-    if head.lists or any(twin.lists for twin in heads.values()):
-        original = next((id for id, twin in heads.items() if not twin.lists), None)
-        return _copy_of(original, "form of the prompts") if head.lists and original is not None else None
-    later = {id for id, each in {session: head, **heads}.items() if _begins_later(each)}
-    if later:
-        original = next((id for id in heads if id not in later), None)
-        is_copy = session in later and original is not None
-        return _copy_of(str(original), "begun after its first message") if is_copy else None
-    if _is_contiguous(head.path):
-        original = next((id for id, twin in heads.items() if not _is_contiguous(twin.path)), None)
-        return _copy_of(original, "copied at once") if original is not None else None
-    return None
-
-
-def _copy_of(session: str, evidence: str) -> m.Origin:
-    return m.Origin(kind="fork", session=session, evidence=f"same message ids; {evidence}", confidence=0.9)
-
-
-def _typed_in(head: ClaudeHead, around: Surroundings) -> str | None:
-    """Return the session in which the first prompt was typed, by the prompt history."""
-    if head.prompt is None or head.prompt_at is None:
-        return None
-    for entry in around.history:
-        if (
-            entry.session
-            and entry.text.strip() == head.prompt.strip()
-            and abs(entry.at - head.prompt_at) < _SAME_MOMENT
-        ):
-            return entry.session
-    return None
-
-
-def _begins_later(head: ClaudeHead) -> bool:
-    """Whether a file begins with metadata that is newer than its first message, so that the message was copied."""
-    noted = _first_noted(head.path)
-    return noted is not None and head.started_at is not None and noted > head.started_at
-
-
-@while_unchanged
-def _first_noted(path: Path) -> datetime | None:
-    """Return when something was typed, by the metadata before the first message."""
-    block = read_start(path, _HEAD_SIZE)
-    for line in RECORDS.batch(block).records if block is not None else ():
-        if line.type in ("user", "assistant"):
-            break
-        if line.type == "queue-operation" and line.timestamp is not None:
-            return line.timestamp
-    return None
-
-
-@while_unchanged
-def _is_contiguous(path: Path) -> bool:
-    """Whether the lines were copied at once: lines written one by one have metadata between them."""
-    data = b""
-    for block in read_blocks(path, _HEAD_SIZE):
-        data += block
-        first = data.find(_ANSWER)
-        second = data.find(_ANSWER, first + 1)
-        if 0 <= first < second:
-            return _METADATA_LINE.search(data, first, second) is None
-        data = data[first:] if first >= 0 else b""
-    return False
-
-
-def original_of(folder: ClaudeFolder, origin: m.Origin) -> tuple[Path, ...]:
-    """Return the files of the session that another was copied from."""
-    files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
-    return (files.head.path, *files.more) if files is not None else ()
-
-
-def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
-    """Return the ids of the messages in the original; none if the original is gone."""
-    found: set[str] = set()
-    for path in original_of(folder, origin):
-        for block in read_blocks(path):
-            found.update(id.decode() for id in _UUID.findall(block))
-    return frozenset(found)
-
 
 # --- sub-agents ------------------------------------------------------------------------------------------------------
 

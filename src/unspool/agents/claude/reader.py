@@ -18,15 +18,8 @@ from .clears import Clear, add_clears, find_clears
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_end_time, session_of
 from .finalize import finalize
 from .first_prompt import title_in
-from .lineage import (
-    copied_ids,
-    drop_echo_in_child,
-    drop_echo_in_parent,
-    find_origin,
-    link_agents,
-    link_inline,
-    original_of,
-)  # fmt: skip
+from .forks import copied_ids, find_origin, original_of
+from .lineage import drop_echo_in_child, drop_echo_in_parent, link_agents, link_inline
 from .parser import ClaudeParser
 from .plans import PLAN_EVIDENCE
 from .saved_outputs import FOLDER as SAVED
@@ -271,6 +264,8 @@ class ClaudeFileReader:
         self._copied = copied
         self._titles = ClaudeTitles(ref.kind)
         self._inline: dict[str, ClaudeParser] = {}
+        self._first_files: dict[int, int] | None = {} if ref.more else None
+        """The file in which each line, by its hash, was found first; only for a session with several files."""
 
     def read(self, batch: Batch[ClaudeRecord], file: int) -> None:
         """Read a batch: every record becomes a message, a link, metadata, or a problem."""
@@ -279,6 +274,8 @@ class ClaudeFileReader:
             parser.builder.bytes_at = batch.bytes_at
         is_main = self._ref.kind == "main"
         for record, number, offset, length in batch.rows():
+            if self._first_files is not None and self._is_copy(batch.bytes_at(offset, length), file):
+                continue
             kind = record.type
             if kind in _CHAIN:
                 source = m.Source(file, number, offset, length)
@@ -290,6 +287,11 @@ class ClaudeFileReader:
                     read(record, source, record.uuid in copied)
             elif kind not in _SILENT:
                 self._read_metadata(record, m.Source(file, number, offset, length))
+
+    def _is_copy(self, line: bytes, file: int) -> bool:
+        """Whether an earlier file has the same line: a folder may contain a copy of a file under another name."""
+        assert self._first_files is not None
+        return self._first_files.setdefault(hash(line), file) != file
 
     def _read_metadata(self, record: ClaudeRecord, source: m.Source) -> None:
         kind = record.type

@@ -538,6 +538,8 @@ class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Lines that are not an intact record."""
     role: FileRole = "log"
     """What the file is for. `base`: only the beginning of it belongs to this session."""
+    text: str | None = None
+    """The text of a `memory` file, which the agent keeps beside the log."""
 
 
 Event = (

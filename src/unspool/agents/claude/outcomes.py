@@ -27,6 +27,8 @@ _LOST = "[Tool call interrupted: the session ended"
 _STOPPED = ("Interrupted by user", "Tool permission request failed: AbortError", TOOL_MARKER, MARKER)
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
 _SIGNAL_EXITS = frozenset((130, 137, 143, 145))
+STOPPING_EXITS = frozenset((130, 137))
+"""Ctrl+C, and the signal with which the agent stops a command. A command may also end so by itself."""
 _DENIED_BY_RULE = re.compile(
     r"Permission to (?:use|read|edit) .+ has been denied|(?:is|are) denied by your permission settings"
 )

@@ -246,10 +246,11 @@ class ClaudeSource:
         data = read_whole(path)
         if data is None:
             return
-        builder.details.files.append(m.LogFile(path=name_of(path), size=len(data), role="memory"))
+        text = data.decode("utf-8", "replace")
+        builder.details.files.append(m.LogFile(path=name_of(path), size=len(data), role="memory", text=text))
         without = [boundary for boundary in builder.events.boundaries if boundary.summary is None]
         if without:
-            without[-1].summary = data.decode("utf-8", "replace")
+            without[-1].summary = text
             without[-1].summary_source = "session-memory"
 
 

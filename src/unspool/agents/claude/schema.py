@@ -24,6 +24,14 @@ class ClaudeUsage(msgspec.Struct, gc=False):
     cache_creation_input_tokens: int | None = None
 
 
+class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
+    """Details of a result; for a sub-agent's call, the sub-agent."""
+
+    agent_id: str | None = None
+    status: str | None = None
+    interrupted: bool | None = None
+
+
 class ClaudeBlock(msgspec.Struct, gc=False):
     """A content block, of any type."""
 
@@ -36,6 +44,8 @@ class ClaudeBlock(msgspec.Struct, gc=False):
     tool_use_id: str | None = None
     content: str | list[Any] | dict[str, Any] | None = None
     is_error: bool | None = None
+    tool_use_result: ToolUseResult | str | list[Raw] | None = msgspec.field(default=None, name="toolUseResult")
+    """Usually a field of the record."""
     source: Raw = ABSENT
     data: Raw = ABSENT
 
@@ -119,14 +129,6 @@ class Progress(msgspec.Struct, rename="camel", gc=False):
 
     type: str = ""
     hook_name: str | None = None
-
-
-class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
-    """Details of a result; for a sub-agent's call, the sub-agent."""
-
-    agent_id: str | None = None
-    status: str | None = None
-    interrupted: bool | None = None
 
 
 class Rendered(msgspec.Struct, gc=False):

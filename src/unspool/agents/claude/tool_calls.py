@@ -12,7 +12,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.open_calls import Call
 from .content import RawAt, blocks_of, flat_text
-from .outcomes import FLAG, MARKER, TOOL_MARKER, ClaudeVerdict, judge
+from .outcomes import FLAG, MARKER, STOPPING_EXITS, TOOL_MARKER, ClaudeVerdict, judge
 from .saved_outputs import MARK, SavedOutputs
 from .schema import ClaudeBlock, ClaudeRecord, ToolUseResult
 from .subagents import SubagentCalls
@@ -39,6 +39,11 @@ class ClaudeResult(NamedTuple):
     def is_refused(self) -> bool:
         """Whether it has the text of a refusal."""
         return self.verdict.outcome == "rejected" and not self.verdict.is_sibling
+
+    @property
+    def is_signalled(self) -> bool:
+        """Whether only its exit code says that the call was stopped."""
+        return self.verdict.outcome == "error" and self.verdict.exit_code in STOPPING_EXITS
 
     @property
     def only_asks(self) -> bool:
@@ -84,6 +89,7 @@ class ClaudeToolCalls:
             if block.tool_use_id is None:
                 blocks += blocks_of([block], partial(_shifted, raw_at, index))
                 continue
+            record.tool_use_result = record.tool_use_result or block.tool_use_result
             text, parts = flat_text(block.content)
             verdict = judge(text, block.is_error is True, record)
             result = m.ToolResult(block.tool_use_id, text, verdict.outcome, verdict.exit_code, parts)
@@ -175,11 +181,18 @@ class ClaudeToolCalls:
     def _stop_without_marker(self) -> None:
         """Classify the calls that no marker followed; a call that was stopped shows by its result alone."""
         refused = [entry for entry in self._open if entry.is_refused]
+        signalled = [entry for entry in self._open if entry.is_signalled]
         ran = bool(refused) and self._all_ran(refused)
         stopped = refused if ran else [entry for entry in self._results if entry.says_stopped]
+        self._open = [entry for entry in self._open if not entry.is_signalled]
         self._decide(rejected=not ran)
-        if not stopped or self._is_marked:
-            return
+        self._mark_interrupted(signalled)
+        if stopped and not self._is_marked:
+            self._interrupt(stopped, "a running call was refused" if ran else "result text", 0.9)
+        elif signalled:
+            self._interrupt(signalled, f"exit code {signalled[0].verdict.exit_code}", 0.5)
+
+    def _interrupt(self, stopped: list[ClaudeResult], evidence: str, confidence: float) -> None:
         first = stopped[0]
         self._subagents.stopped.update(entry.call_id for entry in stopped if entry.is_of_subagent)
         self._builder.events.interruptions.append(
@@ -190,8 +203,8 @@ class ClaudeToolCalls:
                 during=_during("", stopped),
                 timestamp=first.timestamp,
                 tool_use_ids=[entry.call_id for entry in stopped],
-                evidence="a running call was refused" if ran else "result text",
-                confidence=0.9,
+                evidence=evidence,
+                confidence=confidence,
             )
         )
 

@@ -42,8 +42,10 @@ def query_of(action: msgspec.Raw) -> str | None:
     return query if isinstance(query, str) else None
 
 
-def blocks_of(content: list[CodexContent] | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
+def blocks_of(content: list[CodexContent] | str | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
     """Return content as blocks; `raw_at` returns a part of unknown shape as it is in the line."""
+    if isinstance(content, str):
+        return [m.Text(content)]
     blocks: list[m.Block] = []
     for index, part in enumerate(content or ()):
         if part.text is not None:
@@ -62,8 +64,10 @@ def _image(url: str) -> m.Image:
     return m.Image(None, None, url)
 
 
-def joined_text(content: list[CodexContent] | None) -> str:
+def joined_text(content: list[CodexContent] | str | None) -> str:
     """Return the text of content."""
+    if isinstance(content, str):
+        return content
     return "\n".join(part.text for part in content or () if part.text is not None)
 
 

@@ -13,7 +13,8 @@ from .turn import CodexTurn
 
 _SILENT_BEFORE = (0, 30)
 """Older versions record neither aborts nor rejections: the words of the model are all there is."""
-_CUES = ("aborted", "cancelled", "rate limiting")
+_RATE_LIMIT = "rate limiting"
+_CUES = ("aborted", "cancelled", _RATE_LIMIT)
 
 
 class CodexInterruptions:
@@ -27,7 +28,7 @@ class CodexInterruptions:
         calls: CodexToolCalls,
         version: tuple[int, ...],
     ) -> None:
-        self.needs_cues = bool(version) and version < _SILENT_BEFORE
+        self.needs_cues = version < _SILENT_BEFORE
         """Whether the text of the model has to be searched for hints."""
         self._builder = builder
         self._chain = chain
@@ -73,16 +74,16 @@ class CodexInterruptions:
     def find_cue(self, record: CodexRecord, index: int, text: str) -> None:
         """Search the text of the model for hints of an abort."""
         lowered = text.lower()
-        cue = next((cue for cue in _CUES if cue in lowered), None)
-        if cue is not None:
+        cues = [cue for cue in _CUES if cue in lowered]
+        if cues:
             self._builder.events.interruptions.append(
                 m.Interruption(
                     message_index=index,
                     interrupted_message_index=index,
-                    type="system" if cue == "rate limiting" else "user",
+                    type="system" if _RATE_LIMIT in cues else "user",
                     during="tool",
                     timestamp=record.timestamp,
-                    evidence=f"the word {cue!r}",
+                    evidence=f"the words {', '.join(map(repr, cues))}",
                     confidence=0.2,
                 )
             )

@@ -108,9 +108,9 @@ class CodexParser:
     # --- messages ---
 
     def _message(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        content = payload.content or ()
+        content = payload.content
         blocks: list[m.Block]
-        if len(content) == 1 and (only := content[0].text) is not None:
+        if isinstance(content, list) and len(content) == 1 and (only := content[0].text) is not None:
             text, blocks = only, [m.Text(only)]
         else:
             path, text = self.legacy.content_path, joined_text(payload.content)

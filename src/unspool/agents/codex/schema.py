@@ -71,7 +71,7 @@ class CodexPayload(msgspec.Struct, gc=False):
     type: str = ""
     id: str | None = None
     role: str | None = None
-    content: list[CodexContent] | None = None
+    content: list[CodexContent] | str | None = None
     internal_chat_message_metadata_passthrough: MessageKinds | None = None
     # calls
     call_id: str | None = None

@@ -69,7 +69,14 @@ def spoken_blocks(message: GeminiMessage, text: str) -> list[m.Block]:
 
 
 def result_text(call: GeminiToolCall) -> str:
-    """Return the result of a call as text."""
+    """Return the result of a call as text, with the error message, which may have a field of its own."""
+    text = _result_text(call)
+    if call.error and call.error not in text:
+        return f"{text}\n{call.error}" if text else call.error
+    return text
+
+
+def _result_text(call: GeminiToolCall) -> str:
     if isinstance(call.result, str):
         return call.result
     parts = call.result if isinstance(call.result, list) else [call.result] if call.result is not None else []
@@ -77,7 +84,7 @@ def result_text(call: GeminiToolCall) -> str:
         response_text(part.function_response) if part.function_response is not None else part.text or ""
         for part in parts
     ]
-    return "\n".join(texts) or call.error or ""
+    return "\n".join(texts)
 
 
 def response_text(response: FunctionResponse) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from . import model as m
 from .builder import SessionBuilder
 from .context import ContextMap
+from .context_check import find_doubts
 from .errors import NotFoundError
 from .events import EVENT_KINDS, EventKind
 from .session import Session
@@ -47,6 +48,7 @@ class SessionAssembler:
         self.gone = self._find_gone()
         """The context state of each message, as an index into the states; empty if all are live."""
         self._find_unfinished_calls()
+        self._find_doubts()
 
     # --- messages ---
 
@@ -241,6 +243,14 @@ class SessionAssembler:
         for index in self.branch:
             gone[index] = 0
         return bytes(gone)
+
+    def _find_doubts(self) -> None:
+        """Report contexts that contradict the tokens of the requests."""
+        builder = self.builder
+        for doubt in find_doubts(self.tree, self._contexts, builder.replies.billed, builder.columns.lengths):
+            builder.events.problems.append(
+                m.Problem(reason="context-doubt", detail=doubt.detail, message_index=doubt.message_index)
+            )
 
     # --- calls ---
 

@@ -158,7 +158,7 @@ class SessionBuilder:
                     flag |= COMMAND
         elif role == "assistant":
             flag |= STANDIN
-        index = self.columns.append(parent, flag, id)
+        index = self.columns.append(parent, flag, id, source.length)
         skip = self.sink.skip
         if skip is not None:
             skip(timestamp, id)
@@ -198,10 +198,12 @@ class SessionBuilder:
         elif usage is not None:
             self.replies.count(usage, inherited)
         reply.usage = usage
+        if usage is not None:
+            self.replies.billed.add(reply.first, usage, model)
         for block in blocks:
             if type(block) is m.ToolCall and self.calls.add(index, block, timestamp):
                 flag |= UNANSWERED
-        self.columns.append(parent, flag, id)
+        self.columns.append(parent, flag, id, source.length)
         skip = self.sink.skip
         if skip is not None:
             skip(timestamp, id)
@@ -239,7 +241,12 @@ class SessionBuilder:
 
     def set_usage(self, index: int, usage: m.Usage) -> None:
         """Set the usage of a response that was recorded after it."""
-        self.replies.count(usage, bool(self.columns.flags[index] & INHERITED))
+        parents, flags = self.columns.parents, self.columns.flags
+        self.replies.count(usage, bool(flags[index] & INHERITED))
+        first = index
+        while flags[first] & CONTINUED and parents[first] >= 0:
+            first = parents[first]
+        self.replies.billed.add(first, usage, None)
         self.corrections.usages[index] = usage
         self.sink.set_usage(index, usage)
 

@@ -37,7 +37,9 @@ class ContextMap:
         self._boundaries: dict[int, m.Boundary] = {}
         self._clears = sorted(c.after_message_index for c in clears if c.after_message_index is not None)
         self._lost = {r.message_index: r.lost_message_indices for r in resumes}
+        self._changes = {*self._lost, *(index + 1 for index in self._clears)}
         for boundary in boundaries:
+            self._changes.add(boundary.message_index)
             if boundary.scope == "messages":
                 self._boundaries[boundary.message_index] = boundary
             elif boundary.replaced_message_indices:
@@ -51,6 +53,10 @@ class ContextMap:
     def upto(self, index: int) -> Span:
         """Return what would be in context for the next request, with the message at `index` as the last one."""
         return self._walk(index, len(self._tree), set())
+
+    def changes(self) -> list[int]:
+        """Return the messages before which something left the context, in order."""
+        return sorted(self._changes)
 
     def _walk(self, start: int, limit: int, lost: set[int]) -> Span:
         parents, flags = self._tree.parents, self._tree.flags

@@ -362,7 +362,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         noun="a damaged or unknown line",
         plural="problems",
         aliases=("damage", "damaged"),
-        recorded=Recorded(index=None),
         look=Look(sign="▲", tone="warn"),
         mark=Mark(lane=8),
     ),

@@ -475,7 +475,7 @@ class Branch(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A line that is damaged, was salvaged, or is not understood."""
+    """A line that is damaged, was salvaged or is not understood, or a fact that contradicts the record."""
 
     reason: str
     """A short code to group by."""
@@ -483,6 +483,8 @@ class Problem(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What is wrong, in a sentence."""
     source: Source | None = None
     """Where the line is."""
+    message_index: int | None = None
+    """The message that is concerned, if it is not about a line."""
     record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The record, if it is intact but of an unknown kind. (`Raw | None` can be encoded but not decoded.)"""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import model as m
+from .context_check import Billed
 from .recent import Recent
 from .tree import NONE
 
@@ -22,11 +23,12 @@ class OpenReply:
 class Replies:
     """The responses of a session and the tokens they used, each counted once."""
 
-    __slots__ = ("_recent", "_total", "current")
+    __slots__ = ("_recent", "_total", "billed", "current")
 
     def __init__(self) -> None:
         self.current = OpenReply("", NONE)
         """The response of the last message of the model."""
+        self.billed = Billed()
         self._recent: Recent[str, OpenReply] = Recent(1 << 12)
         self._total: list[int | None] = [None] * 5
 

@@ -106,7 +106,7 @@ def _rejection(event: m.Rejection, width: int) -> str:
 
 def _problem(event: m.Problem) -> str:
     where = f" (line {event.source.line})" if event.source is not None else ""
-    return f"{event.reason}: {one_line(event.detail)}{where}"
+    return f"{event.reason}: {one_line(event.detail, 160)}{where}"
 
 
 _LINES: dict[type[Any], Callable[[Any], str]] = {

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+from litestar.testing import TestClient
 
 from unspool.store import Store
+from unspool.testing import ClaudeLog
+from unspool.web.app import create_app
 from unspool.web.session_list import url_name
+from unspool.web.settings import Settings
 from unspool.web.templating import address
 from unspool.web.transcript_pages import TranscriptPages
 
+from ...store.contents import new_store, synced
+from ..conftest import PORT, TOKEN
 from .helpers import Client, assert_valid_structure, page, queries, query_with
 
 
@@ -72,3 +80,22 @@ def test_exports_are_downloads(client: Client, store: Store, format: str) -> Non
     assert answer.status_code == 200
     assert re.fullmatch(rf'attachment; filename="[\w.-]+\.{format}"', answer.headers["content-disposition"])
     assert len(answer.content) > 100
+
+
+def test_requests_that_contradict_the_context_are_linked(tmp_path: Path) -> None:
+    """They are no damage, and the page says so."""
+    log = ClaudeLog()
+    for number in range(20):
+        log.user(f"Question {number} " + "x" * 9_000)
+        log.model("Yes.", tokens=20_000 + 3_000 * (number % 10))
+    log.write(tmp_path)
+    with closing(new_store(tmp_path / "store.db")) as store:
+        synced(store, tmp_path)
+    app = create_app(Settings(token=TOKEN, store=str(tmp_path / "store.db"), port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        parsed = page(client, "/sessions/latest")
+    words = " ".join(parsed.words.split())
+    assert "The size of 1 request contradicts the context that is shown for it: #21" in words
+    assert "could not be read" not in words
+    assert any(str(link).endswith("?at=21#m21") for link in parsed.all("href"))

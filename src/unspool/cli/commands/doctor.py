@@ -83,7 +83,7 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
 
 
 def _report(session: Session, place: int, file: m.LogFile) -> Report:
-    problems = [p for p in session.problems if (p.source.file if p.source is not None else 0) == place]
+    problems = [problem for problem in session.problems if _file_of(problem, session) == place]
     problems.sort(key=lambda problem: problem.source.offset if problem.source is not None else 0)
     where = {message.index for message in session.messages if message.source.file == place}
     return Report(
@@ -99,6 +99,13 @@ def _report(session: Session, place: int, file: m.LogFile) -> Report:
     )
 
 
+def _file_of(problem: m.Problem, session: Session) -> int:
+    """The file that a problem is in: its line's, its message's, or the first one."""
+    if problem.source is not None:
+        return problem.source.file
+    return session.messages[problem.message_index].source.file if problem.message_index is not None else 0
+
+
 def _print(report: Report) -> None:
     print(harmless(report.path))
     calls = counted(report.orphans, "unfinished call")
@@ -106,4 +113,6 @@ def _print(report: Report) -> None:
     log = agent_named(report.agent).log(Path(report.path))
     for problem in report.places:
         at = log.position(problem.source.line, problem.source.offset) if problem.source is not None else "?"
+        if problem.message_index is not None:
+            at = f"message {problem.message_index}"
         print(f"  {problem.reason:<18} {at:<28} {one_line(problem.detail, 120)}")

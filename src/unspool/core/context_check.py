@@ -1,0 +1,169 @@
+"""Checks the contexts that a record claims against the tokens that the requests were billed for.
+
+Every response records how many input tokens its request had, so that the log itself bounds the size of each context.
+Messages only add to it: between two responses of one chain the number grows, unless something left the context. If it
+shrinks much and the record knows of no reason, or if the record says that most of the context was removed and the
+next request is as large as before, then one of the two is wrong. That is a problem to look at, never a correction.
+
+The thresholds leave room for what shrinks a request without a trace: reasoning of earlier turns that is not sent again
+and a shorter list of tools. Two models count differently and are not compared. How many bytes of the log make a token
+is measured in the session itself; where the numbers have nothing to do with the text, they prove nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from itertools import accumulate
+from statistics import median
+from typing import NamedTuple
+
+from . import model as m
+from .context import ContextMap
+from .tree import INHERITED, NONE, Tree
+
+_MIN_TOKENS = 10_000
+_MIN_SHARE = 0.3
+"""A change counts if it is larger than both."""
+_AS_LARGE = 0.9
+"""A request of at least this share of the one before has lost nothing."""
+_MIN_STEPS = 3
+_STEP_TOKENS = 100
+"""What the bytes of a token are measured on: so many steps, each of so many tokens or more."""
+_BYTES_PER_TOKEN = (1.0, 60.0)
+"""From languages with few bytes for a token to short messages in long records. Anything else is not billing by text."""
+
+
+class Request(NamedTuple):
+    """The request that a response answers."""
+
+    tokens: int
+    model: int
+
+
+class Billed:
+    """The input tokens of the requests of a session, in the order in which they were recorded."""
+
+    __slots__ = ("_models", "firsts", "models", "tokens")
+
+    def __init__(self) -> None:
+        self.firsts: array[int] = array("i")
+        """The first message of each response. A response whose usage was corrected is there again."""
+        self.tokens: array[int] = array("q")
+        self.models: array[int] = array("i")
+        self._models: dict[str | None, int] = {}
+
+    def add(self, first: int, usage: m.Usage, model: str | None) -> None:
+        """Record the tokens of the request that a response answers."""
+        tokens = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        number = self._models.setdefault(model, len(self._models))
+        if self.firsts and self.firsts[-1] == first:
+            self.tokens[-1] = tokens
+            return
+        self.firsts.append(first)
+        self.tokens.append(tokens)
+        self.models.append(number)
+
+    def requests(self) -> dict[int, Request]:
+        """The requests by the first message of their responses."""
+        rows = zip(self.firsts, self.tokens, self.models, strict=True)
+        return {first: Request(tokens, model) for first, tokens, model in rows if tokens > 0}
+
+
+class Doubt(NamedTuple):
+    """A response whose request contradicts the context that the record claims for it."""
+
+    message_index: int
+    tokens: int
+    tokens_before: int
+    is_claimed: bool
+    """Whether the record claims that the context shrank."""
+
+    @property
+    def detail(self) -> str:
+        """What is wrong, in a sentence."""
+        if self.is_claimed:
+            return (
+                f"the record says that most of the context was removed before message {self.message_index}, but its "
+                f"request had {self.tokens:,} input tokens, after {self.tokens_before:,} in the request before"
+            )
+        return (
+            f"the request of message {self.message_index} had {self.tokens:,} input tokens, after "
+            f"{self.tokens_before:,} in the request before, and no record says what left the context"
+        )
+
+
+def find_doubts(tree: Tree, contexts: ContextMap, billed: Billed, lengths: array[int]) -> list[Doubt]:
+    """Find the responses whose requests contradict the claimed contexts; `lengths` are the bytes of the messages."""
+    requests = billed.requests()
+    if len(requests) <= _MIN_STEPS:
+        return []
+    check = _Check(tree, contexts, requests)
+    suspects = [doubt for doubt in map(check.doubt, requests) if doubt is not None]
+    if not suspects or not check.is_billed_by_text(lengths):
+        return []
+    return suspects
+
+
+class _Check:
+    def __init__(self, tree: Tree, contexts: ContextMap, requests: dict[int, Request]) -> None:
+        self._tree = tree
+        self._contexts = contexts
+        self._requests = requests
+        self._changes = contexts.changes()
+        self._above = array("i", [NONE]) * len(tree)
+        """The nearest request at or above each message."""
+        for index, parent in enumerate(tree.parents):
+            if index in requests:
+                self._above[index] = index
+            elif 0 <= parent < index:
+                self._above[index] = self._above[parent]
+
+    def request_before(self, index: int) -> int:
+        """Return the response before another one in its chain."""
+        parent = self._tree.parents[index]
+        return self._above[parent] if parent >= 0 else NONE
+
+    def doubt(self, index: int) -> Doubt | None:
+        """Compare a request with the one before it."""
+        before = self.request_before(index)
+        if before < 0 or self._tree.flags[index] & INHERITED:
+            return None
+        (tokens, model), (tokens_before, model_before) = self._requests[index], self._requests[before]
+        if model != model_before:
+            return None
+        limit = max(_MIN_TOKENS, _MIN_SHARE * tokens_before)
+        claims_change = self._claims_change(before, index)
+        if tokens_before - tokens > limit and not claims_change:
+            return Doubt(index, tokens, tokens_before, is_claimed=False)
+        if tokens > _AS_LARGE * tokens_before and claims_change and self._removed(index, before) > limit:
+            return Doubt(index, tokens, tokens_before, is_claimed=True)
+        return None
+
+    def is_billed_by_text(self, lengths: array[int]) -> bool:
+        """Whether requests grow with the text that is added between them."""
+        sums = array("q", accumulate(lengths, initial=0))
+        steps = []
+        for index, (tokens, model) in self._requests.items():
+            before = self.request_before(index)
+            if before >= 0 and self._requests[before].model == model:
+                added = tokens - self._requests[before].tokens
+                if added >= _STEP_TOKENS:
+                    steps.append((sums[index] - sums[before]) / added)
+        low, high = _BYTES_PER_TOKEN
+        return len(steps) >= _MIN_STEPS and low <= median(steps) <= high
+
+    def _claims_change(self, before: int, index: int) -> bool:
+        position = bisect_right(self._changes, before)
+        return position < len(self._changes) and self._changes[position] <= index
+
+    def _removed(self, index: int, before: int) -> int:
+        """Estimate the tokens that left the context between two requests, by what earlier requests had added."""
+        had = set(self._contexts.before(before).indices)
+        has = set(self._contexts.before(index).indices)
+        removed, later = 0, before
+        while (earlier := self.request_before(later)) >= 0:
+            if earlier in had and earlier not in has:
+                removed += max(0, self._requests[later].tokens - self._requests[earlier].tokens)
+            later = earlier
+        return removed

@@ -14,7 +14,7 @@ from .agents import AGENTS, BuilderFactory, Peek, SessionRef, SessionSource, fin
 from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
 from .core.builder import SessionBuilder
-from .core.decisions import Evidence, apply_decisions, no_evidence
+from .core.decisions import Evidence, apply_decisions, main_session, no_evidence
 from .core.errors import NotFoundError, UnspoolError
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
@@ -194,7 +194,8 @@ class Library:
         builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
         for builder in builders:
             assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
-            session = apply_decisions(assembler.session(), self._evidence(ref.agent, builder.id))
+            self._apply_evidence(assembler)
+            session = assembler.session()
             is_plain = branches == "all" and orphans == "mark"
             yield session if is_plain else View(session, assembler.branch, branches, orphans).whole()
 
@@ -205,11 +206,16 @@ class Library:
         builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
         for builder in builders:
             assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
-            head = apply_decisions(assembler.header([]), self._evidence(ref.agent, builder.id))
-            view = View(head, assembler.branch, branches, orphans)
+            self._apply_evidence(assembler)
+            view = View(assembler.header([]), assembler.branch, branches, orphans)
             builder.forget()
             shown = (view.message(message) for message in self._replay(_of_file(ref), assembler))
             yield from lines_around(view.head(), (message for message in shown if message is not None))
+
+    def _apply_evidence(self, assembler: SessionAssembler) -> None:
+        builder = assembler.builder
+        decisions = self._evidence(builder.agent, main_session(builder.id))
+        apply_decisions(assembler, decisions, AGENTS[builder.agent].describe)
 
     def _read_builders(self, ref: SessionRef, make: BuilderFactory) -> list[SessionBuilder]:
         builders = finish(self._source(ref).read(_of_file(ref), make))

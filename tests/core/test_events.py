@@ -34,6 +34,7 @@ SYNONYMS = {
     "clear": "clear clears cleared context_clear context_clears context-clear",
     "interruption": "interruption interruptions interrupted",
     "rejection": "rejection rejections rejected refused refusal denied",
+    "input_change": "input_change input_changes input-change changed_input edited_input",
     "rollback": "rollback rollbacks rewound",
     "error": "error errors failed failure failures",
     "orphan": "orphan orphans orphaned unfinished",

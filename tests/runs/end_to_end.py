@@ -27,6 +27,7 @@ from unspool.core.decisions import RecordedDecision
 from unspool.core.errors import UnspoolError
 from unspool.runs.drivers.claude import ClaudeDriverFactory
 from unspool.runs.drivers.codex import CodexDriverFactory
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriverFactory
 from unspool.runs.log import LogEntry, RunLog
 from unspool.runs.processes import Family, is_alive
 from unspool.runs.supervisor import run_log_path
@@ -36,9 +37,10 @@ from ..waiting import PATIENCE, wait_until
 from ..web.browser import Server
 from .models.claude import ClaudeModel
 from .models.codex import CodexModel, text_of
+from .models.gemini import PROGRAM, SETTINGS, GeminiModel
 
 Json = dict[str, Any]
-_TOLD = ("rejections", "interruptions", "orphans", "errors", "rollbacks", "branches")
+_TOLD = ("rejections", "interruptions", "input_changes", "orphans", "errors", "rollbacks", "branches")
 """What the file and the server report of a session, besides its messages."""
 
 
@@ -110,13 +112,50 @@ class Codex:
         return [text_of(item) for item in request["input"] if item["type"] == "message"]
 
 
-Agent = Claude | Codex
-AGENTS: dict[str, type[Claude] | type[Codex]] = {"claude": Claude, "codex": Codex}
+class Gemini:
+    """Gemini CLI and its model."""
+
+    name = "gemini"
+    factory = GeminiDriverFactory()
+    asking = "run"
+
+    def __init__(self) -> None:
+        self.model = GeminiModel()
+
+    def prepare(self, home: Path) -> dict[str, str]:
+        """Make a home in which the program uses this model; returns the environment variables for it."""
+        (home / ".gemini").mkdir()
+        (home / ".gemini" / "settings.json").write_text(json.dumps(SETTINGS))
+        return self.model.environment | ({PROGRAM_VARIABLE: PROGRAM} if PROGRAM is not None else {})
+
+    def calls(self, request: Json) -> list[str]:
+        """The names of all calls in a request, in order: the model gives them no ids."""
+        return [part["functionCall"]["name"] for part in _parts(request) if "functionCall" in part]
+
+    def results(self, request: Json) -> list[tuple[str, str]]:
+        """The results of the calls: name and text."""
+        found = [part["functionResponse"] for part in _parts(request) if "functionResponse" in part]
+        return [(each["name"], json.dumps(each["response"])) for each in found]
+
+    def words(self, request: Json) -> list[str]:
+        """All texts of the conversation."""
+        return [part["text"] for part in _parts(request) if "text" in part]
+
+
+def _parts(request: Json) -> Iterator[Json]:
+    for message in request["contents"]:
+        yield from message["parts"]
+
+
+Agent = Claude | Codex | Gemini
+AGENTS: dict[str, type[Claude] | type[Codex] | type[Gemini]] = {"claude": Claude, "codex": Codex, "gemini": Gemini}
 
 
 def installed(agent: str) -> Agent:
     """An agent; skips the test if it is not installed."""
     made = AGENTS[agent]()
+    if isinstance(made, Gemini) and PROGRAM is not None:
+        return made
     try:
         made.factory.find_program()
     except UnspoolError as error:
@@ -125,7 +164,7 @@ def installed(agent: str) -> Agent:
 
 
 @contextmanager
-def playing(model: ClaudeModel | CodexModel) -> Iterator[None]:
+def playing(model: ClaudeModel | CodexModel | GeminiModel) -> Iterator[None]:
     """A model on a thread of its own, because the test itself blocks."""
     is_ready, is_over = threading.Event(), threading.Event()
 

@@ -356,6 +356,11 @@ def test_closing_the_supervisor_leaves_no_process(tmp_path: Path) -> None:
     run_async(body())
 
 
+async def ended(tasks: set[asyncio.Task[Any]]) -> None:
+    """Wait for tasks that were cancelled, if there are any."""
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def test_the_agents_of_a_killed_server_are_stopped(tmp_path: Path) -> None:
     """Only the run log is left; the process is still running."""
 
@@ -387,7 +392,7 @@ def test_the_agents_of_a_killed_server_are_stopped(tmp_path: Path) -> None:
         pending = asyncio.all_tasks(loop)
         for task in pending:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        loop.run_until_complete(ended(pending))
         loop.close()
 
 
@@ -444,3 +449,48 @@ def _no_children_left() -> Iterator[None]:
 def _children() -> set[int]:
     """All children, including zombies."""
     return {process.pid for process in processes._table() if process.parent == os.getpid()}
+
+
+def test_an_interruption_that_comes_too_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent was done before it could react, so nothing was interrupted."""
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+
+            async def ignored() -> None:
+                pass
+
+            for number, interrupt in enumerate((run.driver.interrupt, ignored)):
+                await run.send(f"m{number}", f"busy go{number}", "tab 1")
+                await watched.state(run, "in-turn")
+                monkeypatch.setattr(run.driver, "interrupt", interrupt)
+                await run.interrupt("tab 1")
+                (tmp_path / "project" / f"go{number}").touch()
+                await watched.turns(number + 1)
+            assert run.session is not None
+            decided = watched.supervisor.log.decisions("gemini", run.session)
+            assert [(each.verdict, each.turn) for each in decided] == [
+                ("interrupt", "interrupted"),
+                ("interrupt", "completed"),
+            ]
+
+    run_async(body())
+
+
+def test_what_was_stopped_with_the_server_is_recorded(tmp_path: Path) -> None:
+    """Only what was in a turn, and not as a decision of the user."""
+
+    async def body() -> list[str]:
+        async with supervising(tmp_path) as watched:
+            runs = [await watched.supervisor.start("gemini", spec(tmp_path)) for _ in range(2)]
+            await runs[0].send("m1", "sleep 600", "tab 1")
+            await watched.state(runs[0], "in-turn")
+        return [run.session or "" for run in runs]
+
+    working, idle = run_async(body())
+    log = RunLog(tmp_path / "supervisor.db")
+    (decision,) = log.decisions("gemini", working)
+    assert (decision.verdict, decision.by, decision.who) == ("interrupt", "agent", "the server ended")
+    assert log.decisions("gemini", idle) == []
+    log.close()

@@ -112,3 +112,19 @@ def test_ingestion_uses_recorded_decisions(log: RunLog, tmp_path: Path) -> None:
     assert store.messages.load_session(row.id) == unspool.load(path, evidence=recorded_decisions)
     assert row.counts["rejection"] == 1
     store.close()
+
+
+def test_a_decision_is_enough_to_read_a_session_again(log: RunLog, tmp_path: Path) -> None:
+    """A killed server records its interruptions when it starts again; the files have not changed since."""
+    session = ClaudeLog()
+    session.user("do it")
+    session.model(call("a", command="rm -r ."), reply="one")
+    session.write(tmp_path / "home")
+    store = new_store(tmp_path / "store.db")
+    Syncer(store, tmp_path / "home").run()
+    log.record_decision("run", denied(session.session), {})
+    assert Syncer(store, tmp_path / "home").run().changed == 1
+    (row,) = store.sessions.select()
+    assert row.counts["rejection"] == 1
+    assert Syncer(store, tmp_path / "home").run().changed == 0
+    store.close()

@@ -67,6 +67,7 @@ class EventLists:
     context_clears: list[m.ContextClear]
     interruptions: list[m.Interruption]
     rejections: list[m.Rejection]
+    input_changes: list[m.InputChange]
     rollbacks: list[m.Rollback]
     errors: list[m.Failure]
     orphans: list[m.Orphan]
@@ -269,7 +270,7 @@ class SessionBuilder:
 
     def close_call(self, call_id: str) -> Call | None:
         """Return the call that a result answers, if the log has it; its input is only known the first time."""
-        call, was_last = self.calls.close(call_id)
+        call, was_last = self.calls.close(call_id, len(self))
         if call is not None and was_last:
             self.columns.flags[call.message] &= ~UNANSWERED
         return call

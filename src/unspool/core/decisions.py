@@ -1,23 +1,29 @@
 """Decisions that people made about running agents, as evidence for what happened in a session.
 
 The files of an agent cannot always tell: interrupting a turn during a permission request, denying the request, and a
-rule that denies it leave the same bytes behind. When the agent ran under unspool, the answer was recorded.
+rule that denies it leave the same bytes behind. When the agent ran under unspool, the answer was recorded, and so was
+every interruption.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import Literal
+from datetime import datetime, timedelta
+from typing import Literal, cast
 
 import msgspec
 
 from . import model as m
-from .session import Session
+from .assemble import SessionAssembler
+from .builder import SessionBuilder
+from .tree import MODEL, PROMPT, QUEUED, UNANSWERED
 
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop", "interrupt"]
 DecisionMaker = Literal["user", "timeout", "agent"]
+TurnEnd = Literal["interrupted", "completed", "unknown"]
 EVIDENCE = "supervisor"
+_CLOCKS_DIFFER = timedelta(seconds=1)
+"""Agents round their times, or take them a moment before they write."""
 
 
 class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -28,7 +34,7 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     session: str | None
     request: str | None
     call_ids: list[str]
-    """The calls it is about; an interruption is about all that were running or waiting for permission."""
+    """The calls it is about; an interruption is about all that were waiting for permission."""
     tool: str | None = None
     kind: str | None = None
     verdict: Verdict
@@ -40,10 +46,17 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the person saw."""
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The input that replaced the one of the agent."""
+    subagent: str | None = None
+    """The sub-agent that asked. Its calls are in a log of its own."""
+    turn: TurnEnd = "interrupted"
+    """What became of an interrupted turn. `completed`: it was over before the agent reacted. `unknown`: the server was
+    killed, so that nobody saw the end."""
 
 
 Evidence = Callable[[str, str], Iterable[RecordedDecision]]
 """Returns the recorded decisions about a session, given its agent and id."""
+Describe = Callable[[str, msgspec.Raw], m.Action]
+"""Returns what a call does, given the name of the tool and its input."""
 
 
 def no_evidence(_agent: str, _session: str) -> Iterable[RecordedDecision]:
@@ -51,90 +64,316 @@ def no_evidence(_agent: str, _session: str) -> Iterable[RecordedDecision]:
     return ()
 
 
-def apply_decisions(head: Session, decisions: Iterable[RecordedDecision]) -> Session:
-    """A record in which recorded decisions take precedence over what the files suggest."""
+def main_session(id: str) -> str:
+    """The session under which decisions about a session are recorded: for a sub-agent, the one that started it."""
+    return id.partition("/")[0]
+
+
+def apply_decisions(assembler: SessionAssembler, decisions: Iterable[RecordedDecision], describe: Describe) -> None:
+    """Let recorded decisions take precedence over what the files suggest.
+
+    They are applied in the order in which they were made: an agent may ask about the same call again, and then the last
+    answer counts.
+    """
     known = list(decisions)
     if not known:
-        return head
-    found = _Applied(head)
+        return
+    events = DecidedEvents(assembler)
     for decision in known:
+        if decision.verdict == "interrupt":
+            events.interrupt(decision)
+            continue
         for call_id in decision.call_ids:
             if decision.verdict in ("deny", "deny_stop"):
-                found.rejected(call_id, decision)
-            elif decision.verdict == "interrupt":
-                found.interrupted(call_id, decision)
-    return found.record()
+                events.deny(call_id, decision)
+            else:
+                events.allow(call_id, decision, describe)
 
 
-class _Applied:
-    def __init__(self, head: Session) -> None:
-        self._head = head
-        self._rejections = list(head.rejections)
-        self._interruptions = list(head.interruptions)
-        self._orphans = {orphan.tool_use_id: orphan for orphan in head.orphans}
+class DecidedEvents:
+    """The events of one session while decisions are applied to it."""
 
-    def record(self) -> Session:
-        return msgspec.structs.replace(
-            self._head, rejections=sorted(self._rejections, key=lambda event: event.message_index),
-            interruptions=self._interruptions,
-        )  # fmt: skip
+    def __init__(self, assembler: SessionAssembler) -> None:
+        self._builder = assembler.builder
+        self._events = assembler.builder.events
+        self._turns = Turns(assembler.builder)
 
-    def rejected(self, call_id: str, decision: RecordedDecision) -> None:
+    # --- denied ---
+
+    def deny(self, call_id: str, decision: RecordedDecision) -> None:
         """A person, or a timeout in place of a person, denied a call."""
         by: m.RejectedBy = "user" if decision.by == "user" else "host"
-        for place, event in enumerate(self._rejections):
-            if event.tool_use_id == call_id:
-                self._rejections[place] = msgspec.structs.replace(
-                    event, reason=decision.reason or event.reason, by=by, evidence=EVIDENCE, confidence=1.0,
-                    action=event.action or decision.action,
-                )  # fmt: skip
-                return
-        where = self._message_of(call_id)
+        known = self._rejection_of(call_id)
+        if known is not None:
+            known.by, known.evidence, known.confidence = by, EVIDENCE, 1.0
+            known.reason = decision.reason or known.reason
+            known.action = _fuller(known.action, decision.action)
+            where: int | None = known.message_index
+        else:
+            where = self._message_of(call_id, decision)
         if where is None:
             return
-        # What looks like an interruption of this one call was its rejection.
-        self._interruptions = [
-            event
-            for event in self._interruptions
-            if event.tool_use_ids != [call_id] or event.during not in ("approval", "tool")
-        ]
-        kind: m.RejectionType = _TYPES.get(decision.kind or "", "permission")
-        self._rejections.append(
-            m.Rejection(
-                message_index=where, tool_use_id=call_id, tool_name=decision.tool, reason=decision.reason,
-                timestamp=decision.at, rejection_type=kind, by=by, evidence=EVIDENCE, action=decision.action,
+        stopped = self._forget_interruption(call_id, decision, where)
+        self._events.errors = [event for event in self._events.errors if event.tool_use_id != call_id]
+        self._set_outcome(call_id, where, "rejected")
+        if known is None:
+            self._events.rejections.append(
+                m.Rejection(
+                    message_index=where,
+                    tool_use_id=call_id,
+                    tool_name=decision.tool,
+                    reason=decision.reason,
+                    timestamp=decision.at,
+                    rejection_type=_TYPES.get(decision.kind or "", "permission"),
+                    by=by,
+                    evidence=EVIDENCE,
+                    action=decision.action,
+                    sibling_tool_use_ids=stopped,
+                )
             )
-        )  # fmt: skip
 
-    def interrupted(self, call_id: str, decision: RecordedDecision) -> None:
-        """A call that looks rejected or unfinished was interrupted: nobody was asked, or nobody answered."""
-        rejection = next((event for event in self._rejections if event.tool_use_id == call_id), None)
-        if rejection is not None and rejection.evidence == EVIDENCE:
+    def _forget_interruption(self, call_id: str, decision: RecordedDecision, where: int) -> list[str]:
+        """Remove what looks like an interruption but was this rejection; returns the other calls that it stopped."""
+        turn = self._turns.around(where)
+        for event in list(self._events.interruptions):
+            others = [each for each in event.tool_use_ids if each != call_id]
+            is_about_call = call_id in event.tool_use_ids
+            ended_turn = decision.verdict == "deny_stop" and _is_trace(event, decision) and self._is_in(event, turn)
+            if (is_about_call and not others) or ended_turn:
+                self._events.interruptions.remove(event)
+                return others
+            if is_about_call:
+                event.tool_use_ids = others
+        return []
+
+    # --- allowed ---
+
+    def allow(self, call_id: str, decision: RecordedDecision, describe: Describe) -> None:
+        """A person allowed a call, perhaps with another input. If it looks rejected, it was stopped while it ran."""
+        rejection = self._rejection_of(call_id)
+        if rejection is not None and rejection.by in _PEOPLE:
+            self._interrupt_rejected(rejection, "tool", "allowed before it was stopped", 0.9)
+        elif any(call_id in event.sibling_tool_use_ids for event in self._events.rejections):
+            self._set_outcome(call_id, None, "interrupted")
+        if decision.input is not msgspec.UNSET:
+            self._change_input(call_id, decision, describe)
+
+    def _change_input(self, call_id: str, decision: RecordedDecision, describe: Describe) -> None:
+        call = self._builder.calls.find(call_id)
+        where = call.message if call is not None else self._message_of(call_id, decision)
+        if where is None or not isinstance(decision.input, msgspec.Raw):
             return
-        if rejection is not None:
-            self._rejections.remove(rejection)
-        where = rejection.message_index if rejection is not None else self._message_of(call_id)
-        is_told = any(event.message_index == where or call_id in event.tool_use_ids for event in self._interruptions)
-        if where is None or is_told:
+        tool = decision.tool or (call.name if call is not None else "")
+        asked = decision.action or m.Action(call.raw_input if call is not None else msgspec.Raw(b"null"))
+        self._events.input_changes.append(
+            m.InputChange(
+                message_index=where,
+                tool_use_id=call_id,
+                tool_name=tool,
+                timestamp=decision.at,
+                asked=asked,
+                ran=describe(tool, decision.input),
+                evidence=EVIDENCE,
+            )
+        )
+
+    # --- interrupted ---
+
+    def interrupt(self, decision: RecordedDecision) -> None:
+        """A turn was interrupted: nobody rejected its calls. It is one event, however many traces it left."""
+        if decision.turn == "completed":
             return
-        self._interruptions.append(
+        turn = self._turn_of(decision)
+        for rejection in list(self._events.rejections):
+            is_asked = rejection.tool_use_id in decision.call_ids
+            is_guess = rejection.confidence < 1 and rejection.by in _PEOPLE and rejection.message_index in turn
+            if not is_supervised(rejection) and (is_asked or is_guess):
+                self._interrupt_rejected(rejection, "approval" if is_asked else "tool", "interrupted", 0.9)
+        event = self._trace_of(decision, turn)
+        if event is None:
+            event = self._new_interruption(decision, turn)
+        if event is not None and not is_supervised(event):
+            self._confirm(event, decision)
+
+    def _turn_of(self, decision: RecordedDecision) -> range:
+        for call_id in decision.call_ids:
+            call = self._builder.calls.find(call_id)
+            if call is not None:
+                return self._turns.around(call.message)
+        # The log of a sub-agent may have ended long before: only its own calls connect it to a decision.
+        return self._turns.at(decision.at) if self._builder.kind == "main" else range(0)
+
+    def _trace_of(self, decision: RecordedDecision, turn: range) -> m.Interruption | None:
+        """What the files, or an earlier decision about the same turn, say about an interruption."""
+        interruptions = self._events.interruptions
+        for event in interruptions:
+            if set(decision.call_ids) & set(event.tool_use_ids):
+                return event
+        in_turn = [event for event in interruptions if self._is_in(event, turn)]
+        known = [event for event in in_turn if is_supervised(event)]
+        return next((event for event in in_turn if _is_trace(event, decision)), known[0] if known else None)
+
+    def _new_interruption(self, decision: RecordedDecision, turn: range) -> m.Interruption | None:
+        """An interruption that left no trace: the agent was stopped before it could write one."""
+        if self._builder.kind == "subagent":
+            return None  # An interruption belongs to the session in which it happened.
+        if decision.turn == "unknown" and not decision.call_ids and not self._turns.is_unfinished(turn, decision.at):
+            return None
+        calls = self._builder.calls.open.items()
+        stopped = [call_id for call_id, call in calls if call.message in turn or call_id in decision.call_ids]
+        event = m.Interruption(
+            message_index=turn[-1] if turn else None,
+            interrupted_message_index=self._turns.last_spoken(turn),
+            type="user",
+            during="tool" if stopped else "response",
+            timestamp=decision.at,
+            tool_use_ids=stopped,
+            evidence="",
+        )
+        self._events.interruptions.append(event)
+        return event
+
+    def _confirm(self, event: m.Interruption, decision: RecordedDecision) -> None:
+        event.type = "user" if decision.by == "user" else "system"
+        event.evidence = EVIDENCE if decision.by == "user" else f"{EVIDENCE}: {decision.who}"
+        event.confidence = 1.0
+        if decision.call_ids:
+            event.during = "approval"
+            event.tool_use_ids += [each for each in decision.call_ids if each not in event.tool_use_ids]
+        for call_id in event.tool_use_ids:
+            self._set_outcome(call_id, event.message_index, "interrupted")
+
+    def _interrupt_rejected(self, rejection: m.Rejection, during: m.During, evidence: str, confidence: float) -> None:
+        """Turn a rejection into an interruption, unless the files report that one, too."""
+        self._events.rejections.remove(rejection)
+        where = rejection.message_index
+        denied = {event.tool_use_id for event in self._events.rejections}
+        stopped = (rejection.tool_use_id, *rejection.sibling_tool_use_ids)
+        call_ids = [each for each in stopped if each is not None and each not in denied]
+        for call_id in call_ids:
+            self._set_outcome(call_id, where, "interrupted")
+        turn = self._turns.around(where)
+        in_turn = [event for event in self._events.interruptions if self._is_in(event, turn)]
+        known = next((event for event in in_turn if event.type == "user" or is_supervised(event)), None)
+        if known is not None:
+            known.tool_use_ids += [each for each in call_ids if each not in known.tool_use_ids]
+            return
+        self._events.interruptions.append(
             m.Interruption(
-                message_index=where, interrupted_message_index=None, type="user" if decision.by == "user" else "system",
-                during="approval", timestamp=decision.at, tool_use_ids=[call_id], evidence=EVIDENCE,
+                message_index=where,
+                interrupted_message_index=self._turns.last_spoken(turn),
+                type="user",
+                during=during,
+                timestamp=rejection.timestamp,
+                tool_use_ids=call_ids,
+                evidence=evidence,
+                confidence=confidence,
             )
-        )  # fmt: skip
+        )
 
-    def _message_of(self, call_id: str) -> int | None:
-        """The message with the end of a call, or with the call."""
-        for event in self._interruptions:
+    # --- looking things up ---
+
+    def _rejection_of(self, call_id: str) -> m.Rejection | None:
+        return next((event for event in self._events.rejections if event.tool_use_id == call_id), None)
+
+    def _is_in(self, event: m.Interruption, turn: range) -> bool:
+        return event.message_index in turn or event.interrupted_message_index in turn
+
+    def _set_outcome(self, call_id: str, where: int | None, outcome: m.Outcome) -> None:
+        """Correct the outcome in the message with the result: that of the event, or where the call was closed."""
+        call = self._builder.calls.find(call_id)
+        ended = call.ended if call is not None else None
+        # Readers close a call just before or just after they add the message with its result.
+        for index in {where, ended, None if ended is None else ended - 1} - {None, len(self._builder)}:
+            self._builder.set_outcome(cast(int, index), call_id, outcome)
+
+    def _message_of(self, call_id: str, decision: RecordedDecision) -> int | None:
+        """The message with the end of a call, or with the call; for a call that was not logged, the last one before."""
+        for event in self._events.interruptions:
             if call_id in event.tool_use_ids and event.message_index is not None:
                 return event.message_index
-        for failure in self._head.errors:
+        for failure in self._events.errors:
             if failure.tool_use_id == call_id:
                 return failure.message_index
-        return self._orphans[call_id].message_index if call_id in self._orphans else None
+        call = self._builder.calls.find(call_id)
+        if call is not None:
+            return call.message
+        is_elsewhere = decision.subagent is not None or self._builder.kind == "subagent"
+        return None if is_elsewhere else self._turns.last_before(decision.at)
 
 
+class Turns:
+    """Finds the turn of a session that was running at some point."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
+
+    def last_before(self, moment: datetime) -> int | None:
+        """The last message that was written before a moment."""
+        return self._builder.last_before(moment)
+
+    def at(self, moment: datetime) -> range:
+        """The messages of the turn that was running."""
+        index = self.last_before(moment)
+        return range(0) if index is None else self.around(index)
+
+    def around(self, index: int) -> range:
+        """The messages of the turn to which a message belongs: from its prompt to the next one."""
+        flags = self._builder.columns.flags
+        first, end = index, index + 1
+        while first > 0 and not _starts_turn(flags[first]):
+            first -= 1
+        while end < len(flags) and not _starts_turn(flags[end]):
+            end += 1
+        return range(first, end)
+
+    def is_unfinished(self, turn: range, moment: datetime) -> bool:
+        """Whether a turn that was running at a moment never ended.
+
+        Then nothing was written after that moment, or the last prompt or call got no answer.
+        """
+        last = self.last_spoken(turn)
+        if last is None:
+            return False
+        is_cut_off = self._builder.times[turn[-1]] <= moment.timestamp()
+        return is_cut_off or bool(self._builder.columns.flags[last] & (PROMPT | UNANSWERED))
+
+    def last_spoken(self, turn: range) -> int | None:
+        """The last message of the model in a turn, or else its prompt."""
+        flags = self._builder.columns.flags
+        return next((index for index in reversed(turn) if flags[index] & (PROMPT | MODEL)), None)
+
+
+def is_supervised(event: m.Rejection | m.Interruption) -> bool:
+    """Whether a recorded decision shows an event."""
+    return event.evidence.startswith(EVIDENCE)
+
+
+def _starts_turn(flag: int) -> bool:
+    return bool(flag & PROMPT) and not flag & QUEUED
+
+
+def _is_trace(event: m.Interruption, decision: RecordedDecision) -> bool:
+    """Whether an event of the same turn can be the trace of a decision.
+
+    Agents write down their own interruptions as those of the user. A marker comes after the decision; where there is
+    none, the event was inferred and has the time of the prompt.
+    """
+    if event.type != "user" or is_supervised(event):
+        return False
+    return event.confidence < 1 or event.timestamp is None or event.timestamp >= decision.at - _CLOCKS_DIFFER
+
+
+def _fuller(ours: m.Action | None, shown: m.Action | None) -> m.Action | None:
+    """Of two actions the one that says more: the log of an agent may have lost the input of a rejected call."""
+    if ours is None or shown is None:
+        return ours or shown
+    return shown if ours == m.Action(ours.raw_input) and bytes(ours.raw_input) in _NO_INPUT else ours
+
+
+_NO_INPUT = (b"", b"null", b"{}")
+_PEOPLE: tuple[m.RejectedBy, ...] = ("user", "host")
+"""Who a recorded decision speaks for. A rule or a hook may reject what a person allowed."""
 _TYPES: dict[str, m.RejectionType] = {
     "command": "command", "edit": "edit", "plan": "plan", "question": "option", "permission": "permission",
 }  # fmt: skip

@@ -44,6 +44,8 @@ class Recorded(_Row):
     """The field of the event that says at which message it happened."""
     is_off_path: bool = False
     """The events describe messages off the active path, so a view of that path has none."""
+    is_optional: bool = False
+    """The field is left out if it is empty: records that were written before the kind existed have none."""
 
     @cached_property
     def group(self) -> type[m.Compaction] | None:
@@ -288,6 +290,15 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         rank=1,
     ),
     EventKind(
+        name="input_change",
+        struct_name="InputChange",
+        noun="a changed input",
+        plural="input_changes",
+        aliases=("changed_input", "changed_inputs", "edited_input", "edited_inputs"),
+        recorded=Recorded(is_optional=True),
+        look=Look(sign="✎", tone="accent"),
+    ),
+    EventKind(
         name="rollback",
         struct_name="Rollback",
         noun="a rollback",
@@ -423,9 +434,13 @@ def count_events(session: Session) -> dict[str, int]:
     return {kind.name: len(kind.of(session)) for kind in EVENT_KINDS}
 
 
-def event_fields() -> list[tuple[str, Any]]:
-    """The fields of a record that hold events, with their types."""
-    return [(kind.field, kind.recorded.group or list[kind.struct]) for kind in EVENT_KINDS]  # type: ignore[name-defined]
+def event_fields(empty: Any) -> list[tuple[str, Any] | tuple[str, Any, Any]]:
+    """The fields of a record that hold events, with their types; `empty` is the default of optional ones."""
+    found: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+    for kind in EVENT_KINDS:
+        type = kind.recorded.group or list[kind.struct]  # type: ignore[name-defined]
+        found.append((kind.field, type, empty) if kind.recorded.is_optional else (kind.field, type))
+    return found
 
 
 def no_events() -> dict[str, Any]:

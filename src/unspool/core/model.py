@@ -376,6 +376,27 @@ class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Parallel calls that were cancelled together with this one."""
 
 
+class InputChange(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """A person changed the input of a call before allowing it, so that something else ran than the model asked for."""
+
+    message_index: int
+    """The message that holds the call."""
+    tool_use_id: str
+    """The id of the call."""
+    tool_name: str
+    """The name of the tool."""
+    timestamp: datetime | None = None
+    """When it happened."""
+    asked: Action
+    """What the model asked for."""
+    ran: Action
+    """What ran instead."""
+    evidence: str
+    """What shows it."""
+    confidence: float = 1.0
+    """How certain it is, from 0 to 1."""
+
+
 class Rollback(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The user went back to an earlier point and continued from there."""
 
@@ -549,6 +570,7 @@ Event = (
     | ContextClear
     | Interruption
     | Rejection
+    | InputChange
     | Rollback
     | Failure
     | Orphan

@@ -20,6 +20,8 @@ class Call(NamedTuple):
     name: str
     raw_input: msgspec.Raw
     timestamp: datetime | None
+    ended: int | None = None
+    """How many messages there were when its result was read."""
 
 
 class OpenCalls:
@@ -45,10 +47,10 @@ class OpenCalls:
         self._count_in[index] = self._count_in.get(index, 0) + 1
         return True
 
-    def close(self, call_id: str) -> tuple[Call | None, bool]:
+    def close(self, call_id: str, count: int) -> tuple[Call | None, bool]:
         """Return the call that a result answers, and whether it was the last open one of its message.
 
-        The input of a call is only known the first time.
+        `count` is how many messages there are. The input of a call is only known the first time.
         """
         call = self.open.pop(call_id, None)
         if call is None:
@@ -56,7 +58,7 @@ class OpenCalls:
             if known is None:
                 self._early.put(call_id, True)
             return known, False
-        self._closed.put(call_id, call._replace(raw_input=_NO_INPUT))
+        self._closed.put(call_id, call._replace(raw_input=_NO_INPUT, ended=count))
         left = self._count_in[call.message] - 1
         self._count_in[call.message] = left
         if not left:

@@ -95,7 +95,7 @@ class SessionEvent(msgspec.Struct, omit_defaults=True, kw_only=True):
 class _Conversation(msgspec.Struct, kw_only=True, rename={"info": "session"}):
     """The fields of a record before its events."""
 
-    schema: str = m.SCHEMA
+    schema: str = msgspec.field(default_factory=lambda: m.SCHEMA)  # Never left out, as a plain default would be.
     """Name and version of the schema."""
     info: m.SessionInfo
     """Facts about the session; called `session` in JSON."""
@@ -106,7 +106,8 @@ class _Conversation(msgspec.Struct, kw_only=True, rename={"info": "session"}):
 if TYPE_CHECKING:
     _Record = _Conversation
 else:
-    _Record = msgspec.defstruct("_Record", event_fields(), bases=(_Conversation,), kw_only=True)
+    _FIELDS = event_fields(msgspec.field(default_factory=list))
+    _Record = msgspec.defstruct("_Record", _FIELDS, bases=(_Conversation,), kw_only=True, omit_defaults=True)
 
 
 class Session(_Record, kw_only=True, tag="session", dict=True):
@@ -121,6 +122,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         context_clears: list[m.ContextClear]
         interruptions: list[m.Interruption]
         rejections: list[m.Rejection]
+        input_changes: list[m.InputChange]
         rollbacks: list[m.Rollback]
         errors: list[m.Failure]
         orphans: list[m.Orphan]

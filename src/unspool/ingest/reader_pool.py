@@ -27,7 +27,7 @@ from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from .archive import Packed, packed
-from .scan import ChangedLog
+from .scan import ChangedLog, surroundings
 from .writer import Ending, Messages, SessionWriter
 
 WORTH_IT = 32 << 20
@@ -213,7 +213,7 @@ def _read_group(tasks: list[Task], number: int) -> int:
 
 def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
     try:
-        around = home.fingerprint(task.ref)
+        around = surroundings(home, task.ref)
         files = {change.stat.path: packed(change.stat) for change in task.changes}
         return ReadRef(task.home, task.position, around, list(_sessions(home, agent, task.ref)), files, None)
     except OSError as error:

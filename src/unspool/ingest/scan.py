@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..agents import AGENTS
+from ..agents import AGENTS, SessionRef, SessionSource
+from ..core.decisions import main_session
 from ..io.files import name_of
 from ..io.sources import LogSource, Stamp
+from ..store.decision_log import decision_mark
 from ..store.rows import FileRow
 
 _EDGE = 4096
@@ -39,6 +41,11 @@ class ChangedLog(NamedTuple):
     stat: LogStat
     how: Change
     before: FileRow | None
+
+
+def surroundings(home: SessionSource, ref: SessionRef) -> str:
+    """Return a fingerprint of what shapes a session besides its own files, decisions of people included."""
+    return home.fingerprint(ref) + decision_mark(ref.agent, main_session(ref.id))
 
 
 def stat_log(agent: str, path: Path, known: FileRow | None = None) -> LogStat | None:

@@ -17,10 +17,11 @@ from ..core.errors import UnspoolError
 from ..io.files import name_of
 from ..library import Library
 from ..store import Store
+from ..store.decision_log import decision_marks
 from ..store.rows import FileRow
 from .archive import keep, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
-from .scan import ChangedLog, compare, stat_log
+from .scan import ChangedLog, compare, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, forget_session
 from .transactions import Pipeline
 from .writer import SessionWriter
@@ -104,7 +105,7 @@ class Syncer:
             ingest = _Ingest(store, agent, home, changes, report)
             pipeline = Pipeline(store)
             try:
-                ingest.ingest(_Outdated(ref, home.fingerprint(ref), bool(stored), bool(stored)), pipeline)
+                ingest.ingest(_Outdated(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
             except BaseException as error:
                 pipeline.cancel(error)
                 raise
@@ -138,7 +139,11 @@ class Syncer:
     def _is_unsettled(self, agent: str, open_too: bool) -> bool:
         """Whether sessions have to be read again although no file has changed."""
         sessions = self._store.sessions
-        return sessions.has_unsettled(agent) or (open_too and sessions.has_open(agent))
+        if sessions.has_unsettled(agent) or (open_too and sessions.has_open(agent)):
+            return True
+        marks = decision_marks(agent)
+        known = sessions.fingerprints(agent) if marks else {}
+        return any(not known[session].endswith(mark) for session, mark in marks.items() if session in known)
 
     def _read_homes(self, homes: list[_HomeSync], pipeline: Pipeline, progress: _ProgressReporter) -> None:
         shared = [
@@ -236,7 +241,7 @@ class _Ingest:
         changes = self.changes_of(ref)
         grew = outdated.same_files and all(change.how in ("grown", "moved") for change in changes)
         stored = store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
-        around = self.home.fingerprint(ref) if outdated.around is None else outdated.around
+        around = surroundings(self.home, ref) if outdated.around is None else outdated.around
         queue = WriteQueue(pipeline)
         files: list[int] = []
         queue.add(lambda: files.extend(self._kept(_paths(ref))), self.size_of(ref) // 8)
@@ -301,7 +306,7 @@ class _HomeSync(_Ingest):
             if ref.id not in before:
                 found.append(_Outdated(ref, None, is_known=False, same_files=False))
                 continue
-            paths, around = _paths(ref), self.home.fingerprint(ref)
+            paths, around = _paths(ref), surroundings(self.home, ref)
             same_files = files.get(ref.id) == {_path_before(path, changed) for path in paths}
             if not same_files or before[ref.id] != around or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..agents import AGENTS
 from ..core import model as m
 from ..core.assemble import SessionAssembler
 from ..core.builder import SessionBuilder
-from ..core.decisions import apply_decisions
+from ..core.decisions import apply_decisions, main_session
 from ..core.events import EventKind, Marked, count_events, iter_events
 from ..core.recent import Recent
 from ..core.session import Session
@@ -213,10 +214,12 @@ class SessionWriter:
         builder, sink = self._builder, self._sink
         assert builder is not None
         assembler = SessionAssembler(builder)
+        decisions = recorded_decisions(builder.agent, main_session(builder.id))
+        apply_decisions(assembler, decisions, AGENTS[builder.agent].describe)
         patches, sealed = sink.patches, sink.sealed
         patches.inherited = _inherited(builder, sealed)
         patches.spans = list(spans_of(assembler, len(builder)))
-        head = apply_decisions(assembler.header([]), recorded_decisions(builder.agent, builder.id))
+        head = assembler.header([])
         for block in sink.rest():
             self._take(block)
         sink.close()

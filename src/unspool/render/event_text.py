@@ -104,6 +104,12 @@ def _rejection(event: m.Rejection, width: int) -> str:
     return f"{event.tool_name or '?'} {one_line(what, width)} rejected by {event.by}{why}"
 
 
+def _input_change(event: m.InputChange) -> str:
+    asked, ran = (action.command or action.path or "" for action in (event.asked, event.ran))
+    what = f": {one_line(ran, _WIDTH)}, asked for {one_line(asked, _WIDTH)}" if ran and ran != asked else ""
+    return f"{event.tool_name} ran with a changed input{what}"
+
+
 def _problem(event: m.Problem) -> str:
     where = f" (line {event.source.line})" if event.source is not None else ""
     return f"{event.reason}: {one_line(event.detail, 160)}{where}"
@@ -113,6 +119,7 @@ _LINES: dict[type[Any], Callable[[Any], str]] = {
     m.Boundary: compaction_label,
     m.ContextClear: clear_label,
     m.Interruption: interruption_label,
+    m.InputChange: _input_change,
     m.Rollback: lambda event: f"{len(event.dropped_message_indices)} messages dropped",
     m.Failure: lambda event: f"{event.kind}: {one_line(event.text, 120)}",
     m.Orphan: lambda event: f"{event.tool_name} unfinished ({event.reason})",

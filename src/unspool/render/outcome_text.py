@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from ..core import model as m
+from .sanitize import one_line
 from .transcript import CallView
 
 MARKS = {"ok": "✓", "error": "✗", "tool_use_error": "✗", "rejected": "⊘", "interrupted": "✕", "unknown": "○"}
+
+_ASKED_WIDTH = 120
 
 SAVED = "the model was given only the beginning of this output"
 """Said of an output that the agent saved in a file."""
@@ -17,6 +21,17 @@ def outcome_of(call: CallView) -> str:
 
 def outcome_text(call: CallView) -> str:
     """How a call ended, in a few words."""
+    ended = _ended(call)
+    return ended if call.change is None else f"{ended}; input changed, asked for: {asked_text(call.change)}"
+
+
+def asked_text(change: m.InputChange) -> str:
+    """What the model asked for before a person changed it, in one line."""
+    action = change.asked
+    return one_line(action.command or action.path or bytes(action.raw_input).decode("utf-8", "replace"), _ASKED_WIDTH)
+
+
+def _ended(call: CallView) -> str:
     if call.result is None:
         reason = call.orphan.reason if call.orphan is not None else "no result"
         return "still running" if reason == "running" else f"unfinished ({reason})"

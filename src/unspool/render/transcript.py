@@ -45,6 +45,8 @@ class CallView(msgspec.Struct, kw_only=True):
     rejection: m.Rejection | None
     orphan: m.Orphan | None
     subagent: m.Subagent | None
+    change: m.InputChange | None = None
+    """Set if a person changed the input: `action` is then what ran."""
     index: int
     """The message of the call, and the block in it."""
     place: int
@@ -94,6 +96,7 @@ class _EventIndex:
 
     def __init__(self, session: Session) -> None:
         self.rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
+        self.changes = {change.tool_use_id: change for change in session.input_changes}
         self.orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
         self.subagents = {agent.tool_use_id: agent for agent in session.subagents}
         self.boundaries = {
@@ -224,8 +227,9 @@ class Transcript:
     def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
         found = self._results.get(call.id)
         rejection = self._index.rejections.get(call.id)
-        # The rejection may have a better record of the action than the input.
-        recorded = rejection.action if rejection is not None else None
+        change = self._index.changes.get(call.id)
+        # The rejection may have a better record of the action than the input, and something else may have run.
+        recorded = rejection.action if rejection is not None else change.ran if change is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
         return CallView(
@@ -237,6 +241,7 @@ class Transcript:
             rejection=rejection,
             orphan=self._index.orphans.get(call.id),
             subagent=self._index.subagents.get(call.id),
+            change=change,
             index=message.index,
             place=place,
             result_index=found.message.index if found is not None else None,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..core.decisions import RecordedDecision
+from ..core.decisions import RecordedDecision, TurnEnd
 from ..core.errors import UnspoolError
 from ..store import decision_log
 
@@ -160,6 +160,11 @@ class RunLog:
             decision_log.add_decision(self._database, run, decision)
             return self._record(run, "answered" if decision.request else "interrupting", facts)
 
+    def set_turn_end(self, run: str, turn: TurnEnd) -> None:
+        """Record what became of the turn that was interrupted last."""
+        with self._writing():
+            decision_log.set_turn_end(self._database, run, turn)
+
     # --- reading ---
 
     def last_seq(self) -> int:
@@ -195,6 +200,13 @@ class RunLog:
             else:
                 found.pop(closed, None)
         return [call_id for call_id in found.values() if call_id]
+
+    def last_state(self, run: str) -> tuple[str, datetime] | None:
+        """The last state of a run, and when the run was last heard of."""
+        sql = """SELECT json_extract(data, '$.state'), (SELECT max(at) FROM entry WHERE run = ?) FROM entry
+            WHERE run = ? AND kind = 'state' ORDER BY seq DESC LIMIT 1"""
+        rows = self._rows(sql, run, run)
+        return (rows[0][0], datetime.fromtimestamp(rows[0][1], UTC)) if rows else None
 
     def last_end(self, agent: str, session: str) -> float | None:
         """When the last run on a session ended."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..core.decisions import DecisionMaker, RecordedDecision
+from ..core.decisions import DecisionMaker, RecordedDecision, TurnEnd
 from ..core.errors import UsageError
 from .approvals import Approvals, OpenRequest
 from .errors import ConflictError
@@ -33,7 +33,7 @@ from .protocol import (
     TurnEnded,
     TurnStarted,
 )
-from .state import RunState, State
+from .state import IN_TURN, RunState, State
 
 MAX_LIVE_TEXT = 200_000
 """Characters of the current response that are kept; the session log has all of it."""
@@ -121,6 +121,7 @@ class Run:
         self._approvals = Approvals()
         self._recorder = RunRecorder(id, log, publish)
         self._reported_state: State = machine.state
+        self._is_interrupting = False
 
     @property
     def session(self) -> str | None:
@@ -200,6 +201,9 @@ class Run:
 
     def _handle_turn_ended(self, event: TurnEnded, now: float) -> None:
         self._cancel_requests(now)
+        if self._is_interrupting and event.outcome == "completed":
+            self._recorder.log.set_turn_end(self.id, "completed")
+        self._is_interrupting = False
         self.machine.turn_ended(now, interrupted=event.outcome == "interrupted")
         self.details.error = event.error
         self._recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
@@ -251,6 +255,7 @@ class Run:
             reason=answer.reason,
             action=request.action,
             input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
+            subagent=request.subagent,
         )
 
     async def deny_unanswered(self, request: str) -> None:
@@ -262,13 +267,17 @@ class Run:
 
     async def interrupt(self, who: str) -> None:
         """Stop the current turn."""
-        if self.machine.state not in ("in-turn", "waiting-input"):
+        if self.machine.state not in IN_TURN:
             raise ConflictError(_NOTHING_TO_INTERRUPT.get(self.machine.state, "Nothing to interrupt"))
         self._record_interruption(who)
         await self.driver.interrupt()
 
     def _record_interruption(self, who: str, by: DecisionMaker = "user") -> None:
-        """Record that the open requests get no answer: in the agents' files that looks like a rejection."""
+        """Record that the turn is interrupted, and that the open requests get no answer.
+
+        In the agents' files that looks like a rejection, or like an interruption by the user, or leaves no trace.
+        """
+        self._is_interrupting = True
         call_ids = [opened.request.call_id for opened in self._approvals.open() if opened.request.call_id]
         decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
         self._recorder.record_decision("interrupting", decision, {"who": who})
@@ -289,7 +298,7 @@ class Run:
     async def stop(self, reason: str, by: DecisionMaker = "user") -> None:
         """Stop the agent."""
         self.machine.stopping(reason)
-        if self._approvals.open():
+        if self.machine.state in IN_TURN:
             self._record_interruption(reason, by)
         await self.driver.stop()
 
@@ -347,11 +356,18 @@ _NOTHING_TO_INTERRUPT: dict[State, str] = {
 
 
 def interruption(
-    agent: str, session: str | None, call_ids: list[str], *, by: DecisionMaker, who: str
+    agent: str,
+    session: str | None,
+    call_ids: list[str],
+    *,
+    by: DecisionMaker,
+    who: str,
+    at: datetime | None = None,
+    turn: TurnEnd = "interrupted",
 ) -> RecordedDecision:
-    """The decision that calls were interrupted, neither allowed nor denied."""
+    """The decision that a turn was interrupted; the requests that were open are neither allowed nor denied."""
     return RecordedDecision(
-        at=datetime.now(UTC),
+        at=at or datetime.now(UTC),
         agent=agent,
         session=session,
         request=None,
@@ -359,4 +375,5 @@ def interruption(
         verdict="interrupt",
         by=by,
         who=who,
+        turn=turn,
     )

@@ -11,6 +11,8 @@ from typing import Literal
 import msgspec
 
 State = Literal["starting", "in-turn", "waiting-input", "idle", "interrupted", "ended"]
+IN_TURN: tuple[State, ...] = ("in-turn", "waiting-input")
+"""The states in which a turn is running."""
 IDLE_SECONDS = 300.0
 WAITING_SECONDS = 1800.0
 

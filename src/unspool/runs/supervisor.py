@@ -16,12 +16,12 @@ from ..agents import SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..store.decision_log import FILE_NAME
 from .errors import ConflictError, SessionInUseError
-from .log import RunLog
+from .log import OpenRun, RunLog
 from .ownership import find_owner
-from .processes import end_group
+from .processes import end_group, is_alive
 from .protocol import DriverEvent, DriverFactory, ForkReach, RunSpec
 from .run import Run, RunView, interruption
-from .state import IDLE_SECONDS, WAITING_SECONDS, Limits, RunState, StopRun
+from .state import IDLE_SECONDS, IN_TURN, WAITING_SECONDS, Limits, RunState, StopRun
 
 MAX_AGENTS = 32
 _MAX_ENDED_SHOWN = 50
@@ -206,15 +206,30 @@ class Supervisor:
         left = self.log.open_runs()
         # Before anything is awaited, and so before anybody reads the files in which this looks like a rejection.
         for old in left:
-            if call_ids := self.log.unanswered(old.id):
-                decision = interruption(old.agent, old.session, call_ids, by="agent", who=_KILLED)
-                self.log.record_decision(old.id, decision, {"who": _KILLED})
+            self._record_kill(old)
         for old in left:
             # The agent may have exited while its children still run, or may not have reported its process yet.
             pid = old.pid if old.pid_started is not None else None
             await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
             self._emit(old.id, "state", {"state": "ended", "reason": _KILLED}, self.log.end_run(old.id, _KILLED))
         return len(left)
+
+    def _record_kill(self, old: OpenRun) -> None:
+        """Record that a turn lost its server. Some agents finish such a turn by themselves, so its log decides."""
+        last = self.log.last_state(old.id)
+        if last is None or last[0] not in IN_TURN:
+            return
+        is_cut_off = old.pid is not None and is_alive(old.pid, old.pid_started)
+        decision = interruption(
+            old.agent,
+            old.session,
+            self.log.unanswered(old.id),
+            by="agent",
+            who=_KILLED,
+            at=None if is_cut_off else last[1],
+            turn="interrupted" if is_cut_off else "unknown",
+        )
+        self.log.record_decision(old.id, decision, {"who": _KILLED})
 
     async def close(self) -> None:
         """Stop all agents."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+import zlib
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
 import msgspec
 
-from ..core.decisions import RecordedDecision
+from ..core.decisions import RecordedDecision, TurnEnd
 from .locate import data_folder
 
 FILE_NAME = "supervisor.db"
@@ -49,6 +50,13 @@ def set_session(connection: sqlite3.Connection, run: str, session: str) -> None:
     connection.execute(sql, (session, session, run))
 
 
+def set_turn_end(connection: sqlite3.Connection, run: str, turn: TurnEnd) -> None:
+    """Add to the last interruption of a run what became of the turn."""
+    sql = """UPDATE decision SET data = json_set(data, '$.turn', ?) WHERE id =
+        (SELECT max(id) FROM decision WHERE run = ? AND json_extract(data, '$.verdict') = 'interrupt')"""
+    connection.execute(sql, (turn, run))
+
+
 def decisions_about(connection: sqlite3.Connection, agent: str, session: str) -> list[RecordedDecision]:
     """The decisions about a session, in order."""
     return _read(connection, "agent = ? AND session = ?", agent, session).get((agent, session), [])
@@ -62,17 +70,37 @@ def recorded_decisions(agent: str, session: str) -> list[RecordedDecision]:
 
     Where they cannot be read there are none: the session's own files say what they can.
     """
+    return _load("agent = ? AND session = ?", agent, session).get((agent, session), [])
+
+
+def decision_mark(agent: str, session: str) -> str:
+    """Short text that changes with the decisions about a session; empty if there are none."""
+    return _mark(recorded_decisions(agent, session))
+
+
+def decision_marks(agent: str) -> dict[str, str]:
+    """The marks of all sessions with decisions."""
+    found = _load("agent = ? AND session IS NOT NULL", agent)
+    return {session: _mark(decisions) for (owner, session), decisions in found.items() if owner == agent}
+
+
+def _mark(decisions: list[RecordedDecision]) -> str:
+    return f"|{zlib.crc32(msgspec.json.encode(decisions)):x}" if decisions else ""
+
+
+def _load(where: str, *values: str) -> _BySession:
+    """At least the decisions that meet a condition; none where they cannot be read."""
     path = data_folder() / FILE_NAME
     stamp = _stamp(path)
     if not stamp:
-        return []
+        return {}
     try:
         if time.time() - max(stamp[::2]) / 1e9 > _SETTLED_SECONDS:
-            return _all(path, stamp).get((agent, session), [])
+            return _all(path, stamp)
         with closing(_open(path)) as connection:
-            return decisions_about(connection, agent, session)
+            return _read(connection, where, *values)
     except (sqlite3.Error, msgspec.DecodeError):
-        return []
+        return {}
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from ..core.model import MADE_UP_RESULT
 from ..render.ansi import coloured
 from ..render.diff import count_changes, diff_rows
 from ..render.html import code, is_picture, prose
-from ..render.outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from ..render.outcome_text import MARKS, SAVED, asked_text, outcome_of, outcome_text
 from ..render.sanitize import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry
 from ..render.truncate import cut, cut_prose
@@ -61,9 +61,9 @@ def environment() -> Environment:
     made.filters.update(
         harmless=harmless, one_line=one_line, local=local, prose=render_prose, code=code, pretty=pretty, cut=cut,
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
-        outcome_text=outcome_text, number=number, duration=duration, when=when, base_name=base_name,
-        short_id=short_id, tool_icon=tool_icon, badges=badges, address=address, is_picture=is_picture,
-        is_expanded=is_expanded, compact=compact, link=link, session_folder=session_folder,
+        outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
+        base_name=base_name, short_id=short_id, tool_icon=tool_icon, badges=badges, address=address,
+        is_picture=is_picture, is_expanded=is_expanded, compact=compact, link=link, session_folder=session_folder,
     )  # fmt: skip
     made.globals.update(
         marks=MARKS,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,18 +36,8 @@ from unspool.runs.protocol import (
 
 from ...waiting import wait_until_async
 from ..harness import EventCollector, needs_acp, run
-from ..models.gemini import GeminiModel
+from ..models.gemini import LOCAL, PROGRAM, SETTINGS, GeminiModel
 
-pytestmark = needs_acp
-
-LOCAL = Path(__file__).parents[3] / ".agents" / "gemini" / "node_modules" / ".bin" / "gemini"
-SETTINGS = {
-    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
-    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
-    "privacy": {"usageStatisticsEnabled": False},
-    "telemetry": {"enabled": False},
-    "ide": {"enabled": False},
-}
 HELPER = """---
 name: helper
 description: Helps
@@ -59,15 +48,13 @@ You help.
 """
 
 
-def found_program() -> str | None:
-    """The program that the tests run."""
-    return os.environ.get(PROGRAM_VARIABLE) or shutil.which("gemini") or (str(LOCAL) if LOCAL.exists() else None)
-
-
-PROGRAM = found_program()
-pytestmark = pytest.mark.skipif(
-    PROGRAM is None, reason=f"Gemini CLI is not installed: set {PROGRAM_VARIABLE}, or put it into {LOCAL.parents[2]}"
-)
+pytestmark = [
+    needs_acp,
+    pytest.mark.skipif(
+        PROGRAM is None,
+        reason=f"Gemini CLI is not installed: set {PROGRAM_VARIABLE}, or put it into {LOCAL.parents[2]}",
+    ),
+]
 
 
 class Workspace:

@@ -19,9 +19,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
+import shutil
 import threading
+from pathlib import Path
 from typing import Any
+
+from unspool.runs.drivers.gemini import PROGRAM_VARIABLE
 
 from . import held
 
@@ -34,6 +39,25 @@ QUESTION = {
     "multiSelect": False,
     "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
 }
+
+
+SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+    "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "ide": {"enabled": False},
+}
+LOCAL = Path(__file__).parents[3] / ".agents" / "gemini" / "node_modules" / ".bin" / "gemini"
+
+
+def found_program() -> str | None:
+    """The program that the tests run."""
+    return os.environ.get(PROGRAM_VARIABLE) or shutil.which("gemini") or (str(LOCAL) if LOCAL.exists() else None)
+
+
+PROGRAM = found_program()
+"""None if Gemini CLI is not installed."""
 
 
 class ScriptedError(Exception):

@@ -227,7 +227,8 @@ class _HeadStart(msgspec.Struct, kw_only=True):
 if TYPE_CHECKING:
     _HeadFields = _HeadStart
 else:
-    _HeadFields = msgspec.defstruct("_HeadFields", event_fields(), bases=(_HeadStart,), kw_only=True)
+    _FIELDS = event_fields(msgspec.field(default_factory=list))
+    _HeadFields = msgspec.defstruct("_HeadFields", _FIELDS, bases=(_HeadStart,), kw_only=True, omit_defaults=True)
 
 
 class SessionHead(_HeadFields, kw_only=True):

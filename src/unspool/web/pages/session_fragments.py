@@ -252,6 +252,7 @@ def _full_text(message: m.Message, block: m.Block) -> tuple[str, str]:
 
 def _full_call(query: SessionQuery, call: m.ToolCall) -> str:
     rejected = [one.action for one in query.head.rejections if one.tool_use_id == call.id and one.action is not None]
-    action = rejected[0] if rejected else agent_named(query.row.agent).describe(call.name, call.raw_input)
+    recorded = rejected or [one.ran for one in query.head.input_changes if one.tool_use_id == call.id]
+    action = recorded[0] if recorded else agent_named(query.row.agent).describe(call.name, call.raw_input)
     kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
     return render("output.html", kind=kind, text=text, path=action.path)

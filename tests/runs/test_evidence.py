@@ -1,0 +1,94 @@
+"""What people decided, in the record of real agents: the log of decisions outranks what the agents' files suggest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from unspool import Session
+
+from .end_to_end import Whole, calls, results, said, whole
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are ended with signals")
+every_agent = pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+SLOW = "touch began; sleep 300; touch ended"
+
+
+def run_slowly(at: Whole) -> tuple[str, str]:
+    """Allow a command and wait until it runs; returns the run and the session."""
+    run = at.start(f"@do {at.agent.asking} {SLOW};;say Never.")
+    status, reply = at.answer(run, at.asked(run), "allow")
+    assert status == 200, reply
+    at.until((at.project / "began").exists, "the command to begin")
+    session = at.view(run)["session"]
+    if at.agent.name != "gemini":  # It writes a call down when it has a result.
+        at.until(lambda: calls(at.record(session)), "the call in the file")
+    return run, session
+
+
+def summary(record: Session) -> list[tuple[str, str, float]]:
+    """The interruptions of a session in short."""
+    return [(event.type, event.evidence, event.confidence) for event in record.interruptions]
+
+
+@every_agent
+def test_an_allowed_command_that_is_interrupted_was_not_rejected(agent: str, tmp_path: Path) -> None:
+    with whole(tmp_path, agent) as at:
+        run, session = run_slowly(at)
+        assert at.post(f"/runs/{run}/interrupt", who="Ann")[0] == 200
+        at.until_in(run, "interrupted")
+        assert at.post(f"/runs/{run}/stop", who="Ann")[0] == 200
+        at.until_in(run, "ended")
+        record = at.agreed(session, lambda record: record.interruptions != [])
+        assert record.rejections == []
+        assert summary(record) == [("user", "supervisor", 1.0)]
+        assert [each.outcome for each in results(record)] in (["interrupted"], [])
+        assert record.info.status == "interrupted"
+
+
+@every_agent
+@pytest.mark.parametrize("how", ["ended", "was killed"])
+def test_a_server_that_ends_interrupts_its_agents(agent: str, how: str, tmp_path: Path) -> None:
+    """By itself or by force: one interruption by the system, and nobody rejected anything."""
+    with whole(tmp_path, agent) as at:
+        _, session = run_slowly(at)
+        if how == "ended":
+            at.server.stop()
+        else:
+            at.server.kill()
+        at.server.start()
+        record = at.agreed(session, lambda record: record.interruptions != [])
+        assert record.rejections == []
+        assert summary(record) == [("system", f"supervisor: the server {how}", 1.0)]
+        listed = at.server.api("/events/interruptions")["entries"]
+        assert [entry["event"]["type"] for entry in listed] == ["system"]
+
+
+def test_an_input_that_was_changed_before_it_was_allowed(tmp_path: Path) -> None:
+    """The record has what ran and what was asked for."""
+    with whole(tmp_path, "claude") as at:
+        run = at.start("@do run touch asked;;say Done.")
+        assert at.answer(run, at.asked(run), "allow", input={"command": "touch ran"})[0] == 200
+        session = at.until_in(run, "idle")["session"]
+        record = at.agreed(session, lambda record: "Done." in said(record, "model"))
+        assert sorted(path.name for path in at.project.iterdir()) == ["ran"]
+        (change,) = record.input_changes
+        assert (change.asked.command, change.ran.command) == ("touch asked", "touch ran")
+        assert at.shown(session)["input_changes"][0]["ran"]["command"] == "touch ran"
+
+
+@every_agent
+@pytest.mark.parametrize("verdict", ["deny", "deny_stop"])
+def test_a_rejection_has_the_command_that_was_rejected(agent: str, verdict: str, tmp_path: Path) -> None:
+    """Also where the agent's file has lost it."""
+    with whole(tmp_path, agent) as at:
+        run = at.start(f"@do {at.agent.asking} touch made;;say Well then.")
+        assert at.answer(run, at.asked(run), verdict)[0] == 200
+        session = at.until_in(run, "idle", "interrupted")["session"]
+        record = at.agreed(session, lambda record: record.rejections != [])
+        (rejection,) = record.rejections
+        assert rejection.action is not None
+        assert (rejection.action.command, rejection.evidence, rejection.confidence) == ("touch made", "supervisor", 1.0)
+        assert (record.interruptions, record.errors) == ([], [])

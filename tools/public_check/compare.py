@@ -1,0 +1,224 @@
+"""Compares the raw facts with the record, check by check."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from .raw import PLAN_TOOL, Fact, PlanStart
+from .recorded import RecordedSession
+
+PLAN_SECONDS = 60.0
+"""An approved plan is carried out at most this long after the old session was left."""
+_LARGE = 20_000
+"""Tokens below which a change of the context is not worth a doubt."""
+
+
+class Difference(NamedTuple):
+    """Something that the raw files and the record disagree about."""
+
+    session: str
+    line: int
+    what: str
+
+
+class Tally:
+    """The result of one check for one agent."""
+
+    def __init__(self) -> None:
+        self.raw = 0
+        self.recorded = 0
+        self.explained = 0
+        self.differences: list[Difference] = []
+
+    def differ(self, session: str, line: int, what: str) -> None:
+        """Note a difference."""
+        self.differences.append(Difference(session, line, what))
+
+
+class Group(NamedTuple):
+    """A session, the sub-agents in the same log, and the raw facts of its logs."""
+
+    sessions: list[RecordedSession]
+    facts: dict[Path, list[Fact]]
+
+    @property
+    def main(self) -> RecordedSession:
+        """The session whose log it is."""
+        return self.sessions[0]
+
+    def of(self, *kinds: str) -> Iterator[tuple[str, Fact]]:
+        """Facts of some kinds, each with the key of its message."""
+        for path, facts in self.facts.items():
+            for fact in facts:
+                if fact.kind in kinds:
+                    yield f"{path}:{fact.key}", fact
+
+    def union(self, field: Callable[[RecordedSession], Iterable[str]]) -> set[str]:
+        """What all sessions of the group report."""
+        return {item for session in self.sessions for item in field(session)}
+
+
+class Comparison:
+    """All checks, over all sessions."""
+
+    def __init__(self, plans: list[PlanStart], titles: dict[tuple[str, str], str | None]) -> None:
+        self.tallies: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
+        self._plans = plans
+        self._titles = titles
+        self._requests: set[tuple[str, str]] = set()
+        self._counted: Counter[tuple[str, str]] = Counter()
+
+    def add(self, group: Group) -> None:
+        """Run all checks on a session."""
+        for name, check in _CHECKS.items():
+            check(self, self.tallies[group.main.agent, name], group)
+
+    # --- the checks ---
+
+    def orphans(self, tally: Tally, group: Group) -> None:
+        """Calls without a result, with results matched in either order."""
+        calls = {fact.id: fact.line for _, fact in group.of("call")}
+        stand_ins = {fact.id for _, fact in group.of("result") if fact.text == "stand-in"}
+        answered = {fact.id for _, fact in group.of("result")} - stand_ins
+        raw = calls.keys() - answered
+        recorded = group.union(lambda session: session.orphans)
+        copied = {id for session in group.sessions for id, is_copied in session.calls.items() if is_copied}
+        tally.raw += len(raw)
+        tally.recorded += len(recorded)
+        for id in sorted(raw ^ recorded):
+            if id in raw and id in copied:
+                tally.explained += 1
+            else:
+                what = "unfinished call is not reported" if id in raw else "finished call is reported as unfinished"
+                tally.differ(group.main.id, calls.get(id, 0), what)
+
+    def plans(self, tally: Tally, group: Group) -> None:
+        """Plans that were approved and plans that were refused."""
+        calls = {fact.id: fact for _, fact in group.of("call") if fact.name == PLAN_TOOL}
+        copied = {id for session in group.sessions for id, is_copied in session.calls.items() if is_copied}
+        rejected = group.union(lambda session: session.rejections)
+        for path, facts in group.facts.items():
+            for fact in facts:
+                if fact.kind != "result" or fact.id not in calls or fact.text not in ("approved", "refused"):
+                    continue
+                is_approved = fact.text == "approved" or self._is_carried_out(path, fact)
+                tally.raw += is_approved
+                tally.recorded += is_approved and fact.id not in rejected
+                if fact.id in copied:
+                    tally.explained += is_approved == (fact.id in rejected)
+                elif is_approved and fact.id in rejected:
+                    tally.differ(group.main.id, fact.line, "approved plan is reported as rejected")
+                elif not is_approved and fact.id not in rejected:
+                    tally.differ(group.main.id, fact.line, "rejected plan is not reported")
+
+    def _is_carried_out(self, path: Path, refusal: Fact) -> bool:
+        return any(
+            start.path.parent == path.parent
+            and 0 <= start.time - refusal.time <= PLAN_SECONDS
+            and (start.path != path or start.line > refusal.line)
+            for start in self._plans
+        )
+
+    def prompts(self, tally: Tally, group: Group) -> None:
+        """Messages of nothing but JSON or tags, which no person types."""
+        typed = group.union(lambda session: session.prompts)
+        for key, fact in group.of("prompt"):
+            tally.raw += 1
+            if key in typed:
+                tally.recorded += 1
+                tally.differ(group.main.id, fact.line, f"{fact.text} is reported as typed by a person")
+
+    def attachments(self, tally: Tally, group: Group) -> None:
+        """Attachments with text."""
+        texts = group.union(lambda session: session.with_text)
+        for key, fact in group.of("attachment"):
+            tally.raw += 1
+            if key in texts:
+                tally.recorded += 1
+            else:
+                tally.differ(group.main.id, fact.line, "attachment has lost its text")
+
+    def titles(self, tally: Tally, group: Group) -> None:
+        """Titles: there is one if somebody typed something, it is no noise, and it is the same everywhere."""
+        for session in group.sessions:
+            listed = self._titles.get((session.id, str(session.paths[0])), session.title) if session.paths else None
+            tally.raw += bool(session.prompts)
+            tally.recorded += bool(session.title)
+            if session.prompts and not (session.title or "").strip():
+                tally.differ(session.id, 0, "title is empty")
+            elif session.has_noise:
+                tally.differ(session.id, 0, "title is noise")
+            elif session.paths and (listed or "") != (session.title or ""):
+                tally.differ(session.id, 0, "title differs between ls and export")
+
+    def usage(self, tally: Tally, group: Group) -> None:
+        """Tokens of each request, counted once over forks."""
+        if group.main.agent == "codex":
+            _codex_usage(tally, group)
+            return
+        counted = group.union(lambda session: session.with_usage)
+        last = {(self._scope(group), fact.id): fact for _, fact in group.of("usage")}
+        tally.raw += len(last.keys() - self._requests)
+        self._requests |= last.keys()
+        here = {(self._scope(group), fact.id): fact.line for key, fact in group.of("usage") if key in counted}
+        for request, line in here.items():
+            self._counted[request] += 1
+            tally.recorded += 1
+            if self._counted[request] > 1:
+                tally.differ(group.main.id, line, "request is counted again")
+
+    def _scope(self, group: Group) -> str:
+        """Requests of Gemini have no ids of their own, and its messages have ids within a session."""
+        return group.main.id if group.main.agent == "gemini" else group.main.agent
+
+    def finish_usage(self) -> None:
+        """Note requests that were counted nowhere, once all sessions are known."""
+        for scope, request in sorted(self._requests - self._counted.keys()):
+            agent = scope if ("claude", "usage") in self.tallies and scope == "claude" else "gemini"
+            self.tallies[agent, "usage"].differ(request, 0, "request is counted nowhere")
+
+    def context(self, tally: Tally, group: Group) -> None:
+        """The size of the claimed context against the input tokens of the next request."""
+        for session in group.sessions:
+            requests = session.context.requests
+            tally.raw += len(requests)
+            tally.recorded += len(requests)
+            for (_, claimed_before, known_before), (line, claimed, known) in pairwise(requests):
+                if _shrank(known_before, known) and claimed > 0.8 * claimed_before > 0:
+                    tally.differ(session.id, line, "context shrank, the record still claims it")
+                elif _shrank(claimed_before, claimed) and known > 0.8 * known_before > 0:
+                    tally.differ(session.id, line, "the record claims a smaller context than was sent")
+
+
+def _shrank(before: int, now: int) -> bool:
+    return now < 0.5 * before and before - now > _LARGE
+
+
+def _codex_usage(tally: Tally, group: Group) -> None:
+    """A thread repeats its counts, and a fork copies those of its origin."""
+    own = 0
+    for facts in group.facts.values():
+        own += sum({fact.id: fact.tokens for fact in facts if fact.kind == "usage"}.values())
+    recorded = sum(session.output for session in group.sessions)
+    tally.raw += own
+    tally.recorded += recorded
+    if recorded != own:
+        if group.main.has_inherited and recorded < own:
+            tally.explained += own - recorded
+        else:
+            tally.differ(group.main.id, 0, f"{own} output tokens in the file, {recorded} in the record")
+
+
+_CHECKS: dict[str, Callable[[Comparison, Tally, Group], None]] = {
+    "orphans": Comparison.orphans,
+    "plans": Comparison.plans,
+    "prompts": Comparison.prompts,
+    "attachments": Comparison.attachments,
+    "titles": Comparison.titles,
+    "usage": Comparison.usage,
+    "context": Comparison.context,
+}

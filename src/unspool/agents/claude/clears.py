@@ -88,12 +88,12 @@ def _ended_before(session: str, head: ClaudeHead, folder: ClaudeFolder) -> tuple
     return (max(earlier)[1], 0.8) if earlier else (head.process_session, 0.6)
 
 
-def clear_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
+def clear_origin(session: str, folder: ClaudeFolder, clears: Iterable[Clear]) -> m.Origin | None:
     """Return the origin of a session that started with a cleared context."""
-    head = folder.sessions[session].head
-    if head.clear_at is None and head.plan_at is None:
+    files = folder.sessions.get(session)
+    if files is None or (files.head.clear_at is None and files.head.plan_at is None):
         return None
-    for clear in find_clears(folder, around):
+    for clear in clears:
         if clear.next_session == session:
             return m.Origin(
                 kind="clear",
@@ -101,7 +101,7 @@ def clear_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.
                 evidence=PLAN_EVIDENCE if clear.has_plan else clear.evidence,
                 confidence=clear.confidence,
             )
-    return m.Origin(kind="clear", evidence="session") if head.clear_at is not None else None
+    return m.Origin(kind="clear", evidence="session") if files.head.clear_at is not None else None
 
 
 def add_clears(builder: SessionBuilder, clears: Iterable[Clear]) -> None:

@@ -7,13 +7,12 @@ from ...core.builder import SessionBuilder
 from ...core.tree import MODEL, NONE, PROMPT, Tree
 from .._metadata import version_of
 from .parser import ClaudeParser
+from .resumes import is_chain_only
 
 _FILE_ORDER_FROM = (2, 1, 100)
 """From here on, a resume takes the last leaf of the file; before, the newest (seen in 2.1.90 and 2.1.112)."""
 _POINTER_FROM = (2, 1, 130)
 """From here on, a resume follows `last-prompt` (not seen in 2.1.112, but in 2.1.150)."""
-_CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
-"""Versions that lose the results of parallel calls beside the chain on resume (seen in 2.1.0 to 2.1.59)."""
 
 
 def finalize(parser: ClaudeParser) -> None:
@@ -54,20 +53,21 @@ def _tip(parser: ClaudeParser, version: tuple[int, ...]) -> tuple[int, str]:
 def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
     """Add the points where the agent loaded the session again, and what 2.1.0 to 2.1.59 lost."""
     builder = parser.builder
-    chain_only = _CHAIN_ONLY[0] <= version < _CHAIN_ONLY[1]
+    chain_only = is_chain_only(version)
     starts = dict.fromkeys(_after_orphans(builder), "a call was left behind")
     starts |= dict.fromkeys(parser.resumes.placeholders, "the harness answered in the model's place")
     starts |= {start: "a SessionStart:resume hook" for start in parser.resumes.hooks if start < len(builder)}
     shrinks = {} if parser.resumes.has_hooks or not chain_only else dict(parser.resumes.shrinks)
     columns, tip = builder.columns, builder.details.tip or 0
     tree = Tree(columns.parents, columns.flags, tip) if chain_only and (starts or shrinks) else None
+    beside = _BesideChain(tree) if tree is not None else None
     gone: set[int] = set()
     last = NONE
     for start in sorted(starts.keys() | shrinks.keys()):
         if last >= 0 and not any(flag & (MODEL | PROMPT) for flag in columns.flags[last:start]):
             # Another sign of the same resume.
             continue
-        lost = _lost_beside_chain(tree, start) if tree is not None else []
+        lost = beside.before(start) if beside is not None else []
         resume = m.Resume(message_index=start, lost_message_indices=lost, evidence=starts.get(start, ""))
         if start not in starts:
             if not _explains(parser.resumes.tokens_of(set(lost) - gone), shrinks[start]):
@@ -97,11 +97,26 @@ def _after_orphans(builder: SessionBuilder) -> list[int]:
     return list(found.values())
 
 
-def _lost_beside_chain(tree: Tree, start: int) -> list[int]:
-    """Return the results beside the chain, and the calls they answer."""
-    lost: list[int] = []
-    for index in tree.path(tree.parents[start]):
-        beside = [side for side in tree.sides(index) if side < start]
-        if beside and tree.flags[index] & MODEL:
-            lost += [index, *beside]
-    return sorted(lost)
+class _BesideChain:
+    """Results beside the chain, and the calls they answer: what some versions lose on resume."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        path = tree.path(tree.tip)
+        self._on_path = frozenset(path)
+        self._beside_path = self._beside(path)
+
+    def before(self, start: int) -> list[int]:
+        """Return what a resume before a message loses."""
+        is_on_path = start in self._on_path
+        beside = self._beside_path if is_on_path else self._beside(self._tree.path(self._tree.parents[start]))
+        lost: list[int] = []
+        for index, sides in beside:
+            earlier = [side for side in sides if side < start]
+            if earlier and index < start:
+                lost += [index, *earlier]
+        return sorted(lost)
+
+    def _beside(self, path: list[int]) -> list[tuple[int, list[int]]]:
+        flags = self._tree.flags
+        return [(index, sides) for index in path if flags[index] & MODEL and (sides := self._tree.sides(index))]

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from ...core import model as m
 from ...io.files import iter_records, read_blocks, read_start, while_unchanged
 from ...io.lines import BLOCK_SIZE
-from .clears import clear_origin
 from .discovery import ClaudeFolder, ClaudeHead, Surroundings
 from .schema import HEAD_RECORDS, RECORDS
 
@@ -28,13 +27,11 @@ _SURE, _LIKELY, _GUESSED = 0.9, 0.7, 0.5
 
 
 def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:
-    """Find out how a session started."""
+    """Find out how a session started, if not with a cleared context."""
     files = folder.sessions.get(session)
     if files is None:
         return m.Origin(kind="new")
     head = files.head
-    if (cleared := clear_origin(session, folder, around)) is not None:
-        return cleared
     if session in around.fork_parents:
         return m.Origin(kind="fork", session=around.fork_parents[session], evidence="job state")
     if head.forked_from is not None:

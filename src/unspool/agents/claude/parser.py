@@ -24,7 +24,6 @@ from .tools import SUBAGENT_TOOLS
 from .turn import ClaudeTurn
 
 _PLACEHOLDERS = ("No response requested.", "(no content)", "")
-_WATCHED_VERSION = "2.1."
 
 
 class ClaudeParser:
@@ -51,7 +50,7 @@ class ClaudeParser:
         if record.version != self.version and record.version is not None:
             self.version = record.version
             self.builder.details.versions[record.version] = None
-            self.resumes.watches_size = record.version.startswith(_WATCHED_VERSION)
+            self.resumes.read_version(record.version)
         _RECORDS.get(record.type, ClaudeParser._unknown)(self, record, source, inherited)
 
     def finish(self) -> None:

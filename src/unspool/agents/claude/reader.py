@@ -14,7 +14,7 @@ from ...io.decode import Batch
 from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
-from .clears import Clear, add_clears, find_clears
+from .clears import Clear, add_clears, clear_origin, find_clears
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_end_time, session_of
 from .finalize import finalize
 from .first_prompt import title_in
@@ -147,7 +147,8 @@ class ClaudeSource:
 
     def _origin(self, ref: SessionRef, folder: ClaudeFolder) -> m.Origin:
         if ref.id not in self._origins:
-            self._origins[ref.id] = find_origin(ref.id, folder, self._around)
+            cleared = clear_origin(ref.id, folder, self._clears_in(folder))
+            self._origins[ref.id] = cleared or find_origin(ref.id, folder, self._around)
         return self._origins[ref.id]
 
     def _clears_in(self, folder: ClaudeFolder) -> list[Clear]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ...core import model as m
+from .._metadata import version_of
 from .schema import ClaudeUsage
 from .turn import ClaudeTurn
 
@@ -18,6 +19,15 @@ _RESUME_HOOK = "SessionStart:resume"
 _CHARS_PER_TOKEN = 4
 _BLOCK_OVERHEAD = 40
 """About how many characters of JSON surround a call or a result."""
+
+
+_CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
+"""Versions that lose the results of parallel calls beside the chain on resume (seen in 2.1.0 to 2.1.59)."""
+
+
+def is_chain_only(version: tuple[int, ...]) -> bool:
+    """Whether a resume with a version follows only the chain of parents."""
+    return _CHAIN_ONLY[0] <= version < _CHAIN_ONLY[1]
 
 
 class Shrink(NamedTuple):
@@ -40,16 +50,21 @@ class ResumeSigns:
         """Whether hooks are recorded, so that a resume without one did not happen."""
         self.shrinks: list[Shrink] = []
         self.watches_size = False
-        """Whether the size of the context has to be followed: it shows something in 2.1 only."""
+        """Whether the size of the context has to be followed: in versions that lose messages, and without hooks."""
         self._turn = turn
         self._size = 0
         self._added = 0
         self._tokens: dict[int, int] = {}
 
+    def read_version(self, version: str) -> None:
+        """Read which version writes from here on."""
+        self.watches_size = is_chain_only(version_of(version)) and not self.has_hooks
+
     def read_hook(self, name: str, next_message: int) -> None:
         """Read the record of a hook."""
         if name.startswith(_HOOK):
             self.has_hooks = True
+            self.watches_size = False
             if name == _RESUME_HOOK:
                 self.hooks.append(next_message)
 

@@ -105,6 +105,9 @@ def test_an_approval_that_clears_the_context(tmp_path: Path, handover: Callable[
     assert after.context_at(plan.index + 1).message_indices == [plan.index]
     results = [result for session in (before, after) for result in session.tool_calls() if result.result is not None]
     assert {entry.result.outcome for entry in results if entry.result is not None} <= {"ok"}
+    if before.context_clears:
+        assert before.info.status == "complete"
+        assert {orphan.reason for orphan in before.orphans} <= {"unknown"}
 
 
 def test_a_plan_in_the_same_file(tmp_path: Path) -> None:

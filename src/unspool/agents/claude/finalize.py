@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import MODEL, NONE, PROMPT, Tree
+from ...core.tree import COMMAND, MODEL, NONE, PROMPT, Tree
 from .._metadata import version_of
 from .parser import ClaudeParser
 from .resumes import is_chain_only
@@ -23,15 +23,17 @@ def finalize(parser: ClaudeParser) -> None:
         return
     version = version_of(parser.version)
     builder.details.tip, builder.details.tip_rule = _tip(parser, version)
+    known = {orphan.tool_use_id for orphan in builder.events.orphans}
     for call_id, call in builder.calls.open.items():
-        builder.events.orphans.append(
-            m.Orphan(
-                message_index=call.message,
-                tool_use_id=call_id,
-                tool_name=call.name,
-                reason="running" if builder.details.live_status == "running" else "killed",
+        if call_id not in known:
+            builder.events.orphans.append(
+                m.Orphan(
+                    message_index=call.message,
+                    tool_use_id=call_id,
+                    tool_name=call.name,
+                    reason="running" if builder.details.live_status == "running" else "killed",
+                )
             )
-        )
     _find_resumes(parser, version)
 
 
@@ -64,7 +66,7 @@ def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
     gone: set[int] = set()
     last = NONE
     for start in sorted(starts.keys() | shrinks.keys()):
-        if last >= 0 and not any(flag & (MODEL | PROMPT) for flag in columns.flags[last:start]):
+        if last >= 0 and not any(map(_continues, columns.flags[last:start])):
             # Another sign of the same resume.
             continue
         lost = beside.before(start) if beside is not None else []
@@ -76,6 +78,11 @@ def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
         last = start
         gone.update(lost)
         builder.events.resumes.append(resume)
+
+
+def _continues(flag: int) -> bool:
+    """Whether a message continues the conversation; commands for the agent do not."""
+    return bool(flag & MODEL or (flag & PROMPT and not flag & COMMAND))
 
 
 def _explains(lost_tokens: int, missing_tokens: int) -> bool:

@@ -19,7 +19,7 @@ from datetime import datetime, timedelta
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import INHERITED, MODEL, NONE, PROMPT
+from ...core.tree import INHERITED, MODEL, NONE, PROMPT, UNANSWERED
 from .schema import ClaudeRecord
 from .tool_calls import ClaudeToolCalls
 from .tools import PLAN_TOOL
@@ -115,3 +115,10 @@ def approve_plan_at(builder: SessionBuilder, at: datetime) -> None:
             rejections.remove(rejection)
             builder.set_outcome(rejection.message_index, rejection.tool_use_id or "", "ok")
             return
+    for call_id, call in builder.calls.open.items():
+        if call.name == PLAN_TOOL:
+            # 2.1.12, 2.1.29 and 2.1.325 write no result, but the session was not killed.
+            builder.columns.flags[call.message] &= ~UNANSWERED
+            builder.events.orphans.append(
+                m.Orphan(message_index=call.message, tool_use_id=call_id, tool_name=call.name, reason="unknown")
+            )

@@ -39,6 +39,7 @@ _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
 _ASSISTANT = b'"type":"assistant"'
 _SIDECHAIN = b'"isSidechain":true'
+_AGENT_PROGRESS = b'"type":"agent_progress"'
 _CLEAR_HOOK = b'"hookName":"SessionStart:clear"'
 AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
@@ -366,9 +367,9 @@ def session_of(head: ClaudeHead) -> str:
 
 
 @while_unchanged
-def holds_sidechain(path: Path) -> bool:
-    """Whether a file has lines of a sub-agent."""
-    return any(_SIDECHAIN in block for block in read_blocks(path))
+def holds_subagents(path: Path) -> bool:
+    """Whether a file has lines of a sub-agent, or lines that repeat them."""
+    return any(_SIDECHAIN in block or _AGENT_PROGRESS in block for block in read_blocks(path))
 
 
 def read_end_time(path: Path) -> datetime | None:

@@ -19,8 +19,9 @@ def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> N
     free = {file.id: file for file in files}
     by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
     linked: dict[str, tuple[AgentFile | None, str | None]] = {}
+    known = {link.tool_use_id for link in parser.builder.events.subagents}
     for call_id, result in parser.subagents.results.items():
-        if result.agent_id is not None:
+        if result.agent_id is not None and call_id not in known:
             linked[call_id] = free.pop(result.agent_id, None), "agentId"
     for call_id in parser.subagents.started:
         file = by_call.get(call_id)
@@ -29,7 +30,6 @@ def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> N
     for call_id, spawn in parser.subagents.started.items():
         if call_id not in linked and (file := _by_task(spawn, free.values())) is not None:
             linked[call_id] = free.pop(file.id), "prompt and time"
-    known = {link.tool_use_id for link in parser.builder.events.subagents}
     for call_id in parser.subagents.stopped - known:
         linked.setdefault(call_id, (None, None))
     for call_id, (file, how) in linked.items():
@@ -87,27 +87,21 @@ def _status(parser: ClaudeParser, call_id: str | None, agent_id: str | None, fil
 
 
 def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
-    """Link sub-agents in the file of the session (1.0.x) to their calls; only the task identifies them."""
+    """Link sub-agents in the file of the session to their calls: by the call they name, or by their task (1.0.x)."""
     free = dict(main.subagents.started)
     for parser in inline:
-        spawn = next((spawn for spawn in free.values() if spawn.prompt == parser.authors.task), None)
-        if spawn is None:
+        named, task = parser.subagents.started_by, parser.authors.task
+        fits = [spawn for spawn in free.values() if (spawn.call_id == named if named else spawn.prompt == task)]
+        if not fits:
             continue
+        spawn = fits[0]
         del free[spawn.call_id]
-        stopped = spawn.call_id in main.subagents.stopped
-        killed = spawn.call_id in main.builder.calls.open
-        main.builder.events.subagents.append(
-            m.Subagent(
-                message_index=spawn.message,
-                tool_use_id=spawn.call_id,
-                agent_id=parser.builder.id.rsplit("/", 1)[-1],
-                session=parser.builder.id,
-                status="interrupted" if stopped else "killed" if killed else "completed",
-                linked_by="prompt",
-                agent_type=spawn.agent_type,
-                description=spawn.description,
-            )
-        )
+        link = _subagent(main, spawn.call_id, None, "parentToolUseID" if named else "prompt", main.builder.id)
+        link.agent_id, link.session = parser.builder.id.rsplit("/", 1)[-1], parser.builder.id
+        link.status = _status(main, spawn.call_id, link.agent_id, None)
+        if link.status == "unknown":
+            link.status = "completed"
+        main.builder.events.subagents.append(link)
 
 
 # --- one event, recorded in several files ----------------------------------------------------------------------------

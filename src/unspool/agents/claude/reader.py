@@ -15,10 +15,11 @@ from ...io.files import log_of, name_of, read_batches, read_whole, size_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, clear_origin, find_clears
-from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_sidechain, read_end_time, session_of
+from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_subagents, read_end_time, session_of
 from .finalize import finalize
 from .first_prompt import title_in
 from .forks import copied_ids, find_origin, original_of
+from .inline_agents import InlineAgents
 from .lineage import drop_echo_in_child, drop_echo_in_parent, link_agents, link_inline
 from .parser import ClaudeParser
 from .plans import PLAN_EVIDENCE
@@ -122,8 +123,8 @@ class ClaudeSource:
         )
 
     def has_inline_subagents(self, ref: SessionRef) -> bool:
-        """Whether sub-agents are in the file of the session, as in 1.0.x."""
-        return ref.kind == "main" and any(map(holds_sidechain, (ref.path, *ref.more)))
+        """Whether sub-agents may be in the file of the session."""
+        return ref.kind == "main" and any(map(holds_subagents, (ref.path, *ref.more)))
 
     def fingerprint(self, ref: SessionRef) -> str:
         """Digest the files of related sessions, clears, the origin, titles in other files, and whether it is open."""
@@ -183,7 +184,9 @@ class ClaudeSource:
         main = ClaudeParser(builder)
         main.plans.starts_session = builder.details.origin.evidence == PLAN_EVIDENCE
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
-        reader = ClaudeFileReader(ref, main, make, copied_ids(folder, builder.details.origin))
+        with_files = {agent.id for agent in folder.agents.get(ref.parent or ref.id, ())}
+        inline = InlineAgents(main, make, with_files)
+        reader = ClaudeFileReader(ref, main, inline, copied_ids(folder, builder.details.origin))
         for file, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
             builder.details.files.append(log)
@@ -258,16 +261,19 @@ class ClaudeSource:
 class ClaudeFileReader:
     """Passes the records of a session's files to the conversations they belong to."""
 
-    def __init__(self, ref: SessionRef, main: ClaudeParser, make: BuilderFactory, copied: frozenset[str]) -> None:
-        self.parsers = [main]
+    def __init__(self, ref: SessionRef, main: ClaudeParser, inline: InlineAgents, copied: frozenset[str]) -> None:
         self._ref = ref
         self._main = main
-        self._make = make
+        self._inline = inline
         self._copied = copied
         self._titles = ClaudeTitles(ref.kind)
-        self._inline: dict[str, ClaudeParser] = {}
         self._first_files: dict[int, int] | None = {} if ref.more else None
         """The file in which each line, by its hash, was found first; only for a session with several files."""
+
+    @property
+    def parsers(self) -> list[ClaudeParser]:
+        """All conversations, that of the session first."""
+        return [self._main, *self._inline.parsers]
 
     def read(self, batch: Batch[ClaudeRecord], file: int) -> None:
         """Read a batch: every record becomes a message, a link, metadata, or a problem."""
@@ -282,7 +288,7 @@ class ClaudeFileReader:
             if kind in _CHAIN:
                 source = m.Source(file, number, offset, length)
                 if record.is_sidechain and is_main:
-                    self._inline_parser(record).read(record, source, record.uuid in copied)
+                    self._inline.of_sidechain(record).read(record, source, record.uuid in copied)
                 else:
                     if titles.words is None:
                         titles.read(record)
@@ -299,6 +305,8 @@ class ClaudeFileReader:
         kind = record.type
         if kind == "progress":
             self._main.progress(record)
+            if self._ref.kind == "main":
+                self._inline.read_progress(record, source, record.uuid in self._copied)
         elif kind == "last-prompt":
             if record.leaf_uuid is not None:
                 self._main.chain.point(record.leaf_uuid)
@@ -311,24 +319,6 @@ class ClaudeFileReader:
         else:
             detail = f"a record of type {kind!r}" if kind else "a record without a type"
             self._main.builder.unknown_record(detail, source)
-
-    def _inline_parser(self, record: ClaudeRecord) -> ClaudeParser:
-        """Return the parser of the sub-agent that a sidechain record of an old file belongs to."""
-        parent = record.parent_uuid if isinstance(record.parent_uuid, str) else ""
-        parser = self._inline.get(parent)
-        if parser is None:
-            id = f"{self._ref.id}/{record.uuid}"
-            builder = self._make(id, "subagent") or SessionBuilder("claude", id, "subagent", DropMessages())
-            builder.details.parent = self._ref.id
-            builder.details.origin = m.Origin(kind="subagent", session=self._ref.id)
-            builder.details.files = self._main.builder.details.files
-            builder.bytes_at = self._main.builder.bytes_at
-            parser = ClaudeParser(builder)
-            parser.calls.saved = self._main.calls.saved
-            self.parsers.append(parser)
-        if record.uuid is not None:
-            self._inline[record.uuid] = parser
-        return parser
 
     def finish(self, folder: ClaudeFolder) -> None:
         """Finish all conversations after the last record."""

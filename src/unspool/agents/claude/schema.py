@@ -129,6 +129,9 @@ class Progress(msgspec.Struct, rename="camel", gc=False):
 
     type: str = ""
     hook_name: str | None = None
+    agent_id: str | None = None
+    message: Raw = ABSENT
+    """A record of a sub-agent."""
 
 
 class Rendered(msgspec.Struct, gc=False):

@@ -29,6 +29,8 @@ class SubagentCalls:
     """The calls that started sub-agents, by call id."""
 
     def __init__(self) -> None:
+        self.started_by: str | None = None
+        """The call that started the conversation itself, if a record of the session above names it."""
         self.started: dict[str, SubagentCall] = {}
         self.results: dict[str, ToolUseResult] = {}
         self.stopped: set[str] = set()

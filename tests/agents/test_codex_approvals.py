@@ -82,6 +82,20 @@ def test_three_rejections_in_a_row_stop_the_turn(
         assert interruption.tool_use_ids == ["call-2"]
 
 
+def test_an_assessment_shows_the_reviewer(tmp_path: Path) -> None:
+    """0.118 does not record who is asked, but what the reviewer said."""
+    log = CodexLog(version="0.118.0")
+    ask(log, "touch it")
+    context(log)
+    log.event("guardian_assessment", id="call-1", status="denied", risk_level="high", rationale="too dangerous")
+    log.call("call-1", "exec_command", **ESCALATED)
+    log.output("call-1", "aborted by user after 0.1s")
+    log.event("turn_aborted", reason="interrupted")
+    session = log.load(tmp_path)
+    assert session.rejections == []
+    assert len(session.interruptions) == 1
+
+
 def test_one_rejection_does_not_explain_an_abort(tmp_path: Path) -> None:
     """A person can interrupt a turn with an automatic reviewer as well."""
     log = CodexLog(version="0.166.0")

@@ -263,8 +263,8 @@ class CodexParser:
     def _error(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         self._interruptions.failed(record, source, payload.message or "", payload.codex_error_info, inherited)
 
-    def _command_ended(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
-        self._calls.note_run(payload.call_id)
+    def _call_event(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
+        self._calls.read_event(payload)
 
     def _agent_event(self, _: CodexRecord, payload: CodexPayload, __: m.Source, inherited: bool) -> None:
         if not inherited:
@@ -320,10 +320,11 @@ _EVENTS: dict[str, Handler] = {
     "thread_rolled_back": CodexParser._rolled_back,
     "error": CodexParser._error,
     "stream_error": CodexParser._error,
-    "exec_command_end": CodexParser._command_ended,
-    "patch_apply_end": CodexParser._command_ended,
+    "exec_command_end": CodexParser._call_event,
+    "patch_apply_end": CodexParser._call_event,
     "collab_agent_spawn_end": CodexParser._agent_event,
     "sub_agent_activity": CodexParser._agent_event,
+    "guardian_assessment": CodexParser._call_event,
     "entered_review_mode": CodexParser._review_mode,
     "exited_review_mode": CodexParser._review_mode,
 }

@@ -9,6 +9,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.open_calls import Call
 from .outcomes import CodexVerdict
+from .schema import CodexPayload
 from .tools import action_of, command_of, is_escalated, patch_of, waits_for_agent
 
 _AUTO_REVIEW = "auto_review"
@@ -48,7 +49,7 @@ class CodexToolCalls:
         self.policy: str | None = None
         """The approval policy: when somebody is asked."""
         self.reviewer: str | None = None
-        """Who is asked: `user`, or `auto_review` for a model; unknown before 0.118."""
+        """Who is asked: `user`, or `auto_review` for a model; recorded since 0.145."""
         self.aborts: list[Abort] = []
         self._results: list[CodexResult] = []
         self._denials = 0
@@ -93,6 +94,13 @@ class CodexToolCalls:
                     timestamp=entry.timestamp,
                 )
             )
+
+    def read_event(self, payload: CodexPayload) -> None:
+        """Read that a command ended, or what the automatic reviewer said, which is the only sign of it in 0.118."""
+        if payload.type == "guardian_assessment":
+            self.reviewer = self.reviewer or _AUTO_REVIEW
+        else:
+            self.note_run(payload.call_id)
 
     def note_run(self, call_id: str | None, command: object = None) -> None:
         """Note that a command or patch ran, so nobody rejected it."""

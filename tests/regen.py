@@ -7,7 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+import unspool
+from unspool.agents import AGENTS, shapes
 from unspool.core.json_schema import json_schema
+from unspool.library import Library
 from unspool.testing import Recording
 from unspool.web.api.openapi import openapi_text
 from unspool.web.api.routes import ENDPOINTS
@@ -19,6 +22,7 @@ from .recordings import recordings
 ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = ROOT / "docs" / "schema" / "unspool-1.schema.json"
+KNOWN_SHAPES = ROOT / "src" / "unspool" / "agents" / shapes.KNOWN
 OPENAPI = ROOT / "docs" / "schema" / "openapi.json"
 
 
@@ -42,8 +46,23 @@ def schema_text() -> bytes:
     return msgspec.json.format(msgspec.json.encode(json_schema(), order="deterministic"), indent=2) + b"\n"
 
 
+def known_shapes_text() -> bytes:
+    """The kinds of records in all recordings and samples, and the fields of each."""
+    found = {agent: shapes.Shape() for agent in AGENTS}
+    for home in (unspool.samples(), *(recording.home for recording in recordings())):
+        for ref in Library(home).refs():
+            for path in (ref.path, *ref.more):
+                for record in shapes.records_of(AGENTS[ref.agent].log(path)):
+                    found[ref.agent].add(AGENTS[ref.agent], record)
+    known = {
+        agent: {kind: sorted(fields) for kind, fields in sorted(shape.fields.items())} for agent, shape in found.items()
+    }
+    return msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n"
+
+
 def main() -> None:
     """Write everything."""
+    KNOWN_SHAPES.write_bytes(known_shapes_text())
     for (agent, version), found in groupby(recordings(), key=lambda recording: recording[:2]):
         path = golden_path(agent, version)
         path.parent.mkdir(parents=True, exist_ok=True)

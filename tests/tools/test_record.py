@@ -6,14 +6,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tools.record.__main__ import Report, lines_of
 from tools.record.reading import Check, checked, records_of, shapes_in
 from tools.record.scenes import SCENES, truth_of
-from tools.record.shapes import Json, Shape, compare, kind_of, paths_in
+from tools.record.shapes import RecordingsShape, compare
 
+from unspool.agents import AGENTS
+from unspool.agents.shapes import Json
 from unspool.core.errors import UnspoolError
 from unspool.runs.registry import DRIVERS
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, wrong_counts
@@ -24,58 +25,14 @@ from ..waiting import PATIENCE
 ROOT = Path(__file__).parents[2]
 
 
-def shape_of(agent: str, *recordings: list[Json]) -> Shape:
-    shape = Shape()
+def shape_of(agent: str, *recordings: list[Json]) -> RecordingsShape:
+    shape = RecordingsShape()
     for recording in recordings:
-        shape.add(agent, recording)
+        shape.add_recording(AGENTS[agent], recording)
     return shape
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("agent", "record", "kind"),
-    [
-        ("claude", {"type": "user"}, "user"),
-        ("claude", {"type": "system", "subtype": "api_error"}, "system/api_error"),
-        ("claude", {"type": "attachment", "attachment": {"type": "date"}}, "attachment/date"),
-        ("codex", {"type": "event_msg", "payload": {"type": "token_count"}}, "event_msg/token_count"),
-        (
-            "codex",
-            {"type": "event_msg", "payload": {"type": "item_completed", "item": {"type": "Plan"}}},
-            "event_msg/item_completed/Plan",
-        ),
-        ("codex", {"id": "x", "timestamp": "t", "instructions": None}, "?"),
-        ("gemini", {"sessionId": "s", "projectHash": "h"}, "header"),
-        ("gemini", {"id": "1", "type": "gemini"}, "gemini"),
-        ("gemini", {"$set": {"messages": [], "lastUpdated": "t"}}, "$set/lastUpdated/messages"),
-        ("gemini", {"$rewindTo": "1"}, "$rewindTo"),
-        ("claude", {"type": 7}, "?"),
-    ],
-)
-def test_kinds(agent: str, record: Json, kind: str) -> None:
-    assert kind_of(agent, record) == kind
-
-
-def test_paths_name_fields_and_not_data() -> None:
-    """Keys that are paths, models or ids count as one; inputs of tools are not examined."""
-    record: Any = {
-        "message": {"content": [{"type": "text", "text": "x"}, {"input": {"command": "ls"}}]},
-        "sizes": {"/home/dev/a.txt": {"lines": 3}, "gpt-5.5": {"lines": 4}},
-        "$set": [[1, {"deep": None}]],
-    }
-    assert sorted(set(paths_in(record))) == [
-        "$set", "$set[][].deep", "message", "message.content", "message.content[].input", "message.content[].text",
-        "message.content[].type", "sizes", "sizes.*", "sizes.*.lines",
-    ]  # fmt: skip
-
-
-def test_deep_nesting_is_limited() -> None:
-    value: Any = {}
-    for _ in range(5_000):
-        value = {"a": value}
-    assert len(list(paths_in(value))) == 8
 
 
 def test_new_fields_are_new_to_all_versions() -> None:
@@ -114,8 +71,8 @@ def test_nothing_to_compare_with() -> None:
 def test_a_recording_has_the_shape_of_its_own_version() -> None:
     """The recordings of the newest version hold nothing that is new to themselves."""
     (recording, *_) = recordings("gemini", "0.61.0", "rewind")
-    shape = Shape()
-    shape.add("gemini", records_of(recording.path))
+    shape = RecordingsShape()
+    shape.add_recording(AGENTS["gemini"], records_of(recording.path))
     found = compare("gemini", "0.61.0", shape, {"0.61.0": shape})
     assert (found.new_kinds, found.new_fields, found.gone_kinds, found.gone_fields) == ([], {}, {}, {})
     assert {"header", "user", "gemini", "$rewindTo"} <= shape.records.keys()

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 from tests.recordings import CORPUS
 
-from unspool.io.files import read_everything
+from unspool.agents import AGENTS, agent_named
+from unspool.agents.shapes import Json
+from unspool.agents.shapes import records_of as log_records
 from unspool.library import Library
 from unspool.testing import wrong_counts
 
-from .shapes import Json, Shape
+from .shapes import RecordingsShape
 
 _DAMAGE_OF_A_KILL = frozenset(("torn", "missing-parent"))
 
@@ -63,43 +65,22 @@ def checked(folder: Path) -> Check:
 
 def records_of(folder: Path) -> Iterator[Json]:
     """The records of all session files of a recording; damaged lines are passed over."""
-    library = Library(folder / "home")
-    for path in sorted({path for ref in library.refs() for path in (ref.path, *ref.more)}):
-        data = read_everything(path)
-        if path.suffix == ".json":
-            yield from _elements(data)
-            continue
-        for line in data.split(b"\n"):
-            try:
-                record = msgspec.json.decode(line) if line else None
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-            if isinstance(record, dict):
-                yield record
+    refs = Library(folder / "home").refs()
+    logs = {path: agent_named(ref.agent).log(path) for ref in refs for path in (ref.path, *ref.more)}
+    for _, log in sorted(logs.items()):
+        yield from log_records(log)
 
 
-def _elements(data: bytes) -> Iterator[Json]:
-    """A document: what stands beside its list, and the elements of the list."""
-    try:
-        document = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return
-    if isinstance(document, dict):
-        lists = [value for value in document.values() if isinstance(value, list)]
-        yield {key: value for key, value in document.items() if not isinstance(value, list)}
-        yield from (element for each in lists for element in each if isinstance(element, dict))
-
-
-def shapes_in(root: Path, agent: str) -> dict[str, Shape]:
+def shapes_in(root: Path, agent: str) -> dict[str, RecordingsShape]:
     """The shapes of an agent's recordings below a folder, by version, the oldest first."""
-    found: dict[str, Shape] = {}
+    found: dict[str, RecordingsShape] = {}
     for truth in sorted(root.glob(f"{agent}/*/*/truth.json"), key=_order):
         version = truth.parent.parent.name
-        found.setdefault(version, Shape()).add(agent, records_of(truth.parent))
+        found.setdefault(version, RecordingsShape()).add_recording(AGENTS[agent], records_of(truth.parent))
     return found
 
 
-def known_shapes(agent: str) -> dict[str, Shape]:
+def known_shapes(agent: str) -> dict[str, RecordingsShape]:
     """Those of the recordings that are there."""
     return shapes_in(CORPUS, agent)
 

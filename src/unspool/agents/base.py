@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -105,6 +105,18 @@ BuilderFactory = Callable[[str, m.Kind], SessionBuilder | None]
 """Returns the builder for a session id, or None when that session is not wanted."""
 
 
+def strings_at(record: object, *paths: tuple[str, ...]) -> list[str]:
+    """The strings at some paths of a decoded record; what is missing or no string is left out."""
+    found = []
+    for path in paths:
+        value = record
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, str):
+            found.append(value)
+    return found
+
+
 T = TypeVar("T")
 
 
@@ -189,6 +201,10 @@ class Agent:
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - subclasses know the tools
         """The files that a call of one of its tools concerns."""
         return []
+
+    def record_kind(self, record: dict[str, Any]) -> list[str]:
+        """What a decoded record of a log is, in the agent's own words: the general word first."""
+        return strings_at(record, ("type",))
 
     def retention(self, root: Path) -> timedelta | None:  # noqa: ARG002 - subclasses read their settings
         """How long the agent keeps sessions, according to the settings in its folder; None when it deletes none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import unspool
 from unspool.library import Library
 from unspool.testing import ClaudeLog, call
 
@@ -82,3 +83,35 @@ def test_an_empty_home(run: Run) -> None:
 def test_a_filter_is_not_a_session_name(run: Run) -> None:
     """`has:` means nothing here: to look at everything instead would be wrong."""
     assert run("doctor", "has:problem", "--home", SAMPLES).code == 1
+
+
+def test_the_summary_names_what_is_new(run: Run, tmp_path: Path) -> None:
+    """By agent and version, with counts."""
+    log = damaged()
+    log.user("secret words", brandNewField={"secret key": "secret value"}, toolUseResult={"secret": 1})
+    log.write(tmp_path)
+    done = run("doctor", "--summary", "--home", tmp_path)
+    assert done.code == 0
+    assert done.lines[0] == f"unspool {unspool.__version__}"
+    assert done.lines[1] == f"claude {log.version}: 1 session, 4 records, 2 damaged"
+    assert "  new kind         1  from-the-future" in done.lines
+    assert "  new field        1  user: brandNewField" in done.lines
+    assert "  new field        1  user: brandNewField.*" in done.lines
+    assert "secret" not in done.out
+
+
+def test_the_summary_as_json(run: Run, tmp_path: Path) -> None:
+    """One object for each version of each agent."""
+    log = damaged()
+    log.write(tmp_path)
+    (found,) = run("doctor", "--summary", "--json", "--home", tmp_path).records
+    assert (found["agent"], found["version"], found["sessions"]) == ("claude", log.version, 1)
+    assert found["new_kinds"] == {"from-the-future": 1}
+    assert found["problems"]["unknown-record"] == 1
+
+
+def test_nothing_in_the_samples_is_new(run: Run) -> None:
+    """They were recorded with versions that are known."""
+    found = run("doctor", "--summary", "--json", "--home", SAMPLES).records
+    assert {version["agent"] for version in found} == {"claude", "codex", "gemini"}
+    assert [version for version in found if "new_kinds" in version or "new_fields" in version] == []

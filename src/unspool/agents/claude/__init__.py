@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ...core import model as m
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import Agent, AgentInfo, Colour
+from ..base import Agent, AgentInfo, Colour, strings_at
 from .reader import ClaudeSource
 from .repair import ClaudeRepair
 from .saved_outputs import FOLDER as SAVED
@@ -62,6 +63,10 @@ class Claude(Agent):
     def is_log(self, path: Path) -> bool:
         """Logs, the notes beside them, and saved outputs that were too large for a line."""
         return path.suffix in (".jsonl", ".json") or path.name == "summary.md" or path.parent.name == SAVED
+
+    def record_kind(self, record: dict[str, Any]) -> list[str]:
+        """By its type, and by the types within it."""
+        return strings_at(record, ("type",), ("subtype",), ("attachment", "type"))
 
     def retention(self, root: Path) -> timedelta | None:
         """Thirty days, unless the settings have `cleanupPeriodDays`."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ...core import model as m
-from ..base import Agent, AgentInfo, Colour
+from ..base import Agent, AgentInfo, Colour, strings_at
 from .discovery import rollout_file
 from .reader import CodexSource
 from .repair import CodexRepair
@@ -55,3 +56,7 @@ class Codex(Agent):
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
         return paths_in(raw_input)
+
+    def record_kind(self, record: dict[str, Any]) -> list[str]:
+        """By its type, and by the types within it."""
+        return strings_at(record, ("type",), ("payload", "type"), ("payload", "item", "type"))

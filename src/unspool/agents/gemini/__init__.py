@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -70,6 +71,14 @@ class Gemini(Agent):
         return path.name in ("logs.json", "projects.json", ".project_root") or (
             path.suffix in (".json", ".jsonl") and "chats" in path.parts
         )
+
+    def record_kind(self, record: dict[str, Any]) -> list[str]:
+        """By its type; changes of the conversation have none."""
+        for change in ("$set", "$rewindTo"):
+            if change in record:
+                value = record[change]
+                return [change, *sorted(value)] if isinstance(value, dict) else [change]
+        return super().record_kind(record) or ["header"]
 
     def retention(self, root: Path) -> timedelta | None:
         """Thirty days, unless the settings have `general.sessionRetention`."""

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import msgspec
 
+from ..._version import __version__
 from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
+from .._shared.format_summary import FormatSummary
 from .._shared.options import add_places, add_sessions, choose
 from .._shared.output import print_json
 from .._shared.progress import watched
@@ -22,7 +24,8 @@ from .._shared.progress import watched
 EXAMPLES = """examples:
   unspool doctor
   unspool doctor ./3fc8837a-….jsonl
-  unspool doctor --json | jq 'select(.damaged > 0)'"""
+  unspool doctor --json | jq 'select(.damaged > 0)'
+  unspool doctor --summary"""
 
 
 class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -46,11 +49,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_sessions(parser, "sessions, files or directories to check instead of everything")
     add_places(parser)
     parser.add_argument("--all", action="store_true", help="include files without problems")
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="count, by agent and version, the kinds of records and fields that unspool has not seen before; "
+        "names and counts only, for a bug report",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per file")
 
 
 def run(args: argparse.Namespace) -> int:
     """Report on the files."""
+    if args.summary:
+        return _summarize(args)
     total: Counter[str] = Counter()
     failures = Failures(args.debug)
     for report in watched(_reports(args, failures), "files"):
@@ -70,6 +81,22 @@ def run(args: argparse.Namespace) -> int:
             counted(total["orphans"], "unfinished call"),
         )  # fmt: skip
         print(", ".join(summary) + (f"; {problems}" if problems else ""))
+    return failures.exit_code
+
+
+def _summarize(args: argparse.Namespace) -> int:
+    summary, failures = FormatSummary(), Failures(args.debug)
+    for library, ref in watched(choose(args), "sessions"):
+        with failures.skipping(ref):
+            for session in library.load_all(ref):
+                summary.add(session)
+    if not args.json:
+        print(f"unspool {__version__}")
+    for version in summary.versions():
+        if args.json:
+            print_json(version)
+        else:
+            print("\n".join(version.lines()))
     return failures.exit_code
 
 

@@ -66,6 +66,14 @@ def test_contexts_match_the_recorded_requests(recording: Recording) -> None:
     assert wrong_contexts(recording.contexts, sessions_of(recording)) == []
 
 
+def test_lists_have_the_titles_of_the_sessions(recording: Recording) -> None:
+    """Though a list reads only as much of a file as it needs."""
+    library = Library(recording.home)
+    titles = {session.id: session.title for session in sessions_of(recording)}
+    refs = list(library.refs())
+    assert {ref.id: library.peek(ref).title for ref in refs} == {ref.id: titles[ref.id] for ref in refs}
+
+
 def test_records_are_valid(recording: Recording) -> None:
     """Whole and in pieces a session is what the published schema says, and says the same."""
     library = Library(recording.home)

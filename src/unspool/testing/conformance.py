@@ -56,8 +56,8 @@ def check_recording(recording: Recording) -> list[str]:
 def check_home(home: Path) -> list[str]:
     """Which promises of a reader are broken for the sessions in a home directory; empty when all are kept.
 
-    Sessions are found again by their logs, nothing is lost between a log and the record, reading in pieces gives the
-    same record as reading at once, and the record survives JSON.
+    Sessions are found again by their logs, lists have the titles of the sessions, nothing is lost between a log and the
+    record, reading in pieces gives the same record as reading at once, and the record survives JSON.
     """
     library = Library(home)
     return [f"{ref.id}: {what}" for ref in library.refs() for what in _broken_promises(library, ref)]
@@ -77,6 +77,8 @@ def _broken_promises(library: Library, ref: SessionRef) -> Iterator[str]:
         if agent.log(path).stamp() is None:
             yield f"log({path}) is gone"
     sessions = list(library.load_all(ref))
+    if source.peek(ref).title != sessions[0].title:
+        yield f"peek() has the title {source.peek(ref).title!r}, the session has {sessions[0].title!r}"
     whole = [_encode(session) for session in sessions]
     if [_encode(_session.decode(text)) for text in whole] != whole:
         yield "the record changes when it is decoded from JSON and encoded again"

@@ -14,6 +14,8 @@ from .discovery import CodexHead, read_head
 from .inheritance import parent_copy
 from .schema import BARE_RECORDS, ITEMS, RECORDS, CodexPayload
 
+_REVIEW = {"entered_review_mode": True, "exited_review_mode": False}
+"""Events around a review. What is between them is the prompt of the reviewer, which is another thread."""
 _STEP = 1 << 16
 """Bytes to read at a time. Instructions, tools and attached files before the prompt may need several steps."""
 
@@ -21,7 +23,13 @@ _STEP = 1 << 16
 @while_unchanged
 def first_prompt(path: Path) -> str | None:
     """Return the first prompt of a person, or the task of a sub-agent; None if there is none."""
-    return next((text for body in _bodies(path, read_head(path)) if (text := _prompt_in(body))), None)
+    is_review = False
+    for body in _bodies(path, read_head(path)):
+        if body.type in _REVIEW:
+            is_review = _REVIEW[body.type]
+        elif not is_review and (text := _prompt_in(body)):
+            return text
+    return None
 
 
 def _bodies(path: Path, head: CodexHead) -> Iterator[CodexPayload]:

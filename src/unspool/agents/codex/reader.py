@@ -90,7 +90,7 @@ class CodexSource:
         """Read the beginning of a thread, and its last time."""
         head = self._folder.head(ref.path)
         return Peek(
-            title=choose_title(self._folder.names.get(ref.id), first_prompt(ref.path)),
+            title=choose_title(self._folder.names.get(ref.id), self._first_prompt(ref.path)),
             project=project_of(head.cwd),
             started_at=head.started_at,
             ended_at=last_time(ref.more[-1] if ref.more else ref.path),
@@ -109,6 +109,13 @@ class CodexSource:
         reviews = [id for id, head in folder.reviews if self._parent(id, head) == ref.id] if folder.reviews else []
         facts = (folder.names.get(ref.id), folder.clears.get(ref.id), children, reviews, ref.parent, ref.archived)
         return digest((*facts, *map(size_of, self._originals(ref))))
+
+    def _first_prompt(self, path: Path, above: frozenset[Path] = frozenset()) -> str | None:
+        """Return the first prompt; of a thread whose beginning is in another file, the one there."""
+        base = self._folder.head(path).history_base
+        file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
+        found = self._first_prompt(file.path, above | {path}) if file is not None and file.path not in above else None
+        return found or first_prompt(path)
 
     def _originals(self, ref: SessionRef) -> Iterator[Path]:
         """Iterate over the files whose lines a thread shares."""

@@ -207,15 +207,16 @@ class GeminiParser:
             if part.text:
                 self._copies.remember("user", part.text, index)
         if author == "human":
-            self._prompted(message, index, typed)
+            self._prompted(message, index)
+        # The model writes the task of a sub-agent.
+        if author in ("human", "model") and self.first_prompt is None and not typed.startswith(NOT_TITLES):
+            self.first_prompt = typed
         return index
 
-    def _prompted(self, message: GeminiMessage, index: int, text: str) -> None:
+    def _prompted(self, message: GeminiMessage, index: int) -> None:
         self._interruptions.settle_erased(is_last=False)
         self._turn.last_prompt = index
         self.calls.interruption = None
-        if self.first_prompt is None and not text.startswith(NOT_TITLES):
-            self.first_prompt = text
         self._rewinds.prompted(message, index)
 
     def _tool_results(self, message: GeminiMessage, source: m.Source, responses: list[FunctionResponse]) -> int:

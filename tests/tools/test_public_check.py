@@ -10,7 +10,7 @@ import pytest
 from tools.public_check import __main__ as program
 from tools.public_check.__main__ import groups, main, report
 from tools.public_check.compare import Comparison, Group, Tally
-from tools.public_check.raw import Fact, facts, has_text, plan_starts, prompt_class
+from tools.public_check.raw import Fact, copied_requests, facts, has_text, plan_starts, prompt_class
 from tools.public_check.recorded import RecordedSession
 
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
@@ -47,7 +47,7 @@ class Recorded:
     def check(self, name: str, *, titles: dict[tuple[str, str], str | None] | None = None) -> Tally:
         """Run a check on it."""
         path = self.session.logs[0]
-        comparison = Comparison(plan_starts(path.parent), titles or {})
+        comparison = Comparison(plan_starts(path.parent), titles or {}, copied_requests(path.parent))
         for group in groups([self.session]):
             comparison.add(group)
         comparison.finish_usage()
@@ -108,10 +108,11 @@ def test_facts_of_each_agent(tmp_path: Path) -> None:
     }
 
 
-def test_damaged_lines_and_documents_are_skipped(tmp_path: Path) -> None:
+def test_damaged_lines_and_documents(tmp_path: Path) -> None:
+    """Of a damaged line only the ids of requests are known."""
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"torn\n[1]\n\n{"type":"user","message":{"content":"{}"}}\n')
-    assert [(fact.kind, fact.line) for fact in facts("claude", path)] == [("prompt", 4)]
+    path.write_bytes(b'{"torn","id":"msg_1"\n[1]\n\n{"type":"user","message":{"content":"{}"}}\n')
+    assert [(fact.kind, fact.line) for fact in facts("claude", path)] == [("usage", 1), ("prompt", 4)]
     document = tmp_path / "a.json"
     document.write_text(json.dumps({"messages": [{"id": "m", "type": "user", "content": "[]"}, 1]}))
     assert list(facts("gemini", document)) == [Fact("prompt", "m", 1, text="json")]
@@ -137,32 +138,32 @@ def test_orphans(tmp_path: Path) -> None:
     assert (tally.raw, tally.recorded, tally.explained) == (3, 2, 1)
 
 
-def plan_logs(home: Path, text: str, minutes: int | None = None) -> Path:
-    """A plan with this result, and perhaps a session that carries it out so many minutes later."""
+def plan_logs(home: Path, text: str, second: int | None = None) -> Path:
+    """A plan with this result at second 2, and perhaps a session that carries it out."""
     log = ClaudeLog()
     log.model(call("p", "ExitPlanMode", plan="Build."), reply="one")
     log.result("p", text, error=text == REFUSED)
-    if minutes is not None:
+    if second is not None:
         after = ClaudeLog("after")
-        after.user("Implement the following plan:\n\nBuild.", timestamp=f"2026-03-01T09:{minutes:02}:05.000Z")
+        after.user("Implement the following plan:\n\nBuild.", timestamp=f"2026-03-01T09:00:{second:02}.999Z")
         after.write(home)
     return log.write(home)
 
 
 @pytest.mark.parametrize(
-    ("text", "minutes", "is_reported", "found"),
+    ("text", "second", "is_reported", "found"),
     [
         ("User has approved your plan. You can now start coding.", None, True, "approved plan is reported as rejected"),
         ("User has approved your plan. You can now start coding.", None, False, None),
-        (REFUSED, 0, True, "approved plan is reported as rejected"),
-        (REFUSED, 0, False, None),
-        (REFUSED, 9, True, None),
+        (REFUSED, 1, True, "approved plan is reported as rejected"),
+        (REFUSED, 3, False, None),
+        (REFUSED, 40, True, None),
         (REFUSED, None, False, "rejected plan is not reported"),
     ],
 )
-def test_plans(tmp_path: Path, text: str, minutes: int | None, is_reported: bool, found: str | None) -> None:
+def test_plans(tmp_path: Path, text: str, second: int | None, is_reported: bool, found: str | None) -> None:
     """A refusal is an approval if a session begins with the plan right after it."""
-    recorded = Recorded(plan_logs(tmp_path, text, minutes))
+    recorded = Recorded(plan_logs(tmp_path, text, second))
     if is_reported:
         recorded.event("rejection", tool_use_id="p")
     assert whats(recorded.check("plans")) == ([] if found is None else [(2, found)])
@@ -173,10 +174,13 @@ def test_prompts(tmp_path: Path) -> None:
     log.user('{"task_id": "1"}')
     log.user("<ide_selection>x</ide_selection>")
     log.user("please")
-    recorded = Recorded(log.write(tmp_path)).message(1).message(2, author="human").message(3, author="human")
+    log.user('{"pasted": 1}', permissionMode="default")
+    recorded = Recorded(log.write(tmp_path)).message(1)
+    for line in (2, 3, 4):
+        recorded.message(line, author="human")
     tally = recorded.check("prompts")
     assert whats(tally) == [(2, "tags is reported as typed by a person")]
-    assert (tally.raw, tally.recorded) == (2, 1)
+    assert (tally.raw, tally.recorded, tally.explained) == (3, 2, 1)
 
 
 def test_attachments(tmp_path: Path) -> None:
@@ -237,8 +241,10 @@ def test_usage_of_codex(tmp_path: Path) -> None:
     path = log.write(tmp_path)
     assert whats(Recorded(path, "codex", usage={"output": 12}).check("usage")) == []
     wrong = Recorded(path, "codex", usage={"output": 17}).check("usage")
-    assert whats(wrong) == [(0, "12 output tokens in the file, 17 in the record")]
-    forked = Recorded(path, "codex", usage={"output": 7}).message(1, inherited=True).check("usage")
+    assert whats(wrong) == [(0, "12 output tokens in the file, 0 of them copied, 17 in the record")]
+    fork = path.with_name("rollout-fork.jsonl")
+    fork.write_bytes(b"\n".join(path.read_bytes().splitlines()[:2]) + b"\n")
+    forked = Recorded(path, "codex", usage={"output": 7}).check("usage")
     assert (whats(forked), forked.explained) == ([], 5)
 
 
@@ -258,6 +264,9 @@ def test_context(tmp_path: Path) -> None:
     assert whats(shrunk.check("context")) == [(4, "context shrank, the record still claims it")]
     grown = conversation(path, (90_000, 100_000), (100, 100_200))
     assert whats(grown.check("context")) == []
+    stitched = conversation(path, (90_000, 100_000)).message(3, {"type": "text", "text": "on"}, link="stitched")
+    stitched.message(4, role="assistant", reply=3, usage={"input": 99_000})
+    assert whats(stitched.check("context")) == [(4, "the record claims a smaller context than was sent")]
     for event in ("compaction", "resume"):
         recorded = conversation(path, (90_000, 100_000))
         field = "replaced_message_indices" if event == "compaction" else "lost_message_indices"

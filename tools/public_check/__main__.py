@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .compare import Comparison, Group
-from .raw import facts, plan_starts
+from .raw import copied_requests, facts, plan_starts
 from .recorded import RecordedSession, listed_titles, recorded_sessions
 
 
@@ -35,7 +35,8 @@ def _group(together: list[RecordedSession]) -> Group:
 
 def compare(home: Path) -> Comparison:
     """Run all checks on a home directory."""
-    comparison = Comparison(plan_starts(home / ".claude"), listed_titles(home))
+    copied = copied_requests(home / ".codex")
+    comparison = Comparison(plan_starts(home / ".claude"), listed_titles(home), copied)
     for group in groups(recorded_sessions(home)):
         comparison.add(group)
     comparison.finish_usage()

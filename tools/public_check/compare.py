@@ -11,8 +11,8 @@ from typing import NamedTuple
 from .raw import PLAN_TOOL, Fact, PlanStart
 from .recorded import RecordedSession
 
-PLAN_SECONDS = 60.0
-"""An approved plan is carried out at most this long after the old session was left."""
+_PLAN_SECONDS = (-1.0, 3.0)
+"""When an approved plan is carried out, after the old session was left. Its first line may have an earlier time."""
 _LARGE = 20_000
 """Tokens below which a change of the context is not worth a doubt."""
 
@@ -65,10 +65,14 @@ class Group(NamedTuple):
 class Comparison:
     """All checks, over all sessions."""
 
-    def __init__(self, plans: list[PlanStart], titles: dict[tuple[str, str], str | None]) -> None:
+    def __init__(
+        self, plans: list[PlanStart], titles: dict[tuple[str, str], str | None], copied: frozenset[str] = frozenset()
+    ) -> None:
+        """`copied` are the token counts of Codex that are in several files."""
         self.tallies: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
         self._plans = plans
         self._titles = titles
+        self._copied = copied
         self._requests: set[tuple[str, str]] = set()
         self._counted: Counter[tuple[str, str]] = Counter()
 
@@ -118,7 +122,7 @@ class Comparison:
     def _is_carried_out(self, path: Path, refusal: Fact) -> bool:
         return any(
             start.path.parent == path.parent
-            and 0 <= start.time - refusal.time <= PLAN_SECONDS
+            and _PLAN_SECONDS[0] <= start.time - refusal.time <= _PLAN_SECONDS[1]
             and (start.path != path or start.line > refusal.line)
             for start in self._plans
         )
@@ -128,8 +132,12 @@ class Comparison:
         typed = group.union(lambda session: session.prompts)
         for key, fact in group.of("prompt"):
             tally.raw += 1
-            if key in typed:
-                tally.recorded += 1
+            if key not in typed:
+                continue
+            tally.recorded += 1
+            if fact.name == "typed":
+                tally.explained += 1
+            else:
                 tally.differ(group.main.id, fact.line, f"{fact.text} is reported as typed by a person")
 
     def attachments(self, tally: Tally, group: Group) -> None:
@@ -158,7 +166,7 @@ class Comparison:
     def usage(self, tally: Tally, group: Group) -> None:
         """Tokens of each request, counted once over forks."""
         if group.main.agent == "codex":
-            _codex_usage(tally, group)
+            _codex_usage(tally, group, self._copied)
             return
         counted = group.union(lambda session: session.with_usage)
         last = {(self._scope(group), fact.id): fact for _, fact in group.of("usage")}
@@ -198,19 +206,19 @@ def _shrank(before: int, now: int) -> bool:
     return now < 0.5 * before and before - now > _LARGE
 
 
-def _codex_usage(tally: Tally, group: Group) -> None:
-    """A thread repeats its counts, and a fork copies those of its origin."""
-    own = 0
-    for facts in group.facts.values():
-        own += sum({fact.id: fact.tokens for fact in facts if fact.kind == "usage"}.values())
+def _codex_usage(tally: Tally, group: Group, copied: frozenset[str]) -> None:
+    """A thread repeats its counts, and a fork copies those of its origin, which do not count for the fork."""
+    requests = {fact.id: fact.tokens for _, fact in group.of("usage")}
+    own = sum(requests.values())
+    copies = sum(tokens for id, tokens in requests.items() if id in copied)
     recorded = sum(session.output for session in group.sessions)
     tally.raw += own
     tally.recorded += recorded
-    if recorded != own:
-        if group.main.has_inherited and recorded < own:
-            tally.explained += own - recorded
-        else:
-            tally.differ(group.main.id, 0, f"{own} output tokens in the file, {recorded} in the record")
+    if recorded == own - copies:
+        tally.explained += copies
+    elif recorded != own:
+        what = f"{own} output tokens in the file, {copies} of them copied, {recorded} in the record"
+        tally.differ(group.main.id, 0, what)
 
 
 _CHECKS: dict[str, Callable[[Comparison, Tally, Group], None]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -29,6 +29,7 @@ _TEXT_FIELDS = frozenset(
     )
 )  # fmt: skip
 """Fields of an attachment that hold text for the model; the others are names, numbers and paths."""
+_REQUEST_ID = re.compile(rb'"id":"(msg_\w+)"')
 _TAG = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 _TYPED_TAGS = ("command-", "bash-input", "user-prompt")
 """Tags around something that a person typed."""
@@ -46,7 +47,7 @@ class Fact(NamedTuple):
     text: str = ""
     """The class of its text: `json`, `tags`, `approved`, `refused`, `stand-in`, or nothing."""
     name: str = ""
-    """The tool."""
+    """The tool of a call; `typed` for a prompt that the log itself shows as one."""
     tokens: int = 0
     time: float = 0.0
 
@@ -60,12 +61,17 @@ def facts(agent: str, path: Path) -> Iterator[Fact]:
 
 
 def records(path: Path) -> Iterator[tuple[int, Json]]:
-    """The intact records of a file with a record in each line, with their line numbers."""
+    """The records of a file with a record in each line, with their line numbers.
+
+    Of a damaged line only the ids of requests are known: a reader may have salvaged more of it.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             record = _decoded(line)
             if isinstance(record, dict):
                 yield number, record
+            elif found := _REQUEST_ID.findall(line):
+                yield number, {"type": "damaged", "requests": [id.decode() for id in found]}
 
 
 def _decoded(text: bytes | str) -> Any:
@@ -143,6 +149,8 @@ def _claude(line: int, record: Json) -> Iterator[Fact]:
         yield from _prompt(line, attachment.get("prompt"))
     elif kind == "queue-operation":
         yield from _prompt(line, record.get("content"))
+    elif kind == "damaged":
+        yield from (Fact("usage", key, line, id) for id in record["requests"])
 
 
 def _claude_reply(line: int, message: Json, time: float) -> Iterator[Fact]:
@@ -163,13 +171,14 @@ def _claude_user(line: int, record: Json, message: Json, time: float) -> Iterato
     text = _text([block for block in blocks if block.get("type") == "text"])
     if record.get("planContent") or text.startswith(PLAN_START):
         yield Fact("plan", str(line), line, str(record.get("sessionId")), time=time)
-    yield from _prompt(line, text)
+    # The line of a prompt that was typed, or piped into the program, has the mode that it was sent in.
+    yield from _prompt(line, text, is_typed="permissionMode" in record and "origin" not in record)
 
 
-def _prompt(line: int, text: Any) -> Iterator[Fact]:
+def _prompt(line: int, text: Any, *, is_typed: bool = False) -> Iterator[Fact]:
     found = prompt_class(text) if isinstance(text, str) else ""
     if found:
-        yield Fact("prompt", str(line), line, text=found)
+        yield Fact("prompt", str(line), line, text=found, name="typed" if is_typed and found == "json" else "")
 
 
 def _result_class(text: str, is_error: bool) -> str:
@@ -192,8 +201,8 @@ def _codex(line: int, record: Json) -> Iterator[Fact]:
         info = _object(payload.get("info"))
         total, last = _object(info.get("total_token_usage")), _object(info.get("last_token_usage"))
         if last.get("output_tokens") or last.get("input_tokens"):
-            # A count is repeated with the same totals; a fork copies it with its time.
-            id = f"{total.get('input_tokens')}/{total.get('output_tokens')}"
+            # A count is repeated with the same totals, in copies with another time.
+            id = "/".join(str(part.get(name)) for part in (total, last) for name in ("input_tokens", "output_tokens"))
             yield Fact("usage", str(line), line, id, tokens=int(last.get("output_tokens") or 0))
 
 
@@ -240,6 +249,17 @@ def _gemini_messages(path: Path) -> Iterator[tuple[int, Json]]:
         yield 1, message
 
 
+def copied_requests(folder: Path) -> frozenset[str]:
+    """The token counts of Codex that are in several files below a folder: forks copy those of their origin."""
+    seen: set[str] = set()
+    copied: set[str] = set()
+    for path in sorted(folder.rglob("*.jsonl")):
+        here = {fact.id for fact in facts("codex", path) if fact.kind == "usage"}
+        copied |= seen & here
+        seen |= here
+    return frozenset(copied)
+
+
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
@@ -251,11 +271,11 @@ class PlanStart(NamedTuple):
     time: float
 
 
-def plan_starts(folder: Path, of: Callable[[str, Path], Iterator[Fact]] = facts) -> list[PlanStart]:
+def plan_starts(folder: Path) -> list[PlanStart]:
     """Where approved plans are carried out, in the sessions of Claude Code below a folder."""
     return [
         PlanStart(path, fact.line, fact.time)
         for path in sorted(folder.rglob("*.jsonl"))
-        for fact in of("claude", path)
+        for fact in facts("claude", path)
         if fact.kind == "plan"
     ]

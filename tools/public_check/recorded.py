@@ -29,7 +29,9 @@ class Context:
         self._before_reply: dict[int, int] = {}
 
     def message(self, message: Json) -> None:
-        """Add a message."""
+        """Add a message; one whose parent is missing starts the context again."""
+        if message.get("link") == "stitched" and not message.get("branch"):
+            self.drop_before(message["index"] - 1)
         reply = message.get("reply")
         if reply == message["index"]:
             self._before_reply = {reply: self._total}
@@ -90,7 +92,6 @@ class RecordedSession:
         self.with_text: set[str] = set()
         self.with_usage: set[str] = set()
         """Messages whose usage counts for this session."""
-        self.has_inherited = False
         self.context = Context()
 
     def add(self, kind: str, line: Json) -> None:
@@ -113,7 +114,6 @@ class RecordedSession:
         self.context.message(message)
         key = self.key_of(message)
         is_inherited = message.get("inherited", False)
-        self.has_inherited |= is_inherited
         for block in message["blocks"]:
             if block["type"] == "tool_call":
                 self.calls[block["id"]] = is_inherited

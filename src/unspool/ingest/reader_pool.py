@@ -80,7 +80,7 @@ class Task(NamedTuple):
 
 def can_share() -> bool:
     """Whether other processes may help: forking is not safe if other threads hold locks."""
-    threads = [thread for thread in threading.enumerate() if not getattr(thread, "holds_nothing", False)]
+    threads = [thread for thread in threading.enumerate() if not getattr(thread, "is_fork_safe", False)]
     return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
 
 

@@ -92,6 +92,18 @@ def test_a_reply_that_the_compaction_cuts_in_two(tmp_path: Path) -> None:
     assert context(session, 6) == ["SUMMARY", "two"]
 
 
+def test_a_summary_below_its_answer(tmp_path: Path) -> None:
+    """A damaged log: the parents must not form a ring."""
+    log = ClaudeLog(version="2.1.219")
+    log.user("one", "one")
+    log.boundary("boundary", trigger="auto", preservedMessages={"allUuids": [log.id("one")]})
+    log.model("1", name="answer", parent="one")
+    log.user("SUMMARY", "summary", "answer", isCompactSummary=True)
+    log.model("2")
+    session = log.load(tmp_path)
+    assert [message.parent_index for message in session.messages] == [None, 0, 1, 2, 3]
+
+
 def test_results_that_were_dropped(tmp_path: Path) -> None:
     """The boundary says which; every message stays in context, except attachments that were dropped too."""
     log = ClaudeLog(version="2.1.49")

@@ -118,7 +118,16 @@ class ClaudeCompactions:
             summaries[boundary.message_index] = boundary.summary_message_index
         for index, edge in self._chain.crossing:
             # The summary may come after the answer to it.
-            self._builder.set_parent(index, edge if (summary := summaries[edge]) is None else summary)
+            summary = summaries[edge]
+            if summary is not None and not self._is_above(index, summary, edge):
+                self._builder.set_parent(index, summary)
+
+    def _is_above(self, index: int, message: int, edge: int) -> bool:
+        """Whether a message is below another one, as in a damaged log, so that turning them around makes a ring."""
+        parents = self._builder.columns.parents
+        while message > edge and message != index:
+            message = parents[message]
+        return message == index
 
     def _known(self, uuids: Iterable[str]) -> frozenset[int]:
         return frozenset(index for uuid in uuids if (index := self._builder.find(uuid)) is not None)

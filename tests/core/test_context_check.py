@@ -116,3 +116,12 @@ def test_doctor_and_the_page_lead_to_the_message(tmp_path: Path, capsys: pytest.
     assert re.search(rf"context-doubt +message {TURNS * 4 + 1} +the request of message", shown)
     assert "0 damaged" in shown
     assert "1 context-doubt" in shown
+
+
+@pytest.mark.parametrize("tokens", [-1, 1 << 80])
+def test_an_impossible_number_of_tokens_is_ignored(tmp_path: Path, tokens: int) -> None:
+    """A damaged record must not stop the reading."""
+    log = ClaudeLog()
+    log.user("go")
+    log.model("fine", tokens=tokens)
+    assert doubts(log, tmp_path) == []

@@ -22,6 +22,8 @@ from . import model as m
 from .context import ContextMap
 from .tree import INHERITED, NONE, Tree
 
+_MOST_TOKENS = 1 << 40
+"""No request has more."""
 _MIN_TOKENS = 10_000
 _MIN_SHARE = 0.3
 """A change counts if it is larger than both."""
@@ -56,6 +58,9 @@ class Billed:
     def add(self, first: int, usage: m.Usage, model: str | None) -> None:
         """Record the tokens of the request that a response answers."""
         tokens = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        if not 0 <= tokens <= _MOST_TOKENS:
+            # A damaged record.
+            tokens = 0
         number = self._models.setdefault(model, len(self._models))
         if self.firsts and self.firsts[-1] == first:
             self.tokens[-1] = tokens

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from litestar.testing import TestClient
 
+from unspool.core import model as m
+from unspool.core.decisions import RecordedDecision
+from unspool.runs.log import RunLog
 from unspool.store import Store
-from unspool.testing import ClaudeLog
+from unspool.store.decision_log import FILE_NAME
+from unspool.testing import ClaudeLog, call
+from unspool.testing.builders import START
 from unspool.web.app import create_app
 from unspool.web.session_list import url_name
 from unspool.web.settings import Settings
@@ -82,6 +89,17 @@ def test_exports_are_downloads(client: Client, store: Store, format: str) -> Non
     assert len(answer.content) > 100
 
 
+@contextmanager
+def serving(home: Path, store: Path) -> Iterator[Client]:
+    """The pages of the sessions in a home."""
+    with closing(new_store(store)) as opened:
+        synced(opened, home)
+    app = create_app(Settings(token=TOKEN, store=str(store), port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        yield client
+
+
 def test_requests_that_contradict_the_context_are_linked(tmp_path: Path) -> None:
     """They are no damage, and the page says so."""
     log = ClaudeLog()
@@ -89,13 +107,31 @@ def test_requests_that_contradict_the_context_are_linked(tmp_path: Path) -> None
         log.user(f"Question {number} " + "x" * 9_000)
         log.model("Yes.", tokens=20_000 + 3_000 * (number % 10))
     log.write(tmp_path)
-    with closing(new_store(tmp_path / "store.db")) as store:
-        synced(store, tmp_path)
-    app = create_app(Settings(token=TOKEN, store=str(tmp_path / "store.db"), port=PORT, follows=False))
-    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
-        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+    with serving(tmp_path, tmp_path / "store.db") as client:
         parsed = page(client, "/sessions/latest")
     words = " ".join(parsed.words.split())
     assert "The size of 1 request contradicts the context that is shown for it: #21" in words
     assert "could not be read" not in words
     assert any(str(link).endswith("?at=21#m21") for link in parsed.all("href"))
+
+
+def test_a_call_with_a_changed_input_shows_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the model asked for, on the page and in the output that is loaded later."""
+    monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path))
+    log = ClaudeLog()
+    log.user("Clean up")
+    log.model(call("a", command="rm -r ."), reply="one")
+    log.result("a", "done")
+    log.write(tmp_path / "home")
+    asked = m.Action(msgspec.Raw(b'{"command":"rm -r ."}'), command="rm -r .")
+    decision = RecordedDecision(
+        at=START, agent="claude", session=log.session, request="r", call_ids=["a"], tool="Bash", verdict="allow",
+        by="user", action=asked, input=msgspec.Raw(b'{"command":"rm -r build"}'),
+    )  # fmt: skip
+    with closing(RunLog(tmp_path / FILE_NAME)) as decisions:
+        decisions.record_decision("run", decision, {})
+    with serving(tmp_path / "home", tmp_path / "store.db") as client:
+        words = " ".join(page(client, "/sessions/latest").words.split())
+        assert "Asked for: rm -r ." in words
+        assert "rm -r build" in words
+        assert "rm -r build" in page(client, "/sessions/latest/outputs/1/0").words

@@ -276,6 +276,13 @@ class Library:
         return max(mains, key=_modified)
 
 
+def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
+    """The files that a library leaves out because they hold no conversation, each with the name of its agent."""
+    for name, root in library.homes():
+        for path in AGENTS[name].without_conversation(root):
+            yield name, path
+
+
 def _modified(ref: SessionRef) -> int:
     log = AGENTS[ref.agent].log
     return max(log(path).modified() for path in (ref.path, *ref.more))

@@ -231,6 +231,10 @@ class Agent:
             else:
                 yield self.log(path)
 
+    def without_conversation(self, root: Path) -> Iterator[Path]:  # noqa: ARG002 - subclasses look
+        """The session files in the agent's folder that hold no conversation, so that lists leave them out."""
+        return iter(())
+
     def log(self, path: Path) -> LogSource:
         """The source of the bytes of one log, by the path that `SessionRef` and the store know it by."""
         return file_source(path)

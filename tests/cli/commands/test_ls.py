@@ -252,3 +252,18 @@ def test_titles_stay_in_their_column(run: Run, tmp_path: Path) -> None:
     log.write(tmp_path)
     rows = [line.split("\t") for line in run("ls", "--home", tmp_path).lines]
     assert [row[-1] for row in rows] == ["title", "a bc"]
+
+
+def test_files_without_a_conversation_are_listed_on_request(run: Run, tmp_path: Path) -> None:
+    """Notes and summaries of other sessions are no sessions; `--all` shows them, and doctor counts them."""
+    write_one_of_each(tmp_path)
+    notes = ClaudeLog("notes")
+    notes.record({"type": "summary", "summary": "Another session", "leafUuid": notes.id("elsewhere")})
+    path = notes.write(tmp_path)
+    assert len(run("ls", "--home", tmp_path, "--json").records) == 3
+    found = run("ls", "--all", "--home", tmp_path, "--json").records
+    assert [row["path"] for row in found if row.get("no_conversation")] == [str(path)]
+    assert len(found) == 4
+    assert "(no conversation)" in run("ls", "--all", "--home", tmp_path).out
+    assert len(run("ls", "--all", "--agent", "codex", "--home", tmp_path, "--json").records) == 1
+    assert "1 file without a conversation" in run("doctor", "--home", tmp_path).out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ...core import model as m
 from ...io.decode import decode_any
 from ...io.files import read_whole
 from ..base import Agent, AgentInfo, Colour, strings_at
+from .discovery import AGENT_FILE, Surroundings
 from .reader import ClaudeSource
 from .repair import ClaudeRepair
 from .saved_outputs import FOLDER as SAVED
@@ -67,6 +69,14 @@ class Claude(Agent):
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type, and by the types within it."""
         return strings_at(record, ("type",), ("subtype",), ("attachment", "type"))
+
+    def without_conversation(self, root: Path) -> Iterator[Path]:
+        """Files with nothing but summaries of other sessions, or notes about files; and warm-ups."""
+        for folder in Surroundings(root).folders():
+            for path in folder.files:
+                head = folder.head(path)
+                if head is None or (AGENT_FILE.match(path.name) and head.is_warm_up):
+                    yield path
 
     def retention(self, root: Path) -> timedelta | None:
         """Thirty days, unless the settings have `cleanupPeriodDays`."""

@@ -169,9 +169,11 @@ class Filter:
 
     def takes(self, ref: SessionRef) -> bool:
         """Whether a session passes, judged by its reference."""
-        if self._agents and ref.agent not in self._agents:
-            return False
-        return self.takes_kind(ref.kind)
+        return self.takes_agent(ref.agent) and self.takes_kind(ref.kind)
+
+    def takes_agent(self, name: str) -> bool:
+        """Whether sessions of an agent pass."""
+        return not self._agents or name in self._agents
 
     @property
     def needs_peek(self) -> bool:

@@ -14,6 +14,7 @@ from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
+from ...library import Library, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
@@ -76,10 +77,12 @@ def run(args: argparse.Namespace) -> int:
             _print(report)
     if not args.json:
         problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
-        summary = (
+        summary = [
             counted(total["files"], "file"), counted(total["lines"], "line"), f"{total['damaged']:,} damaged",
             counted(total["orphans"], "unfinished call"),
-        )  # fmt: skip
+        ]  # fmt: skip
+        if not args.sessions and (left_out := len(list(without_conversation(Library(*args.home))))):
+            summary.append(f"{counted(left_out, 'file')} without a conversation (`unspool ls --all`)")
         print(", ".join(summary) + (f"; {problems}" if problems else ""))
     return failures.exit_code
 

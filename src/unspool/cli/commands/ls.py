@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ...agents import Peek
+from ...agents import AGENTS, Peek
 from ...api import samples
 from ...core import model as m
 from ...core.events import BY_NAME, count_events
-from ...io.files import name_of
+from ...io.files import name_of, size_of
+from ...library import Library, without_conversation
 from ...render.sanitize import local
 from .._shared.failures import Failures
 from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, is_terminal
@@ -45,6 +46,8 @@ class Row(msgspec.Struct, omit_defaults=True, kw_only=True):
     path: str
     parent: str | None = None
     archived: bool = False
+    no_conversation: bool = False
+    """A file with nothing but notes; only with `--all`."""
     events: dict[str, int] = {}
     """Only with `--has` or `--events`."""
 
@@ -56,6 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     parser.add_argument("-n", "--limit", type=int, metavar="N", help="list only the newest N")
     parser.add_argument("--events", action="store_true", help="count the events of each session (reads every session)")
+    parser.add_argument("--all", action="store_true", help="also list files that hold no conversation, only notes")
     parser.add_argument("--or-samples", action="store_true", help="list the sample sessions if there are none")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
@@ -69,7 +73,10 @@ def run(args: argparse.Namespace) -> int:
         remark("No sessions on this computer yet. These are the samples that come with unspool.")
         args.home = [str(samples())]
     failures = Failures(args.debug)
-    found = sorted(watched(_rows(args, keep, failures), "sessions"), key=_newest, reverse=True)
+    found = list(watched(_rows(args, keep, failures), "sessions"))
+    if args.all and not (args.sessions or keep.needs_peek or keep.events):
+        found += _left_out(args, keep)
+    found.sort(key=_newest, reverse=True)
     rows = found[: args.limit] if args.limit is not None else found
     if args.json:
         for row in rows:
@@ -105,6 +112,18 @@ def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
             yield _row(chosen, peek, events)
 
 
+def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[Row]:
+    """Files without a conversation, which are no sessions."""
+    for agent, path in without_conversation(Library(*args.home)):
+        if keep.takes_agent(agent):
+            log = AGENTS[agent].log(path)
+            yield Row(
+                agent=agent, id=path.stem, kind="main", title=None, project=None, version=None, started_at=None,
+                ended_at=datetime.fromtimestamp(log.modified() / 1e9, UTC), size=size_of(path), path=name_of(path),
+                no_conversation=True,
+            )  # fmt: skip
+
+
 def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
     """Sessions, each followed by the sub-agents in its file if those are asked for."""
     for chosen in choose(args):
@@ -135,7 +154,7 @@ def _cells(row: Row, columns: int) -> list[str]:
     # Some ids begin with a time, so sessions of the same minute share their first digits.
     short = row.id if row.kind == "subagent" else row.id[:13]
     cells = [row.agent, short, local(row.ended_at or row.started_at), row.project.name if row.project else ""]
-    cells.append(row.title or "")
+    cells.append("(no conversation)" if row.no_conversation else row.title or "")
     if columns > len(cells):
         cells.append(", ".join(_counted(kind, count) for kind, count in row.events.items()))
     return cells

@@ -13,6 +13,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..core.rules import Rules
 from ..io.sources import LogSource, file_source
 from ._repair import RepairStrategy
 
@@ -177,6 +178,8 @@ class Agent:
     """
 
     info: AgentInfo
+    rules: Rules = {}
+    """What the evidence in its records means."""
 
     def open(self, root: Path) -> SessionSource:
         """The sessions in one folder."""

@@ -18,6 +18,7 @@ _COMMAND_GROUPS = {
         "ls": "list the sessions on this computer",
         "show": "show a session in the terminal",
         "context": "show what the model had in its context at a message",
+        "explain": "explain by which rule, and from which lines, a message is what it is",
         "events": "list events across sessions: rejections, interruptions, …",
         "export": "export sessions as NDJSON, a stream, Markdown or HTML",
         "schema": "print the JSON Schema of exported records, or validate a file",

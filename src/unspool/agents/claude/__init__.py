@@ -16,6 +16,7 @@ from ..base import Agent, AgentInfo, Colour, strings_at
 from .discovery import AGENT_FILE, Surroundings
 from .reader import ClaudeSource
 from .repair import ClaudeRepair
+from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
 from .tools import action_of, paths_in
 
@@ -38,6 +39,7 @@ class Claude(Agent):
         repair=ClaudeRepair(),
         driver="unspool.runs.drivers.claude:ClaudeDriverFactory",
     )
+    rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Its lines carry a session id but, unlike those of other agents, no hash of the project."""

@@ -12,6 +12,7 @@ from ..base import Agent, AgentInfo, Colour, strings_at
 from .discovery import rollout_file
 from .reader import CodexSource
 from .repair import CodexRepair
+from .rules import RULES
 from .tools import action_of, paths_in
 
 
@@ -33,6 +34,7 @@ class Codex(Agent):
         repair=CodexRepair(),
         driver="unspool.runs.drivers.codex:CodexDriverFactory",
     )
+    rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """A rollout is recognised by its name, or by its first line."""

@@ -15,6 +15,7 @@ from ...io.files import read_whole
 from ..base import Agent, AgentInfo, Colour
 from .reader import GeminiSource
 from .repair import GeminiRepair
+from .rules import RULES
 from .tools import action_of, paths_in
 
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
@@ -40,6 +41,7 @@ class Gemini(Agent):
         repair=GeminiRepair(),
         driver="unspool.runs.drivers.gemini:GeminiDriverFactory",
     )
+    rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project; some documents call the session `id`."""

@@ -1,0 +1,53 @@
+"""What the evidence in records of Gemini CLI means."""
+
+from __future__ import annotations
+
+from ...core.rules import Rule, Rules
+
+RULES: Rules = {
+    ("author", "human"): Rule(
+        "A user message that does not begin with one of the agent's tags and, in a terminal session, is in the prompt "
+        "log or short enough to have been typed.",
+        "One of the agent's tags at the beginning, or a long text that the prompt log does not have.",
+    ),
+    ("author", "harness"): Rule(
+        "A note of the agent, or a user message that is empty or begins with one of its tags.",
+        "Without the tag, a user message counts as typed by a person.",
+    ),
+    ("author", "model"): Rule(
+        "A message of the model, a prompt of a sub-agent, or a long user message that the prompt log does not have.",
+        "An entry in the prompt log would make it typed by a person.",
+    ),
+    ("rejection", "result text"): Rule(
+        "The call has the status and the fixed sentence of a rejection.",
+        "Another status would mean that the call ran, or was stopped.",
+    ),
+    ("rejection", "cancelled; an interruption would look the same"): Rule(
+        "The call was cancelled before it ran, and the file does not show whether at its question or by Esc.",
+        "A note that the request was cancelled would make it an interruption.",
+    ),
+    ("interruption", "Request cancelled."): Rule(
+        "The agent left its note that the request was cancelled.",
+        "Without the note, only the state of the calls could show it.",
+    ),
+    ("interruption", "loop detection"): Rule(
+        "The agent left its note that it detected a loop and stopped.",
+        "Without the note, the turn would count as complete.",
+    ),
+    ("interruption", "result text"): Rule(
+        "A running call was cancelled, and no note of the agent says so.",
+        "A result of the call would mean that it finished.",
+    ),
+    ("interruption", "the turn was erased"): Rule(
+        "A turn that was recorded is gone from a later version of the file, which the agent does not explain.",
+        "A recorded rewind would explain it.",
+    ),
+    ("clear", "logs"): Rule(
+        "The prompt log has a command for a new conversation at that time.",
+        "Without the entry, the next session would count as new.",
+    ),
+    ("rollback", "$rewindTo"): Rule(
+        "The agent recorded to which message the conversation went back.",
+        "Without the record, the messages would still be in context.",
+    ),
+}

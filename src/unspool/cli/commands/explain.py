@@ -1,0 +1,68 @@
+"""`unspool explain`: why a record says what it says about a message."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from ...agents import agent_named
+from ...core.errors import UsageError
+from ...core.explain import Explainer, Explanation, Fact, Line
+from ...render.sanitize import harmless
+from .._shared.options import add_places, choose
+from .._shared.output import print_json
+
+EXAMPLES = """examples:
+  unspool explain latest#12
+  unspool explain 3fc8837a#40 --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "message", metavar="SESSION#N", help="a session (id, beginning of one, path, or latest), and a message of it"
+    )
+    add_places(parser)
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the explanation."""
+    name, hash, number = args.message.rpartition("#")
+    if not hash or not name or not number.isdecimal():
+        raise UsageError(f"{args.message!r} is not a message; write SESSION#N, such as latest#12")
+    args.sessions = [name]
+    for library, ref in choose(args):
+        session = library.load(ref)
+        try:
+            found = Explainer(session, agent_named(session.agent).rules).explain(int(number))
+        except IndexError as error:
+            raise UsageError(str(error)) from None
+        if args.json:
+            print_json(found)
+        else:
+            print("\n".join(map(harmless, _lines(found))))
+    return 0
+
+
+def _lines(found: Explanation) -> Iterator[str]:
+    versions = ", ".join(found.versions) or "unknown version"
+    yield f"message {found.message_index} of {found.session} ({found.agent} {versions})"
+    yield f"  {_place(found.line)}"
+    for fact in found.facts:
+        yield ""
+        yield from _fact(fact)
+
+
+def _fact(fact: Fact) -> Iterator[str]:
+    doubt = f" (confidence {fact.confidence:g})" if fact.confidence < 1 else ""
+    yield f"{fact.about}: {fact.says}{doubt}"
+    for word, text in (("rule", fact.rule), ("evidence", fact.evidence), ("otherwise", fact.otherwise)):
+        if text:
+            yield f"  {word:<10} {text}"
+    for line in fact.lines:
+        yield f"  {'from':<10} #{line.message_index}, {_place(line)}"
+
+
+def _place(line: Line) -> str:
+    return f"{line.path}:{line.line} (byte {line.offset})"

@@ -78,6 +78,7 @@ class ClaudeToolCalls:
         self._rejected: list[ClaudeResult] = []
         self._running: set[str] = set()
         self._is_marked = False
+        self._all_ok = True
 
     def read(
         self, record: ClaudeRecord, content: list[ClaudeBlock], raw_at: RawAt
@@ -116,6 +117,7 @@ class ClaudeToolCalls:
         self._results.append(entry)
         if verdict.outcome == "ok" or inherited:
             return
+        self._all_ok = False
         if verdict.outcome == "unknown":
             if call is not None and not result.synthetic:
                 orphan = m.Orphan(
@@ -131,11 +133,14 @@ class ClaudeToolCalls:
 
     def next_step(self) -> None:
         """The conversation continues: a rejection text that no marker followed was a rejection."""
-        if self._results:
+        if not self._results:
+            return
+        if not self._all_ok:
             self._stop_without_marker()
-            self._results.clear()
-            self._running.clear()
-            self._is_marked = False
+            self._all_ok = True
+        self._results.clear()
+        self._running.clear()
+        self._is_marked = False
 
     def finish(self) -> None:
         """Finish after the last record."""

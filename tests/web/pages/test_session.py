@@ -54,8 +54,9 @@ def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store
 
 def test_compare_page(client: Client, store: Store) -> None:
     """From the message after which they part."""
-    query = query_with(store, "branch")
-    branch = next(branch for branch in query.head.branches if branch.parent_index is not None)
+    query, branch = next(
+        (query, branch) for query in queries(store) for branch in query.head.branches if branch.parent_index is not None
+    )
     parsed = page(client, f"{address(url_name(query.row))}/compare?a=0&b={branch.id}")
     assert_valid_structure(parsed)
     assert f"They fork after #{branch.parent_index}" in " ".join(parsed.words.split())

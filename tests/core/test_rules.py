@@ -38,7 +38,7 @@ def test_evidence_in_the_recordings_has_rules() -> None:
     missing = set()
     for recording in recordings():
         for session in recording.sessions():
-            explainer = Explainer(session, AGENTS[session.agent].rules)
+            explainer = Explainer(session, session.messages.__getitem__, AGENTS[session.agent].rules)
             for index in range(len(session)):
                 for fact in explainer.explain(index).facts:
                     if fact.rule is None:

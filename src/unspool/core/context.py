@@ -87,7 +87,9 @@ class ContextMap:
 
 def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:
     """Put the messages that a compaction kept where the model sees them: after the summary of what came before."""
-    kept = [index for index in boundary.preserved_message_indices if index not in lost]
+    # The chain may pass through a message that was kept.
+    elsewhere = lost.union(tail)
+    kept = [index for index in boundary.preserved_message_indices if index not in elsewhere]
     if not kept:
         return tail
     replaced = boundary.replaced_message_indices

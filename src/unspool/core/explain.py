@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -54,17 +54,17 @@ class Explanation(msgspec.Struct, kw_only=True):
 class Explainer:
     """Explains the messages of one session."""
 
-    def __init__(self, session: Session, rules: Rules) -> None:
-        self._session = session
+    def __init__(self, head: Session, message_at: Callable[[int], m.Message], rules: Rules) -> None:
+        """`head` needs no messages: `message_at` returns one by its index, and raises IndexError if there is none."""
+        self._session = head
+        self._message_at = message_at
         self._rules = rules
-        self._files = session.info.files
+        self._files = head.info.files
 
     def explain(self, index: int) -> Explanation:
-        """Explain one message. Raises IndexError if there is none with this index."""
+        """Explain one message."""
         session = self._session
-        if not 0 <= index < len(session):
-            raise IndexError(f"session {session.id} has {len(session)} messages; {index} is not one of them")
-        message = session.messages[index]
+        message = self._message_at(index)
         return Explanation(
             session=session.id,
             agent=session.agent,
@@ -75,7 +75,7 @@ class Explainer:
         )
 
     def _line(self, index: int) -> Line:
-        source = self._session.messages[index].source
+        source = self._message_at(index).source
         return Line(self._files[source.file].path, source.line, source.offset, index)
 
     def _lines(self, indices: Iterable[int | None], own: int) -> list[Line]:

@@ -15,6 +15,7 @@ import zstandard
 from ..agents import agent_named
 from ..core import model as m
 from ..core.errors import NotFoundError
+from ..core.explain import Explainer, Explanation
 from ..core.session import Session
 from ..store import Store
 from ..store.message_patches import MessagePatches
@@ -131,6 +132,10 @@ class SessionQuery:
                 usage = other.usage
                 return sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write))
         return None
+
+    def explanation(self, index: int) -> Explanation:
+        """Why the record says what it says about a message."""
+        return Explainer(self.head, self.message, agent_named(self.row.agent).rules).explain(index)
 
     # --- the log ---
 

@@ -12,6 +12,7 @@ from unspool.core import model as m
 from unspool.core.session import Session
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
+from unspool.web.session_query import SessionQuery
 
 from .helpers import AGENTS, Client, address_of, get, plain, rows_of
 
@@ -182,3 +183,16 @@ def test_unfinished_calls_are_marked_hidden_or_synthesized(client: Client, store
     made_up = [item for item in found["synthesize"] if (item.get("call") or {}).get("orphan")]
     assert [item["key"] for item in made_up] == [item["key"] for item in marked]
     assert all(item["call"]["result"]["synthetic"] for item in made_up)
+
+
+def test_a_message_is_explained(client: Client, store: Store) -> None:
+    """With rules and lines, as the command explains it."""
+    row = next(row for row in store.sessions.select() if row.counts.get("rejection"))
+    (rejection, *_) = SessionQuery(store, row).head.rejections
+    found = client.get(f"/api/sessions/{row.id}/explanation/{rejection.message_index}").json()
+    (fact,) = [fact for fact in found["facts"] if fact["about"] == "rejection" and fact["says"] == "a rejection"][:1]
+    assert fact["evidence"] == rejection.evidence
+    assert fact["rule"]
+    assert found["line"]["message_index"] == rejection.message_index
+    assert client.get(f"/api/sessions/{row.id}/explanation/999999").status_code == 404
+    assert "Otherwise:" in client.get(f"/sessions/{row.id}/context/{rejection.message_index}").text

@@ -9,6 +9,7 @@ from itertools import pairwise
 from litestar import Litestar
 from litestar.testing import TestClient
 
+from unspool.core import model as m
 from unspool.store import Store
 from unspool.web.session_query import SessionQuery
 
@@ -30,6 +31,13 @@ def queries(store: Store) -> Iterator[SessionQuery]:
 
 def query_with(store: Store, what: str) -> SessionQuery:
     return next(query for query in queries(store) if query.row.counts.get(what))
+
+
+def query_with_fork(store: Store) -> tuple[SessionQuery, m.Branch]:
+    """A session with a branch that leaves the active path at some message, and the branch."""
+    return next(
+        (query, branch) for query in queries(store) for branch in query.head.branches if branch.parent_index is not None
+    )
 
 
 def assert_valid_structure(parsed: Fragment) -> None:

@@ -26,7 +26,7 @@ from unspool.web.transcript_pages import TranscriptPages
 
 from ...store.contents import new_store, synced
 from ..conftest import PORT, TOKEN
-from .helpers import Client, assert_valid_structure, page, queries, query_with
+from .helpers import Client, assert_valid_structure, page, queries, query_with, query_with_fork
 
 
 def test_session_pages_have_valid_structure(client: Client, store: Store) -> None:
@@ -54,9 +54,7 @@ def test_a_link_to_a_message_opens_its_page_and_its_branch(client: Client, store
 
 def test_compare_page(client: Client, store: Store) -> None:
     """From the message after which they part."""
-    query, branch = next(
-        (query, branch) for query in queries(store) for branch in query.head.branches if branch.parent_index is not None
-    )
+    query, branch = query_with_fork(store)
     parsed = page(client, f"{address(url_name(query.row))}/compare?a=0&b={branch.id}")
     assert_valid_structure(parsed)
     assert f"They fork after #{branch.parent_index}" in " ".join(parsed.words.split())

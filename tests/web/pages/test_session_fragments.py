@@ -8,7 +8,7 @@ from unspool.store import Store
 from unspool.web.session_list import url_name
 from unspool.web.templating import address
 
-from .helpers import Client, page, queries, query_with
+from .helpers import Client, page, queries, query_with, query_with_fork
 
 
 def test_a_page_of_a_session_is_a_section(client: Client, store: Store) -> None:
@@ -25,8 +25,7 @@ def test_a_page_of_a_session_is_a_section(client: Client, store: Store) -> None:
 
 def test_branch_fragment(client: Client, store: Store) -> None:
     """Its own messages, under their own anchors."""
-    query = query_with(store, "branch")
-    branch = query.head.branches[0]
+    query, branch = query_with_fork(store)
     parsed = page(client, f"{address(url_name(query.row))}/branches/{branch.id}")
     assert set(parsed.all("data-branch")) == {str(branch.id)}
     assert client.get(f"{address(url_name(query.row))}/branches/99").status_code == 404

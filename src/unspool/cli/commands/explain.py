@@ -34,10 +34,10 @@ def run(args: argparse.Namespace) -> int:
     args.sessions = [name]
     for library, ref in choose(args):
         session = library.load(ref)
-        try:
-            found = Explainer(session, agent_named(session.agent).rules).explain(int(number))
-        except IndexError as error:
-            raise UsageError(str(error)) from None
+        if int(number) >= len(session):
+            raise UsageError(f"session {session.id} has {len(session)} messages; {number} is not one of them")
+        explainer = Explainer(session, session.messages.__getitem__, agent_named(session.agent).rules)
+        found = explainer.explain(int(number))
         if args.json:
             print_json(found)
         else:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from ...core import model as m
 from ...core.events import iter_events
+from ...core.explain import Explanation
 from ...core.views import OrphanMode
 from ...render.event_text import describe_event
 from ...render.transcript import CallView, Entry
@@ -164,6 +165,11 @@ def context(context: SessionContext, params: MessageParams) -> ContextView:
     return context_view(context.query, params.index)
 
 
+def explanation(context: SessionContext, params: MessageParams) -> Explanation:
+    """By which rules, and from which lines, the record says what it says about a message."""
+    return context.query.explanation(params.index)
+
+
 def session_events(context: SessionContext, params: SessionEventsParams) -> SessionEvents:
     """All events of a session."""
     found = [
@@ -193,6 +199,7 @@ ENDPOINTS = [
     Endpoint.of("/sessions/{key}/history", history),
     Endpoint.of("/sessions/{key}/tree", tree),
     Endpoint.of("/sessions/{key}/context/{index}", context),
+    Endpoint.of("/sessions/{key}/explanation/{index}", explanation),
     Endpoint.of("/sessions/{key}/events", session_events),
     Endpoint.of("/sessions/{key}/raw/{index}", raw),
 ]

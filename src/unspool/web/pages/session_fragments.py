@@ -171,7 +171,13 @@ def _context(store: Store, key: str, index: int) -> str:
     query = query_of(store, key)
     context = context_view(query, index)
     base = address(url_name(query.row))
-    return render("inspector.html", context=context, base=base, gauge=svg.gauge(context.stretches))
+    return render(
+        "inspector.html",
+        context=context,
+        base=base,
+        gauge=svg.gauge(context.stretches),
+        explanation=query.explanation(index),
+    )
 
 
 def _tree(store: Store, key: str) -> str:

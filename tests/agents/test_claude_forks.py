@@ -10,6 +10,8 @@ import pytest
 from unspool.library import Library
 from unspool.testing import ClaudeLog
 
+from ..forks import continued, forked, raw_output_tokens
+
 
 @pytest.mark.parametrize(("original", "fork"), [("one", "two"), ("two", "one")])
 @pytest.mark.parametrize("between", [True, False])
@@ -36,36 +38,14 @@ def test_a_fork_that_begins_after_its_first_message(tmp_path: Path, original: st
     assert (origins[second.session].kind, origins[second.session].session) == ("fork", first.session)
 
 
-def _forked(log: ClaudeLog, name: str, *, keep_ids: bool = False, notes: bool = True) -> ClaudeLog:
-    """Copy a log as a fork does, and continue it; `keep_ids` leaves the session ids of the copied lines."""
-    fork = ClaudeLog(name, log.version)
-    fork.next_time = log.next_time  # type: ignore[method-assign]  # one clock for all
-    if notes:
-        fork.record({"type": "queue-operation", "operation": "enqueue", "timestamp": log.next_time()})
-    for line in log.lines:
-        record = json.loads(line)
-        if record["type"] in ("user", "assistant"):
-            fork.record(record if keep_ids else record | {"sessionId": fork.session})
-    fork.last = log.last
-    _continue(fork, name)
-    return fork
-
-
-def _continue(log: ClaudeLog, name: str) -> None:
-    log.user(f"prompt {name}", f"prompt {name}")
-    log.model(f"answer {name}", name=f"answer {name}", reply=name)
-
-
 def _origins(home: Path, *logs: ClaudeLog) -> dict[str, str | None]:
     """Return the origin of each session, after checking that tokens count once."""
     for log in logs:
         log.write(home)
     library = Library(home)
     sessions = {ref.id: library.load(ref) for ref in library.refs()}
-    records = [json.loads(line) for log in logs for line in log.lines]
-    replies = {record["message"]["id"] for record in records if record["type"] == "assistant"}
     tokens = [session.info.usage.output or 0 for session in sessions.values()]
-    assert sum(tokens) == 5 * len(replies)
+    assert sum(tokens) == raw_output_tokens(*logs)
     return {id: session.info.origin.session for id, session in sessions.items()}
 
 
@@ -73,13 +53,13 @@ def _origins(home: Path, *logs: ClaudeLog) -> dict[str, str | None]:
 def test_a_fork_of_a_fork(tmp_path: Path, keep_ids: bool) -> None:
     """Its origin is the fork, not the first session, though both have been continued since."""
     first = ClaudeLog("first")
-    _continue(first, "first")
-    second = _forked(first, "second", keep_ids=keep_ids)
-    third = _forked(second, "third", keep_ids=keep_ids)
-    beside = _forked(first, "beside", keep_ids=keep_ids)
-    fourth = _forked(third, "fourth", keep_ids=keep_ids)
+    continued(first, "first")
+    second = forked(first, "second", keep_ids=keep_ids)
+    third = forked(second, "third", keep_ids=keep_ids)
+    beside = forked(first, "beside", keep_ids=keep_ids)
+    fourth = forked(third, "fourth", keep_ids=keep_ids)
     for log in (first, second):
-        _continue(log, f"{log.session} again")
+        continued(log, f"{log.session} again")
     assert _origins(tmp_path, first, second, third, beside, fourth) == {
         first.session: None, second.session: first.session, third.session: second.session,
         beside.session: first.session, fourth.session: third.session,
@@ -89,9 +69,9 @@ def test_a_fork_of_a_fork(tmp_path: Path, keep_ids: bool) -> None:
 def test_twins_that_nothing_tells_apart(tmp_path: Path) -> None:
     """One is new; the other is its fork, at a low confidence."""
     first = ClaudeLog("first")
-    _continue(first, "first")
-    second = _forked(first, "second", notes=False)
-    _continue(first, "first again")
+    continued(first, "first")
+    second = forked(first, "second", notes=False)
+    continued(first, "first again")
     origins = _origins(tmp_path, first, second)
     (original,) = (id for id, origin in origins.items() if origin is None)
     assert set(origins.values()) == {None, original}

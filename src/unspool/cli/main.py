@@ -31,6 +31,7 @@ _COMMAND_GROUPS = {
         "watch": "keep the store up to date while agents work, and print what happens",
         "search": "search all sessions for what was said, done or printed",
         "stats": "show sessions, turns, tools, rejections and tokens over time",
+        "lineage": "show which sessions follow from each other: forks, clears, plans, sub-agents",
         "archive": "show sessions the agents are about to delete, and ones only unspool still has",
         "restore": "write the original files of a session from the store",
         "forget": "remove a session from the store permanently",

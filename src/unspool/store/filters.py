@@ -39,6 +39,8 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     """Has an event of this kind."""
     parents: tuple[str, ...] | None = None
     """Was started by one of these sessions."""
+    origin: str | None = None
+    """Names this session as the one it follows from."""
     file: str | None = None
     """Was read from the file at this path."""
     is_gone: bool | None = None
@@ -79,6 +81,7 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
             like,
             _maybe("session.kind = ?", self.kind),
             _any_of("session.parent", self.parents),
+            _maybe("session.origin = ?", self.origin),
             _maybe(_HAS_FILE, self.file),
         ]
 

@@ -24,6 +24,7 @@ from unspool.web.settings import Settings
 from unspool.web.templating import address
 from unspool.web.transcript_pages import TranscriptPages
 
+from ...forks import continued, family, forked
 from ...store.contents import new_store, synced
 from ..conftest import PORT, TOKEN
 from .helpers import Client, assert_valid_structure, page, queries, query_with, query_with_fork
@@ -134,3 +135,33 @@ def test_a_call_with_a_changed_input_shows_what_ran(tmp_path: Path, monkeypatch:
         assert "Asked for: rm -r ." in words
         assert "rm -r build" in words
         assert "rm -r build" in page(client, "/sessions/latest/outputs/1/0").words
+
+
+def test_the_sessions_before_and_after_are_linked(tmp_path: Path) -> None:
+    """Each with how it follows; a session that is not in the store has no link."""
+    first, second, third, beside = family()
+    orphan = forked(continued(ClaudeLog("deleted"), "deleted"), "orphan", keep_ids=True)
+    for log in (first, second, third, beside, orphan):
+        log.write(tmp_path)
+    with serving(tmp_path, tmp_path / "store.db") as client:
+        parsed = page(client, f"/sessions/{second.session}")
+        assert_valid_structure(parsed)
+        words = " ".join(parsed.words.split())
+        assert "Started by fork of prompt first Continued in prompt first by fork" in words
+        assert {f"/sessions/{first.session}", f"/sessions/{third.session}"} <= set(parsed.all("href"))
+        words = " ".join(page(client, f"/sessions/{first.session}").words.split())
+        assert "Continued in prompt first by fork prompt first by fork" in words
+        words = " ".join(page(client, f"/sessions/{orphan.session}").words.split())
+        assert f"Started by fork of {ClaudeLog('deleted').session[:8]} (no longer there)" in words
+
+
+def test_a_session_that_was_continued_often(tmp_path: Path) -> None:
+    """Some sessions are listed, the others are counted."""
+    first = continued(ClaudeLog("first"), "first")
+    for number in range(8):
+        forked(first, f"fork {number}", keep_ids=True).write(tmp_path)
+    first.write(tmp_path)
+    with serving(tmp_path, tmp_path / "store.db") as client:
+        words = " ".join(page(client, f"/sessions/{first.session}").words.split())
+    assert words.count("prompt first by fork") == 5
+    assert "and 3 more" in words

@@ -20,6 +20,7 @@ from ...render.transcript import pictures_of
 from ...store import Store
 from ...store.rows import SessionRow
 from ..branch_path import BranchPath
+from ..relatives import Relatives, find_relatives
 from ..session_list import is_live, url_name
 from ..session_query import PAGE_SIZE, SessionQuery
 from ..templating import address, render
@@ -43,6 +44,7 @@ class SessionView(msgspec.Struct, kw_only=True):
 
     row: SessionRow
     head: Session
+    relatives: Relatives
     key: str
     base: str
     branch: int
@@ -156,6 +158,7 @@ def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -
     return SessionView(
         row=row,
         head=head,
+        relatives=find_relatives(query.store, row, head),
         key=url_name(row),
         base=address(url_name(row)),
         branch=branch,

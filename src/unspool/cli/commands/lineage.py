@@ -1,0 +1,116 @@
+"""`unspool lineage`: which sessions follow from each other, and how."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from ...core.lineage import Family, Lineage, LineageEdge, LineageNode, OutlineRow, SessionKey
+from ...core.plural import counted
+from ...render.sanitize import harmless, local, one_line
+from ...store.lineage import load_lineage
+from .._shared.options import is_terminal
+from .._shared.output import console, print_json, remark, short_id
+from .._shared.store import add_store, opened
+
+EXAMPLES = """examples:
+  unspool lineage latest
+  unspool lineage --json | jq .usage"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument(
+        "session",
+        nargs="?",
+        metavar="SESSION",
+        help="show the family of this session: an id, the start of one, a file, or `latest` (default: all families)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per family, with nodes and edges")
+    add_store(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the families."""
+    with opened(args) as store:
+        row = store.sessions.find(args.session) if args.session is not None else None
+        lineage = load_lineage(store, row)
+    families = [lineage.family(SessionKey(row.agent, row.name))] if row is not None else list(lineage.families())[::-1]
+    if args.json:
+        for family in families:
+            print_json(family)
+        return 0
+    if not families:
+        remark("No session follows from another one.")
+    out = console()
+    # A pipe gets whole lines.
+    options: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if is_terminal() else {"soft_wrap": True}
+    for place, family in enumerate(families):
+        if place:
+            out.print()
+        for line in _lines(lineage, family):
+            out.print(line, **options)
+    return 0
+
+
+def _lines(lineage: Lineage, family: Family) -> Iterator[Text]:
+    for row in lineage.outline(family):
+        yield Text.assemble((_branch(row), "dim"), *_start(row), *_session(row.node), *_more(row.more))
+    yield Text(_summary(family), "dim")
+
+
+def _branch(row: OutlineRow) -> str:
+    """The lines that connect a session with the one above it."""
+    if not row.lasts:
+        return ""
+    lines = "".join("   " if last else "│  " for last in row.lasts[:-1])
+    return f"{'⋯  ' if row.depth > len(row.lasts) else ''}{lines}{'└─ ' if row.lasts[-1] else '├─ '}"
+
+
+def _start(row: OutlineRow) -> Iterator[tuple[str, str]]:
+    if row.edge is not None:
+        yield f"{_how(row.edge)}  ", "yellow"
+    elif row.node.origin not in ("new", "subagent") and not row.more:
+        yield f"{row.node.origin} of an unknown session  ", "yellow"
+
+
+def _session(node: LineageNode) -> Iterator[tuple[str, str]]:
+    if node.missing:
+        yield "(no longer there)", "dim"
+    else:
+        yield one_line(node.title or "(no title)", 60), ""
+    # The row above it has the first part of the id of a sub-agent.
+    yield f"  {harmless(short_id(node.id.rsplit('/', 1)[-1]))}", "bold"
+    yield "".join(f"  {part}" for part in (local(node.started_at), node.agent) if part), "dim"
+
+
+def _more(edges: list[LineageEdge]) -> Iterator[tuple[str, str]]:
+    for edge in edges:
+        yield f"  also {_how(edge)} of {harmless(short_id(edge.source))}", "yellow"
+
+
+def _how(edge: LineageEdge) -> str:
+    """How a session follows from another one, what shows it, and how certain that is if it is not."""
+    if edge.kind == "subagent" and edge.confidence >= 1:
+        return "sub-agent"
+    details = [one_line(edge.evidence, 60)] if edge.evidence else []
+    if edge.confidence < 1:
+        details.append(f"{edge.confidence:.0%} sure")
+    return f"{edge.kind} ({', '.join(details)})" if details else edge.kind
+
+
+def _summary(family: Family) -> str:
+    usage = family.usage
+    given = [part for part in (usage.input, usage.cache_read, usage.cache_write) if part is not None]
+    missing = sum(node.missing for node in family.nodes)
+    parts = [counted(len(family.nodes) - missing, "session")]
+    if missing:
+        parts.append(f"{missing:,} no longer there")
+    if given:
+        parts.append(f"{sum(given):,} tokens in")
+    if usage.output is not None:
+        parts.append(f"{usage.output:,} tokens out")
+    return ", ".join(parts)

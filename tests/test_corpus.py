@@ -26,13 +26,6 @@ encode = msgspec.json.Encoder().encode
 VERSIONS = {key: list(found) for key, found in groupby(ALL, key=lambda recording: recording[:2])}
 
 
-@pytest.fixture(scope="module", params=ALL, ids=lambda recording: recording.name)
-def recording(request: pytest.FixtureRequest) -> Recording:
-    """Each recording. The scope lets all tests of one recording run in a row, so that it is read once for them."""
-    found: Recording = request.param
-    return found
-
-
 @lru_cache(maxsize=1)
 def sessions_of(recording: Recording) -> list[Session]:
     """The sessions of a recording; not to be changed."""
@@ -51,22 +44,22 @@ def test_there_are_recordings_of_every_agent() -> None:
     assert sum(len(recording.contexts) for recording in ALL) > 3_000
 
 
-def test_events_match_the_truth_file(recording: Recording) -> None:
+def check_events_match_the_truth_file(recording: Recording) -> None:
     """The events equal those of the truth file, as far as the logs can show them; each once."""
     assert wrong_counts(recording.truth, sessions_of(recording)) == []
 
 
-def test_facts_match_the_truth_file(recording: Recording) -> None:
+def check_facts_match_the_truth_file(recording: Recording) -> None:
     """Tokens, origins, attached texts and first prompts, where the recording states them."""
     assert wrong_facts(recording.truth, sessions_of(recording)) == []
 
 
-def test_contexts_match_the_recorded_requests(recording: Recording) -> None:
+def check_contexts_match_the_recorded_requests(recording: Recording) -> None:
     """The context before each reply is what the agent really sent."""
     assert wrong_contexts(recording.contexts, sessions_of(recording)) == []
 
 
-def test_lists_have_the_titles_of_the_sessions(recording: Recording) -> None:
+def check_lists_have_the_titles_of_the_sessions(recording: Recording) -> None:
     """Though a list reads only as much of a file as it needs."""
     library = Library(recording.home)
     titles = {session.id: session.title for session in sessions_of(recording)}
@@ -74,7 +67,7 @@ def test_lists_have_the_titles_of_the_sessions(recording: Recording) -> None:
     assert {ref.id: library.peek(ref).title for ref in refs} == {ref.id: titles[ref.id] for ref in refs}
 
 
-def test_records_are_valid(recording: Recording) -> None:
+def check_records_are_valid(recording: Recording) -> None:
     """Whole and in pieces a session is what the published schema says, and says the same."""
     library = Library(recording.home)
     for ref in library.refs():
@@ -88,14 +81,14 @@ def test_records_are_valid(recording: Recording) -> None:
         assert [encode(session) for session in collected] == whole
 
 
-def test_records_survive_a_round_trip(recording: Recording) -> None:
+def check_records_survive_a_round_trip(recording: Recording) -> None:
     """Decoding an exported record gives the same record."""
     for session in sessions_of(recording):
         text = encode(session)
         assert encode(SESSION.decode(text)) == text
 
 
-def test_every_line_is_accounted_for(recording: Recording) -> None:
+def check_every_line_is_accounted_for(recording: Recording) -> None:
     """Each line of a log is a record of some kind or a damaged line; and each log is part of some session."""
     read = set()
     for session in sessions_of(recording):
@@ -108,10 +101,35 @@ def test_every_line_is_accounted_for(recording: Recording) -> None:
     assert {str(path) for path in recording.logs()} <= read
 
 
-def test_no_problems_in_the_agents_files(recording: Recording) -> None:
+def check_no_problems_in_the_agents_files(recording: Recording) -> None:
     """Nothing the agents write is unknown to us. Damage is what a crash or a careless rewrite left."""
     problems = {problem.reason for session in sessions_of(recording) for problem in session.problems}
     assert problems <= {"torn", "salvaged", "leftover", "missing-parent", "duplicate-id"}
+
+
+CHECKS = (
+    check_events_match_the_truth_file,
+    check_facts_match_the_truth_file,
+    check_contexts_match_the_recorded_requests,
+    check_lists_have_the_titles_of_the_sessions,
+    check_records_are_valid,
+    check_records_survive_a_round_trip,
+    check_every_line_is_accounted_for,
+    check_no_problems_in_the_agents_files,
+)
+
+
+@pytest.mark.parametrize("recording", ALL, ids=lambda recording: recording.name)
+def test_recording(recording: Recording) -> None:
+    """Everything that has to be true of a recording, in one test: thousands of tests cost more than what they check."""
+    failures = []
+    for check in CHECKS:
+        try:
+            check(recording)
+        except AssertionError as failure:
+            failures.append(failure)
+    if failures:
+        raise ExceptionGroup(recording.name, failures)
 
 
 @pytest.mark.parametrize(("agent", "version"), VERSIONS)

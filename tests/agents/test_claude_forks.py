@@ -78,3 +78,20 @@ def test_twins_that_nothing_tells_apart(tmp_path: Path) -> None:
     library = Library(tmp_path)
     confidences = {library.load(ref).info.origin.confidence for ref in library.refs()}
     assert confidences == {1.0, 0.5}
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+def test_a_fork_of_a_session_that_started_with_a_clear(tmp_path: Path, keep_ids: bool) -> None:
+    """It begins with a copy of the command, but the context was cleared only once."""
+    old = continued(ClaudeLog("old"), "old")
+    new = ClaudeLog("new")
+    new.next_time = old.next_time  # type: ignore[method-assign]  # one clock for all
+    new.user("<command-name>/clear</command-name>", "clear", session_id=old.session)
+    continued(new, "new")
+    fork = forked(new, "fork", keep_ids=keep_ids)
+    assert _origins(tmp_path, old, new, fork) == {
+        old.session: None, new.session: old.session, fork.session: new.session,
+    }  # fmt: skip
+    library = Library(tmp_path)
+    assert library.load(library.find(fork.session)).info.origin.kind == "fork"
+    assert [clear.next_session for clear in library.load(library.find(old.session)).context_clears] == [new.session]

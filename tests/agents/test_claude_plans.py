@@ -13,6 +13,8 @@ from unspool.core.session import Session
 from unspool.library import Library
 from unspool.testing import ClaudeLog, call
 
+from ..forks import forked
+
 REFUSED = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 MARKER = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
 PLAN = "Implement the following plan:\n\n# Greet\n\n1. write hello.txt"
@@ -108,6 +110,23 @@ def test_an_approval_that_clears_the_context(tmp_path: Path, handover: Callable[
     if before.context_clears:
         assert before.info.status == "complete"
         assert {orphan.reason for orphan in before.orphans} <= {"unknown"}
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+@pytest.mark.parametrize("handover", [version_2_1_29, version_2_1_49, version_2_1_63, version_2_1_325])
+def test_a_fork_of_a_session_that_started_with_a_plan(
+    tmp_path: Path, handover: Callable[[ClaudeLog, ClaudeLog], None], keep_ids: bool
+) -> None:
+    """It begins with a copy of the plan, but the context was cleared only once."""
+    old, new = planned("2.1.100"), ClaudeLog("new", "2.1.100")
+    handover(old, new)
+    before, after, copy = written(tmp_path, old, new, forked(new, "fork", keep_ids=keep_ids))
+    assert (after.info.origin.kind, after.info.origin.session) == ("clear", before.id)
+    assert (copy.info.origin.kind, copy.info.origin.session) == ("fork", after.id)
+    assert [clear.next_session for session in (before, after, copy) for clear in session.context_clears] == [after.id]
+    assert [*before.rejections, *after.rejections, *copy.rejections] == []
+    (plan,) = (message for message in copy.messages if message.text == PLAN)
+    assert plan.author == "harness"
 
 
 def test_a_plan_in_the_same_file(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.testing import ClaudeLog
+from unspool.testing import ClaudeLog, call
 
 from ...forks import continued, family, forked, raw_output_tokens
 from ..run import SAMPLES, Run
@@ -51,6 +51,22 @@ def test_as_json(run: Run, logs: tuple[ClaudeLog, ...]) -> None:
         (first, second, "fork"), (second, third, "fork"), (first, beside, "fork"),
     }  # fmt: skip
     assert record["usage"]["output"] == raw_output_tokens(*logs)
+
+
+def test_a_plan_its_implementation_and_a_fork_of_that(run: Run, home: Path) -> None:
+    """An approved plan that started a session with a clear context is the evidence of the clear."""
+    old = ClaudeLog("old")
+    old.user("plan a greeting")
+    old.model(call("plan", "ExitPlanMode", plan="# Greet"))
+    new = ClaudeLog("new")
+    new.user("Implement the following plan:\n\n# Greet", origin={"kind": "auto-continuation"}, session_id=old.session)
+    new.model("done")
+    for log in (old, new, forked(new, "fork", keep_ids=True)):
+        log.write(home)
+    lines = run("lineage", new.session).lines
+    assert lines[0].startswith(f"plan a greeting  {old.session[:13]}")
+    assert lines[1].startswith("└─ clear (approved plan")
+    assert lines[2].startswith("   └─ fork (named by its lines)")
 
 
 def test_an_uncertain_origin_shows_how_uncertain(run: Run, home: Path) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from .discovery import ClaudeFolder, ClaudeHead, Surroundings
+from .forks import copied_start
 from .plans import PLAN_EVIDENCE, approve_plan_at
 
 _SAME_MOMENT = timedelta(seconds=30)
@@ -30,7 +31,8 @@ class Clear(NamedTuple):
 
 def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
     """Find all clears of a project: those that were typed, and those that a new session starts with."""
-    starts = sorted((files.head.clear_at, id) for id, files in folder.sessions.items() if files.head.clear_at)
+    own_starts = {id: files.head for id, files in folder.sessions.items() if _starts_cleared(id, folder, around)}
+    starts = sorted((head.clear_at, id) for id, head in own_starts.items() if head.clear_at)
     found = []
     for entry in around.clears:
         session = entry.session
@@ -47,10 +49,17 @@ def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
         head = folder.sessions[id].head
         before = head.process_session or folder.last_before(at, id)
         found.append(Clear(at, before, id, "session", 0.9 if head.process_session else 0.6))
-    for id, files in folder.sessions.items():
-        if files.head.plan_at is not None and (clear := _plan_clear(id, files.head, folder, around)) is not None:
+    for id, head in own_starts.items():
+        if head.plan_at is not None and (clear := _plan_clear(id, head, folder, around)) is not None:
             found.append(clear)
     return found
+
+
+def _starts_cleared(session: str, folder: ClaudeFolder, around: Surroundings) -> bool:
+    """Whether a session starts with a clear or a plan, and not with a copy of one."""
+    head = folder.sessions[session].head
+    has_start = head.clear_at is not None or head.plan_at is not None
+    return has_start and copied_start(session, folder, around) is None
 
 
 def _plan_clear(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> Clear | None:
@@ -88,11 +97,13 @@ def _ended_before(session: str, head: ClaudeHead, folder: ClaudeFolder) -> tuple
     return (max(earlier)[1], 0.8) if earlier else (head.process_session, 0.6)
 
 
-def clear_origin(session: str, folder: ClaudeFolder, clears: Iterable[Clear]) -> m.Origin | None:
-    """Return the origin of a session that started with a cleared context."""
+def clear_origin(session: str, folder: ClaudeFolder, around: Surroundings, clears: Iterable[Clear]) -> m.Origin | None:
+    """Return the origin of a session that started with a cleared context, or as a fork of such a session."""
     files = folder.sessions.get(session)
     if files is None or (files.head.clear_at is None and files.head.plan_at is None):
         return None
+    if (copied := copied_start(session, folder, around)) is not None:
+        return copied
     for clear in clears:
         if clear.next_session == session:
             return m.Origin(

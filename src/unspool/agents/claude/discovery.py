@@ -60,6 +60,8 @@ class ClaudeHead(NamedTuple):
     prompt_at: datetime | None = None
     clear_at: datetime | None = None
     """When /clear started the session."""
+    cleared_by: str | None = None
+    """The id of the message with the `/clear` or the plan that it starts with."""
     plan_at: datetime | None = None
     """When it started with a plan that was approved in another session."""
     plan_session: str | None = None
@@ -347,12 +349,16 @@ def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
     content = line.message.content
     text = content if isinstance(content, str) else next((b.text for b in content or () if b.text), "")
     if text.startswith(_CLEAR_LINE):
-        return head._replace(clear_at=line.timestamp)
+        return head._replace(clear_at=line.timestamp, cleared_by=line.uuid)
     if not text or text.startswith("<") or text in (MARKER, TOOL_MARKER):
         return head
     if is_plan(text):
         head = head._replace(
-            plan_at=line.timestamp, plan_session=session_in(text), is_plan_marked=is_marked(line), slug=line.slug
+            plan_at=line.timestamp,
+            plan_session=session_in(text),
+            is_plan_marked=is_marked(line),
+            slug=line.slug,
+            cleared_by=line.uuid,
         )
     return head._replace(prompt=text, prompt_at=line.timestamp, lists=not isinstance(content, str))
 

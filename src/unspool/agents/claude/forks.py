@@ -35,12 +35,36 @@ def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.O
     if session in around.fork_parents:
         return m.Origin(kind="fork", session=around.fork_parents[session], evidence="job state")
     if head.forked_from is not None:
-        return m.Origin(kind="branch", session=head.forked_from, evidence="named by its lines")
+        return _named("branch", head.forked_from)
     if head.process_session is not None:
-        return m.Origin(kind="fork", session=head.process_session, evidence="named by its lines")
+        return _named("fork", head.process_session)
     if head.session not in (None, session):
-        return m.Origin(kind="fork", session=_last_writer(head.path), evidence="named by its lines")
+        return _named("fork", _last_writer(head.path))
     return _copy_origin(session, head, folder, around) or m.Origin(kind="new")
+
+
+def copied_start(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
+    """Find the origin of a fork that begins with a copy of a clear or a plan; None if the session was started by it.
+
+    The first message alone does not show a copy: 1.0.60 writes the caveat before `/clear` with one id for all sessions
+    of a process.
+    """
+    head = folder.sessions[session].head
+    family = folder.by_first_uuid.get(head.first_uuid or "", ())
+    others = [id for id in family if id != session and folder.sessions[id].head.cleared_by == head.cleared_by]
+    if not others:
+        return None
+    if session in around.fork_parents or head.forked_from in others:
+        return find_origin(session, folder, around)
+    if head.session in others:
+        return _named("fork", _last_writer(head.path))
+    if any(session in (folder.sessions[id].head.session, folder.sessions[id].head.forked_from) for id in others):
+        return None
+    return _copy_origin(session, head, folder, around)
+
+
+def _named(kind: m.OriginKind, session: str | None) -> m.Origin:
+    return m.Origin(kind=kind, session=session, evidence="named by its lines")
 
 
 @while_unchanged

@@ -148,7 +148,7 @@ class ClaudeSource:
 
     def _origin(self, ref: SessionRef, folder: ClaudeFolder) -> m.Origin:
         if ref.id not in self._origins:
-            cleared = clear_origin(ref.id, folder, self._clears_in(folder))
+            cleared = clear_origin(ref.id, folder, self._around, self._clears_in(folder))
             self._origins[ref.id] = cleared or find_origin(ref.id, folder, self._around)
         return self._origins[ref.id]
 

@@ -88,10 +88,31 @@ def test_a_fork_of_a_session_that_started_with_a_clear(tmp_path: Path, keep_ids:
     new.next_time = old.next_time  # type: ignore[method-assign]  # one clock for all
     new.user("<command-name>/clear</command-name>", "clear", session_id=old.session)
     continued(new, "new")
-    fork = forked(new, "fork", keep_ids=keep_ids)
+    fork = forked(new, "fork", keep_ids=keep_ids, notes=keep_ids)
+    if not keep_ids:
+        # 2.1.325 writes the original's id beside its own.
+        fork.lines = [json.dumps(json.loads(line) | {"session_id": new.session}).encode() for line in fork.lines]
     assert _origins(tmp_path, old, new, fork) == {
         old.session: None, new.session: old.session, fork.session: new.session,
     }  # fmt: skip
     library = Library(tmp_path)
     assert library.load(library.find(fork.session)).info.origin.kind == "fork"
     assert [clear.next_session for clear in library.load(library.find(old.session)).context_clears] == [new.session]
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+def test_forks_of_a_session_that_is_gone(tmp_path: Path, keep_ids: bool) -> None:
+    """What they share counts in one of them; `_origins` checks that."""
+    gone = continued(ClaudeLog("gone"), "gone")
+    one = forked(gone, "one", keep_ids=keep_ids)
+    two = forked(gone, "two", keep_ids=keep_ids)
+    below = forked(one, "below", keep_ids=keep_ids)
+    for log in (one, two, below):
+        continued(log, f"{log.session} again")
+    three = forked(gone, "three", keep_ids=keep_ids)
+    origins = _origins(tmp_path, one, two, below, three)
+    if keep_ids:
+        assert origins == {
+            one.session: gone.session, two.session: gone.session, below.session: one.session,
+            three.session: gone.session,
+        }  # fmt: skip

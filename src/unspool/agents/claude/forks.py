@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -54,11 +54,12 @@ def copied_start(session: str, folder: ClaudeFolder, around: Surroundings) -> m.
     others = [id for id in family if id != session and folder.sessions[id].head.cleared_by == head.cleared_by]
     if not others:
         return None
-    if session in around.fork_parents or head.forked_from in others:
+    heads = [folder.sessions[id].head for id in others]
+    if session in around.fork_parents or head.forked_from in others or head.process_session in others:
         return find_origin(session, folder, around)
     if head.session in others:
         return _named("fork", _last_writer(head.path))
-    if any(session in (folder.sessions[id].head.session, folder.sessions[id].head.forked_from) for id in others):
+    if any(session in (one.session, one.forked_from, one.process_session) for one in heads):
         return None
     return _copy_origin(session, head, folder, around)
 
@@ -217,16 +218,35 @@ def _is_contiguous(path: Path) -> bool:
     return False
 
 
-def original_of(folder: ClaudeFolder, origin: m.Origin) -> tuple[Path, ...]:
-    """Return the files of the session that another was copied from."""
-    files = folder.sessions.get(origin.session or "") if origin.kind in ("fork", "branch") else None
-    return (files.head.path, *files.more) if files is not None else ()
+def originals_of(session: str, folder: ClaudeFolder, around: Surroundings, origin: m.Origin) -> tuple[Path, ...]:
+    """Return the files that a fork was copied from: those of its origin or, if that is gone, of older forks of it."""
+    if origin.kind not in ("fork", "branch"):
+        return ()
+    is_there = origin.session is not None and origin.session in folder.sessions
+    ids = [str(origin.session)] if is_there else _older_twins(session, folder, around)
+    return tuple(path for id in ids for path in (folder.sessions[id].head.path, *folder.sessions[id].more))
 
 
-def copied_ids(folder: ClaudeFolder, origin: m.Origin) -> frozenset[str]:
-    """Return the ids of the messages in the original; none if the original is gone."""
+def _older_twins(session: str, folder: ClaudeFolder, around: Surroundings) -> list[str]:
+    """Return the forks of a session that is gone which were begun before this one.
+
+    What they share counts in the first of them. Forks whose origin is still there have inherited it from that.
+    """
+    files = folder.sessions.get(session)
+    family = folder.by_first_uuid.get(files.head.first_uuid or "", []) if files is not None else []
+    if len(family) < 2:
+        return []
+    heads = {id: folder.sessions[id].head for id in family}
+    origins = {id: find_origin(id, folder, around).session for id in family}
+    twins = [id for id, origin in origins.items() if origin is not None and origin not in folder.sessions]
+    order = sorted(twins, key=lambda id: (_born(heads, id), id))
+    return order[: order.index(session)] if session in order else []
+
+
+def ids_in(paths: Iterable[Path]) -> frozenset[str]:
+    """Return the ids of the messages in some files."""
     found: set[str] = set()
-    for path in original_of(folder, origin):
+    for path in paths:
         for block in read_blocks(path):
             found.update(id.decode() for id in _UUID.findall(block))
     return frozenset(found)

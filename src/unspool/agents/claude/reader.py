@@ -18,7 +18,7 @@ from .clears import Clear, add_clears, clear_origin, find_clears
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_subagents, read_end_time, session_of
 from .finalize import finalize
 from .first_prompt import title_in
-from .forks import copied_ids, find_origin, original_of
+from .forks import find_origin, ids_in, originals_of
 from .inline_agents import InlineAgents
 from .lineage import drop_echo_in_child, drop_echo_in_parent, link_agents, link_inline
 from .parser import ClaudeParser
@@ -136,7 +136,7 @@ class ClaudeSource:
             family.append(files.head.path)
         memory = [folder.subfolders[ref.id] / _MEMORY] if ref.id in folder.subfolders else []
         origin = self._origin(ref, folder) if ref.kind == "main" else None
-        original = original_of(folder, origin) if origin is not None else ()
+        originals = originals_of(ref.id, folder, self._around, origin) if origin is not None else ()
         facts = (
             [(path.name, size_of(path)) for path in (*family, *memory)],
             [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
@@ -144,7 +144,7 @@ class ClaudeSource:
             len(folder.summaries),
             self._around.live.get(ref.id),
         )
-        return digest((*facts, *map(size_of, original)))
+        return digest((*facts, *map(size_of, originals)))
 
     def _origin(self, ref: SessionRef, folder: ClaudeFolder) -> m.Origin:
         if ref.id not in self._origins:
@@ -186,7 +186,8 @@ class ClaudeSource:
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
         with_files = {agent.id for agent in folder.agents.get(ref.parent or ref.id, ())}
         inline = InlineAgents(main, make, with_files)
-        reader = ClaudeFileReader(ref, main, inline, copied_ids(folder, builder.details.origin))
+        originals = originals_of(ref.id, folder, self._around, builder.details.origin)
+        reader = ClaudeFileReader(ref, main, inline, ids_in(originals))
         for file, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
             builder.details.files.append(log)

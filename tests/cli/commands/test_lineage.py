@@ -83,8 +83,8 @@ def test_an_origin_that_was_deleted(run: Run, home: Path) -> None:
     fork = forked(first, "second", keep_ids=True)
     fork.write(home)
     done = run("lineage", fork.session)
-    assert done.lines[0].startswith(f"(no longer there)  {first.session[:13]}")
-    assert done.lines[2].startswith("1 session, 1 no longer there, ")
+    assert done.lines[0].startswith(f"(missing)  {first.session[:13]}")
+    assert done.lines[2].startswith("1 session, 1 missing, ")
     (record,) = run("lineage", fork.session, "--json").records
     assert [node.get("missing", False) for node in record["nodes"]] == [True, False]
 

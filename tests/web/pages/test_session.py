@@ -152,7 +152,7 @@ def test_the_sessions_before_and_after_are_linked(tmp_path: Path) -> None:
         words = " ".join(page(client, f"/sessions/{first.session}").words.split())
         assert "Continued in prompt first by fork prompt first by fork" in words
         words = " ".join(page(client, f"/sessions/{orphan.session}").words.split())
-        assert f"Started by fork of {ClaudeLog('deleted').session[:8]} (no longer there)" in words
+        assert f"Started by fork of {ClaudeLog('deleted').session[:8]} (missing)" in words
 
 
 def test_a_session_that_was_continued_often(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _start(row: OutlineRow) -> Iterator[tuple[str, str]]:
 
 def _session(node: LineageNode) -> Iterator[tuple[str, str]]:
     if node.missing:
-        yield "(no longer there)", "dim"
+        yield "(missing)", "dim"
     else:
         yield one_line(node.title or "(no title)", 60), ""
     # The row above it has the first part of the id of a sub-agent.
@@ -108,7 +108,7 @@ def _summary(family: Family) -> str:
     missing = sum(node.missing for node in family.nodes)
     parts = [counted(len(family.nodes) - missing, "session")]
     if missing:
-        parts.append(f"{missing:,} no longer there")
+        parts.append(f"{missing:,} missing")
     if given:
         parts.append(f"{sum(given):,} tokens in")
     if usage.output is not None:

@@ -58,7 +58,7 @@ def small_logs(agent: str, version: str) -> list[Path]:
 
 
 def small_line_files(agent: str, version: str) -> list[Path]:
-    """Those of which each line is a record."""
+    """The ones with a record on each line."""
     return [path for path in small_logs(agent, version) if path.suffix == ".jsonl"]
 
 

@@ -124,7 +124,7 @@ def unanswered(version: str = "0.77.0") -> CodexLog:
 
 
 def test_the_model_continues_without_a_result(tmp_path: Path) -> None:
-    """Somebody must have said no, as the process was alive; the evidence is weak, and says so."""
+    """A person or a rule must have said no, as the process was alive; the evidence is weak, and says so."""
     log = unanswered()
     log.envelope("turn_context", approval_policy="on-request")
     say(log, "Then I leave it.")

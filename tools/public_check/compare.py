@@ -151,7 +151,7 @@ class Comparison:
                 tally.differ(group.main.id, fact.line, "attachment has lost its text")
 
     def titles(self, tally: Tally, group: Group) -> None:
-        """Titles: there is one if somebody typed something, it is no noise, and it is the same everywhere."""
+        """Titles: there is one if a person typed something, it is no noise, and it is the same everywhere."""
         for session in group.sessions:
             listed = self._titles.get((session.id, str(session.paths[0])), session.title) if session.paths else None
             tally.raw += bool(session.prompts)

@@ -90,7 +90,7 @@ class ClaudeChain:
         """Whether a message with a parent before the last compaction follows the compaction.
 
         It does if the parent is one of the messages that were kept (2.1.217), or if it is the answer to a prompt that
-        the agent compacted before (2.1.150, 2.1.219). Otherwise somebody went back to before the compaction.
+        the agent compacted before (2.1.150, 2.1.219). Otherwise a person went back to before the compaction.
         """
         if parent in self.kept:
             return True

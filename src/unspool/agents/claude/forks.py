@@ -23,7 +23,7 @@ _ANSWER = b'"type":"assistant"'
 _SAME_MOMENT = timedelta(seconds=30)
 _HEAD_SIZE = 1 << 16
 _SURE, _LIKELY, _GUESSED = 0.9, 0.7, 0.5
-"""Confidence that a session is the origin: by what its file shows; by the order of messages; if nothing else tells."""
+"""Confidence that a session is the origin: by what its file shows; by the order of messages; otherwise."""
 
 
 def find_origin(session: str, folder: ClaudeFolder, around: Surroundings) -> m.Origin:

@@ -46,7 +46,7 @@ RULES: Rules = {
     ),
     ("interruption", "marker after a refusal text, headless"): Rule(
         "An interruption marker follows a rejection text in a session without a terminal, where both look the same.",
-        "In a terminal session the marker and the text would be told apart.",
+        "In a terminal session the marker would decide.",
     ),
     ("interruption", "marker"): Rule(
         "The agent wrote its interruption marker.",

@@ -1,4 +1,4 @@
-"""Tells the lines that a Codex thread copied from another thread from its own."""
+"""Separates the lines that a Codex thread copied from another thread from its own."""
 
 from __future__ import annotations
 

@@ -315,7 +315,7 @@ class CodexFileReader:
         return True
 
     def _copied(self, head: CodexHead) -> CopiedHistory | None:
-        """Return what tells the copied lines at the beginning of a thread from its own; None if all are its own."""
+        """Return what separates the copied lines at the beginning of a thread from its own; None if all are its own."""
         if head.subagent is not None:
             return parent_copy(head)
         files = self._folder.threads.get(head.copied_from or "")

@@ -47,7 +47,7 @@ class CodexToolCalls:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self.policy: str | None = None
-        """The approval policy: when somebody is asked."""
+        """The approval policy: when the user is asked."""
         self.reviewer: str | None = None
         """Who is asked: `user`, or `auto_review` for a model; recorded since 0.145."""
         self.aborts: list[Abort] = []

@@ -23,7 +23,7 @@ class _Request(NamedTuple):
 class UnansweredRequests:
     """Finds rejections that left no result: the call asked for approval, and the session continued without it.
 
-    If the model continues in the same turn, the process was alive, so somebody or something said no. If a prompt comes
+    If the model continues in the same turn, the process was alive, so a person or a rule said no. If a prompt comes
     first, the process may have ended at the question instead; recent versions show that this is the only explanation.
     """
 

@@ -16,7 +16,7 @@ pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
 NEEDS = {
     "agent": (
         "runs/drivers/test_claude.py", "runs/drivers/test_codex.py", "runs/drivers/test_gemini.py",
-        "runs/test_repair.py", "runs/test_end_to_end.py",
+        "runs/test_repair.py", "runs/test_end_to_end.py", "runs/test_evidence.py",
     ),
     "server": (
         "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",
@@ -24,7 +24,7 @@ NEEDS = {
     ),
     "slow": (
         "store/test_faults.py", "store/test_numbers.py", "test_docs.py", "test_package.py", "tools/test_measure.py",
-        "tools/test_record.py", "web/api/test_openapi.py",
+        "tools/test_public_check.py", "tools/test_record.py", "web/api/test_openapi.py",
     ),
 }  # fmt: skip
 """Modules in which every test needs something; `make test-fast` leaves them out."""

@@ -142,7 +142,7 @@ def test_it_is_found_by_path(agent: str, home: Path) -> None:
 
 
 def test_a_database_is_a_place_with_sessions(home: Path) -> None:
-    """All sessions in it are listed; where one is wanted, their names are told."""
+    """All sessions in it are listed; where one is wanted, the error names them."""
     database = home / ".acme-desk" / "desk.db"
     assert [ref.id for ref in unspool.sessions(database)] == ["acme-desk-blue", "acme-desk-red"]
     with pytest.raises(AmbiguousError, match="matches 2 sessions: acme-desk-blue, acme-desk-red"):
@@ -240,7 +240,7 @@ def test_its_bytes_are_archived_and_restored(agent: str, store: Store, home: Pat
 def test_a_database_that_cannot_be_read_loses_nothing(
     store: Store, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told as a failure; its sessions are not gone, and the other agents are read."""
+    """It is reported as a failure; its sessions are not gone, and the other agents are read."""
     database = home / ".acme-desk" / "desk.db"
     data = database.read_bytes()
     database.write_bytes(data[:100] + b"\0" * 900)

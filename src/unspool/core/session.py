@@ -242,7 +242,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         """What the model had in its context when the message at `index` was written.
 
         For a prompt, that is what the model had when the prompt reached it, without the prompt itself. `len(session)`
-        stands for the next message, which is not written yet: see `context_now`.
+        means the next message, which is not written yet: see `context_now`.
         """
         if not 0 <= index <= len(self.messages):
             raise IndexError(f"message index {index} is out of range; session {self.id} has {len(self)} messages")

@@ -193,7 +193,7 @@ class ReplaySink(MessageIndex):
         self._release()
 
     def set_blocks(self, index: int, blocks: list[m.Block], usage: m.Usage | None, record: int) -> None:
-        """Take the newer content, and pass on the messages that waited for it."""
+        """Take the newer content, and pass on the messages held back for it."""
         self._records[index] = record
         if self._held and self._held[0].index <= index:
             replace_blocks(self._held[index - self._held[0].index], blocks, usage)

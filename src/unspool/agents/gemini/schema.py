@@ -129,7 +129,7 @@ class UpdateStamp(msgspec.Struct, rename="camel", gc=False):
 
 
 class TailRecord(msgspec.Struct, gc=False):
-    """A line of which only the time and the title are read."""
+    """A line; only its time and title are read."""
 
     timestamp: Moment | None = None
     set: UpdateStamp | None = msgspec.field(default=None, name="$set")

@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=int,
         metavar="N",
-        help="show the context before message N; the number of messages stands for the next one",
+        help="show the context before message N; the number of messages means the next one",
     )
     group.add_argument("--each", action="store_true", help="show the context before every reply of the model")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -466,7 +466,8 @@ def test_an_interruption_that_comes_too_late(tmp_path: Path, monkeypatch: pytest
                 await watched.state(run, "in-turn")
                 monkeypatch.setattr(run.driver, "interrupt", interrupt)
                 await run.interrupt("tab 1")
-                (tmp_path / "project" / f"go{number}").touch()
+                if interrupt is ignored:  # else an agent that saw both could report either
+                    (tmp_path / "project" / f"go{number}").touch()
                 await watched.turns(number + 1)
             assert run.session is not None
             decided = watched.supervisor.log.decisions("gemini", run.session)

@@ -1,0 +1,77 @@
+"""Characters that look like ASCII but are not, so that a command or a path can seem to be another one.
+
+The tables cover the scripts that are used for this in practice. Letters that are missing from them are still reported
+when a word mixes them with Latin letters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+_LETTERS = {
+    "a": "аɑα", "b": "Ьᖯ", "c": "сϲᴄⲥ", "d": "ԁꓒ", "e": "еҽ", "f": "ϝք", "g": "ɡցᶃ", "h": "һհᏂ", "i": "іıɩι", "j": "јϳ",
+    "k": "кκᴋ", "l": "ӏǀ", "m": "мᴍ", "n": "пոռη", "o": "оοօσᴏഠ", "p": "рρⲣ", "q": "ԛզգ", "r": "гᴦⲅ",
+    "s": "ѕƽꜱ", "t": "тτᴛ", "u": "υսʋᴜц", "v": "νѵᴠ", "w": "ѡԝաᴡ", "x": "хχ×ᕁ", "y": "уγүყ", "z": "ᴢʐ",
+    "A": "АΑᎪ", "B": "ВΒᏴ", "C": "СϹᏟⲤ", "D": "Ꭰ", "E": "ЕΕᎬ", "F": "Ϝ", "G": "ԌᏀ", "H": "НΗᎻ", "I": "ІΙӀ", "J": "ЈͿᎫ",
+    "K": "КΚᏦ", "L": "ᏞԼ", "M": "МΜᎷϺ", "N": "ΝⲚ", "O": "ОΟՕⲞ", "P": "РΡᏢ", "Q": "Ԛ", "R": "ᎡᏒ", "S": "ЅՏᏚ", "T": "ТΤᎢ",
+    "U": "Սᑌ", "V": "ѴᏙ", "W": "ԜᎳ", "X": "ХΧ", "Y": "ҮΥ", "Z": "ΖᏃ", "3": "зЗӠȜ", "4": "Ꮞ", "6": "бᏮ", "8": "Ȣ",
+}  # fmt: skip
+_PUNCTUATION = {
+    "'": "‘’‛′ʹʻʼʽˈ՚´", '"': "“”‟″ʺ„", "-": "‐‑‒–−﹘⁃˗", ".": "․", ",": "‚", ";": ";", ":": "∶։꞉ː", "/": "⁄∕╱⧸〳",
+    "\\": "∖⧵⧹", "|": "∣│ǀ⼁", "<": "‹˂❮", ">": "›˃❯", "!": "ǃⵑ", "*": "∗⁎", "&": "ꝸ", "~": "˜∼⁓", "^": "ˆ˄",
+    "(": "❨❲〔", ")": "❩❳〕", "{": "❴", "}": "❵", "#": "⋕", "=": "᐀⹀゠꓿", "+": "᛭", "$": "﹩", "`": "ˋ",
+}  # fmt: skip
+_LOOKS_LIKE = {ord(each): plain for table in (_LETTERS, _PUNCTUATION) for plain, many in table.items() for each in many}
+_LOOKS_LIKE = {point: plain for point, plain in _LOOKS_LIKE.items() if point > 0x7F}
+_WORD = re.compile(r"\w+")
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
+@lru_cache(4096)
+def ascii_twin(character: str) -> str | None:
+    """The ASCII text that a character looks like; None if it looks like none."""
+    if character.isascii():
+        return None
+    if (known := _LOOKS_LIKE.get(ord(character))) is not None:
+        return known
+    compatible = unicodedata.normalize("NFKC", character).strip()
+    return compatible if compatible and compatible.isascii() else None
+
+
+def find_lookalikes(text: str, *, prose: bool = False) -> Iterator[tuple[int, str]]:
+    """Positions of characters that pass for ASCII, each with what it looks like or an empty text.
+
+    A letter counts if its word has ASCII letters, too, or nothing but such letters: a word of another script is shown
+    as it is. In prose, punctuation that no program parses does not count.
+    """
+    if text.isascii():
+        return
+    for found in _WORD.finditer(text):
+        if not found[0].isascii():
+            yield from _in_word(found[0], found.start())
+    if not prose:
+        for other in _NOT_ASCII.finditer(text):
+            twin = ascii_twin(other[0]) if not (other[0].isalnum() or other[0] == "_") else None
+            if twin is not None:
+                yield other.start(), twin
+
+
+def _in_word(word: str, start: int) -> Iterator[tuple[int, str]]:
+    has_latin = any(each.isascii() and each.isalpha() for each in word)
+    passes = all(not each.isalpha() or each.isascii() or ascii_twin(each) is not None for each in word)
+    if not (has_latin or passes):
+        return
+    for offset, each in enumerate(word):
+        twin = ascii_twin(each)
+        if twin is not None:
+            yield start + offset, twin
+        elif has_latin and each.isalpha() and not _is_latin(each):
+            yield start + offset, ""
+
+
+@lru_cache(4096)
+def _is_latin(character: str) -> bool:
+    return character.isascii() or "LATIN" in unicodedata.name(character, "")

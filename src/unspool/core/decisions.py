@@ -44,6 +44,8 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: str | None = None
     action: m.Action | None = None
     """What the person saw."""
+    asked_at: datetime | None = None
+    """When the agent asked."""
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The input that replaced the one of the agent."""
     subagent: str | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+import msgspec
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -44,6 +45,14 @@ class Change(NamedTuple):
     removed: int
 
 
+class FileChange(msgspec.Struct):
+    """How much a diff changes one file."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+
+
 class _Line(NamedTuple):
     kind: Kind
     old: int | None
@@ -55,6 +64,25 @@ def count_changes(diff: str) -> Change:
     """Lines that come and lines that go; the heads of files are not among them."""
     kinds = [line.kind for line in _lines(diff)]
     return Change(kinds.count("add"), kinds.count("del"))
+
+
+def changed_files(diff: str, path: str | None = None) -> list[FileChange]:
+    """The files that a diff changes; `path` names the file of a diff without heads."""
+    found: list[FileChange] = []
+    old = ""
+    for line in _lines(diff):
+        if line.kind == "file":
+            name = line.text[4:]
+            if line.text.startswith("--- "):
+                old = name
+            elif line.text.startswith("+++ "):
+                found.append(FileChange(old if name == _NOWHERE else name))
+        elif line.kind in ("add", "del"):
+            if not found:
+                found.append(FileChange(path or ""))
+            found[-1].added += line.kind == "add"
+            found[-1].removed += line.kind == "del"
+    return found
 
 
 def diff_rows(diff: str, path: str | None = None) -> list[Row]:

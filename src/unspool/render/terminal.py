@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rich.console import Group, RenderableType
@@ -12,10 +12,12 @@ from rich.rule import Rule
 from rich.syntax import Syntax
 from rich.text import Text
 
+from ..core.decisions import RecordedDecision
 from ..core.events import BY_NAME
 from ..core.session import Session
 from ..core.views import Branches
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .receipts import receipt_lines
 from .sanitize import harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript, folded
 
@@ -48,12 +50,18 @@ class _TerminalStyle(NamedTuple):
 
 
 def render_terminal(
-    session: Session, describe: Describe, branches: Branches = "all", *, full: bool = False, plain: bool = False
+    session: Session,
+    describe: Describe,
+    branches: Branches = "all",
+    *,
+    full: bool = False,
+    plain: bool = False,
+    decisions: Iterable[RecordedDecision] = (),
 ) -> Iterator[RenderableType]:
     """What to print, piece by piece. `full` shows all of every output; `plain` draws no lines and boxes."""
     yield _head(session)
     look = _TerminalStyle(full, plain)
-    entries = Transcript(session, describe, branches).entries()
+    entries = Transcript(session, describe, branches, decisions=decisions).entries()
     for entry in entries if full else folded(entries):
         piece = _entry(entry, look)
         if piece is None:
@@ -127,6 +135,8 @@ def _call(call: CallView, look: _TerminalStyle) -> RenderableType:
         agent = call.subagent
         label = f"  sub-agent {agent.agent_id or '?'} · {agent.status} · {agent.session or 'no file'}"
         parts.append(Text(harmless(label), "dim"))
+    if call.receipt is not None:
+        parts += [Text(f"  {line.step:<8} {line.text}", "dim") for line in receipt_lines(call.receipt)]
     if call.action.diff and (full or outcome in ("rejected", "ok")):
         parts.append(Padding(look.diff(call.action.diff), (0, 0, 0, 2)))
     if call.result is not None and call.result.content and (full or outcome != "rejected"):

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from ..core import model as m
+from ..core.decisions import RecordedDecision
 from ..core.events import ENTRY_KINDS, EventKind
 from ..core.session import Session
 from ..core.views import Branches
 from .event_text import compaction_label, fork_label, subagent_label, timeline_label
+from .receipts import Receipt, decisions_by_call, receipt_of
 
 EntryKind: TypeAlias = str
 """What an entry is: `prompt`, `answer`, `thinking`, `call`, `note`, `notes`, `image`, `fork`, or a kind of event."""
@@ -54,6 +56,8 @@ class CallView(msgspec.Struct, kw_only=True):
     result_place: int = 0
     seconds: float | None = None
     """How long it took."""
+    receipt: Receipt | None = None
+    """Who decided about it, if it was asked for under unspool."""
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -114,7 +118,7 @@ class Transcript:
     """Goes through a session and yields the entries to show: of all branches, or of the active path alone.
 
     It serves a part of a session too: `messages` are then those at hand, in which calls and results find each other,
-    and `branch_of` tells the branch of any message.
+    and `branch_of` tells the branch of any message. `decisions` are those of people about its calls.
     """
 
     def __init__(
@@ -124,6 +128,7 @@ class Transcript:
         branches: Branches = "all",
         messages: Sequence[m.Message] | None = None,
         branch_of: Callable[[int], int] | None = None,
+        decisions: Iterable[RecordedDecision] = (),
     ) -> None:
         self._session = session
         self._messages = session.messages if messages is None else messages
@@ -141,6 +146,7 @@ class Transcript:
             block.id for message in self._messages for block in message.blocks if isinstance(block, m.ToolCall)
         }
         self._index = _EventIndex(session)
+        self._decisions = decisions_by_call(decisions)
 
     def entries(self) -> Iterator[Entry]:
         """Everything, in the order of the log."""
@@ -226,18 +232,20 @@ class Transcript:
 
     def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
         found = self._results.get(call.id)
+        result = found.result if found is not None else None
         rejection = self._index.rejections.get(call.id)
         change = self._index.changes.get(call.id)
         # The rejection may have a better record of the action than the input, and something else may have run.
         recorded = rejection.action if rejection is not None else change.ran if change is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
+        decided = self._decisions.get(call.id)
         return CallView(
             id=call.id,
             name=call.name,
             target=action.command or action.path or question or _first_string(action),
             action=action,
-            result=found.result if found is not None else None,
+            result=result,
             rejection=rejection,
             orphan=self._index.orphans.get(call.id),
             subagent=self._index.subagents.get(call.id),
@@ -247,6 +255,7 @@ class Transcript:
             result_index=found.message.index if found is not None else None,
             result_place=found.place if found is not None else 0,
             seconds=_seconds_between(message, found.message) if found is not None else None,
+            receipt=receipt_of(decided, action, result, change) if decided else None,
         )
 
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:

@@ -232,11 +232,14 @@ class Run:
 
     async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
         """Answer a request. The first answer counts, and only if the request is still the one that was shown."""
+        opened = self._approvals.get(request)
         answered = self._approvals.answer(request, digest, answer, who, by)
         # Nothing is awaited before the decision is on disk, so nobody else can answer in between.
         self.machine.answered(request, time.monotonic())
         facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
-        self._recorder.record_decision("answered", self._decision_on(answered, answer, who, by), facts)
+        decision = self._decision_on(answered, answer, who, by)
+        decision.asked_at = opened.at if opened is not None else None
+        self._recorder.record_decision("answered", decision, facts)
         self.report_state()
         await self.driver.answer(answered, answer)
 

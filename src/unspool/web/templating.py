@@ -23,6 +23,7 @@ from ..render.ansi import coloured
 from ..render.diff import count_changes, diff_rows
 from ..render.html import code, is_picture, prose
 from ..render.outcome_text import MARKS, SAVED, asked_text, outcome_of, outcome_text
+from ..render.receipts import receipt_lines
 from ..render.sanitize import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry
 from ..render.truncate import cut, cut_prose
@@ -64,6 +65,7 @@ def environment() -> Environment:
         outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
         base_name=base_name, short_id=short_id, tool_icon=tool_icon, badges=badges, address=address,
         is_picture=is_picture, is_expanded=is_expanded, compact=compact, link=link, session_folder=session_folder,
+        receipt_lines=receipt_lines,
     )  # fmt: skip
     made.globals.update(
         marks=MARKS,

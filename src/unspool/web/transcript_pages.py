@@ -7,8 +7,10 @@ from itertools import chain
 
 from ..agents import agent_named
 from ..core import model as m
+from ..core.decisions import main_session
 from ..core.errors import NotFoundError
 from ..render.transcript import Entry, Transcript, problem_entry
+from ..store.decision_log import recorded_decisions
 from .branch_path import BranchPath, IndexRange
 from .session_query import PAGE_SIZE, SessionQuery
 from .views import EntryPage
@@ -87,8 +89,14 @@ class TranscriptPages:
             yield from _problems_between(problems, message, after)
 
     def _transcript(self, messages: list[m.Message]) -> Transcript:
-        describe = agent_named(self._query.row.agent).describe
-        return Transcript(self._head, describe, messages=messages, branch_of=self._query.branch_of)
+        row = self._query.row
+        return Transcript(
+            self._head,
+            agent_named(row.agent).describe,
+            messages=messages,
+            branch_of=self._query.branch_of,
+            decisions=recorded_decisions(row.agent, main_session(row.name)),
+        )
 
     def _problems(self, before: m.Message | None, after: m.Message | None) -> list[tuple[int, m.Problem]]:
         """The problems between two messages, each with its number in the record."""

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 
 from ...agents import agent_named
+from ...core.decisions import main_session
 from ...render.terminal import render_terminal
+from ...store.decision_log import recorded_decisions
 from .._shared.options import add_places, add_view, choose, is_terminal
 from .._shared.output import console, print_json, print_pieces
 
@@ -55,4 +57,11 @@ def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
         # Message numbers are those of the whole record, so that they work with `context --at`.
         for session in library.load_all(ref, args.tip, "all", args.orphans):
             describe = agent_named(session.agent).describe
-            yield from render_terminal(session, describe, args.branches, full=args.full, plain=not is_terminal())
+            yield from render_terminal(
+                session,
+                describe,
+                args.branches,
+                full=args.full,
+                plain=not is_terminal(),
+                decisions=recorded_decisions(session.agent, main_session(session.id)),
+            )

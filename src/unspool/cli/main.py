@@ -45,6 +45,7 @@ _COMMAND_GROUPS = {
         "deny": "deny what an agent asks for, optionally with a reason",
         "interrupt": "interrupt the current turn of a running agent",
         "stop": "stop a running agent",
+        "verify": "check that the log of your decisions is complete and unchanged",
     },
 }
 """The commands with a module of their own. `command_groups` adds those that list one kind of event."""

@@ -46,6 +46,10 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What the person saw."""
     asked_at: datetime | None = None
     """When the agent asked."""
+    digest: str | None = None
+    """A hash over all of the request as it was shown, with the text of the rule that the answer may create."""
+    answers: dict[str, list[str]] = {}
+    """For a question: the answers that were chosen or written, by question."""
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The input that replaced the one of the agent."""
     subagent: str | None = None

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +19,8 @@ import msgspec
 
 from ..core.decisions import RecordedDecision, TurnEnd
 from ..core.errors import UnspoolError
-from ..store import decision_log
+from ..store import decision_chain, decision_log
 
-_VERSION = 1
 _TABLES = """
 CREATE TABLE run (
     id TEXT PRIMARY KEY, agent TEXT NOT NULL, session TEXT, folder TEXT NOT NULL, spec TEXT NOT NULL,
@@ -33,6 +32,8 @@ CREATE TABLE entry (
 );
 CREATE INDEX entry_run ON entry (run, seq);
 """
+_MIGRATIONS = (_TABLES + decision_log.TABLES, decision_chain.TABLES)
+"""What leads from each version to the next one. None of them changes a row that is already there."""
 
 
 class LogEntry(msgspec.Struct, kw_only=True):
@@ -84,13 +85,18 @@ class RunLog:
         for pragma in ("journal_mode = WAL", "synchronous = FULL"):
             self._database.execute(f"PRAGMA {pragma}")
         with self._writing():
-            ((version,),) = self._database.execute("PRAGMA user_version").fetchall()
-            if version > _VERSION:
-                raise UnspoolError(f"{self.path} was written by a newer version of unspool; upgrade to open it")
-            if version < _VERSION:
-                for statement in (_TABLES + decision_log.TABLES).split(";"):
-                    self._database.execute(statement)
-                self._database.execute(f"PRAGMA user_version = {_VERSION}")
+            self._migrate(decision_log.version_of(self._database))
+        with self._writing():
+            decision_chain.catch_up(self._database, self.path.parent)
+
+    def _migrate(self, version: int) -> None:
+        if version > len(_MIGRATIONS):
+            raise UnspoolError(f"{self.path} was written by a newer version of unspool; upgrade to open it")
+        for statement in ";".join(_MIGRATIONS[version:]).split(";"):
+            self._database.execute(statement)
+        self._database.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+        if version < decision_log.CHAIN_VERSION:
+            decision_chain.start_chain(self._database)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -105,6 +111,18 @@ class RunLog:
                 if isinstance(error, sqlite3.Error):
                     raise UnspoolError(f"Cannot write to {self.path}: {error}") from error
                 raise
+
+    @contextmanager
+    def _deciding(self) -> Iterator[Path]:
+        """Write to the decision log; afterwards the file with its newest row is brought up to date.
+
+        Not before the rows are committed: after a crash, the file would name a row that does not exist, as if it had
+        been removed. The lock is taken again, so that of several writers the last one names the newest row.
+        """
+        with self._writing():
+            yield self.path.parent
+        with suppress(UnspoolError), self._writing():
+            decision_chain.save_head(self._database, self.path.parent)
 
     def _rows(self, sql: str, *values: object) -> list[Any]:
         with self._lock:
@@ -142,9 +160,9 @@ class RunLog:
 
     def set_session(self, run: str, session: str) -> None:
         """Record the session of a run, also in the decisions that were made before it was known."""
-        with self._writing():
+        with self._deciding() as folder:
             self._database.execute("UPDATE run SET session = ? WHERE id = ?", (session, run))
-            decision_log.set_session(self._database, run, session)
+            decision_log.set_session(self._database, folder, run, session)
 
     def end_run(self, run: str, reason: str) -> int:
         """Record the end of a run."""
@@ -156,14 +174,14 @@ class RunLog:
 
     def record_decision(self, run: str, decision: RecordedDecision, facts: dict[str, object]) -> int:
         """Record a decision, before anybody acts on it."""
-        with self._writing():
-            decision_log.add_decision(self._database, run, decision)
+        with self._deciding() as folder:
+            decision_log.add_decision(self._database, folder, run, decision)
             return self._record(run, "answered" if decision.request else "interrupting", facts)
 
     def set_turn_end(self, run: str, turn: TurnEnd) -> None:
         """Record what became of the turn that was interrupted last."""
-        with self._writing():
-            decision_log.set_turn_end(self._database, run, turn)
+        with self._deciding() as folder:
+            decision_log.set_turn_end(self._database, folder, run, turn)
 
     # --- reading ---
 

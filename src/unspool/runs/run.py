@@ -239,6 +239,7 @@ class Run:
         facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
         decision = self._decision_on(answered, answer, who, by)
         decision.asked_at = opened.at if opened is not None else None
+        decision.digest = digest
         self._recorder.record_decision("answered", decision, facts)
         self.report_state()
         await self.driver.answer(answered, answer)
@@ -257,6 +258,7 @@ class Run:
             who=who,
             reason=answer.reason,
             action=request.action,
+            answers=answer.answers,
             input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
             subagent=request.subagent,
         )

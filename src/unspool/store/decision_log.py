@@ -1,8 +1,9 @@
 """The decisions that people made about running agents: the only code that writes and reads them.
 
 They are in the database of the run log, in a table of their own. The run log passes its connection, so that a decision
-is committed together with the entry about it. Everybody else reads with `recorded_decisions`, which is the evidence
-that the application passes to readers of sessions.
+is committed together with the entry about it. Rows are only ever appended, as links of a hash chain: what becomes known
+later about a decision is a row of its own, which readers combine with it. Everybody else reads with
+`recorded_decisions`, which is the evidence that the application passes to readers of sessions.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 import msgspec
 
 from ..core.decisions import RecordedDecision, TurnEnd
+from . import decision_chain
+from .decision_chain import Content
 from .locate import data_folder
 
 FILE_NAME = "supervisor.db"
@@ -28,6 +31,8 @@ CREATE TABLE decision (
 );
 CREATE INDEX decision_session ON decision (agent, session);
 """
+CHAIN_VERSION = 2
+"""The version of the run log since which the decisions are a chain."""
 _SETTLED_SECONDS = 10.0
 """A database that was written to more recently is read again each time: its size and time may not have changed yet."""
 _DECISION = msgspec.json.Decoder(RecordedDecision)
@@ -37,24 +42,32 @@ _BySession = dict[tuple[str, str], list[RecordedDecision]]
 # --- for the run log -------------------------------------------------------------------------------------------------
 
 
-def add_decision(connection: sqlite3.Connection, run: str, decision: RecordedDecision) -> None:
-    """Insert a decision, in the transaction of the caller."""
-    sql = "INSERT INTO decision (run, agent, session, data) VALUES (?, ?, ?, ?)"
-    data = msgspec.json.encode(decision).decode()
-    connection.execute(sql, (run, decision.agent, decision.session, data))
+def add_decision(connection: sqlite3.Connection, folder: Path, run: str, decision: RecordedDecision) -> None:
+    """Append a decision, in the transaction of the caller."""
+    content = Content("decision", _json(decision), run=run, agent=decision.agent, session=decision.session)
+    decision_chain.append(connection, folder, content)
 
 
-def set_session(connection: sqlite3.Connection, run: str, session: str) -> None:
-    """Add the session to the decisions of a run that were made before it was known."""
-    sql = "UPDATE decision SET session = ?, data = json_set(data, '$.session', ?) WHERE run = ? AND session IS NULL"
-    connection.execute(sql, (session, session, run))
+def set_session(connection: sqlite3.Connection, folder: Path, run: str, session: str) -> None:
+    """Append the session to the decisions of a run that were made before it was known."""
+    sql = "SELECT id, agent FROM decision WHERE run = ? AND session IS NULL AND kind = 'decision' ORDER BY id"
+    for id, agent in connection.execute(sql, (run,)).fetchall():
+        decision_chain.append(
+            connection, folder, Content("session", _json({"session": session}), id, run, agent, session)
+        )
+        connection.execute("UPDATE decision SET session = ? WHERE id = ?", (session, id))
 
 
-def set_turn_end(connection: sqlite3.Connection, run: str, turn: TurnEnd) -> None:
-    """Add to the last interruption of a run what became of the turn."""
-    sql = """UPDATE decision SET data = json_set(data, '$.turn', ?) WHERE id =
-        (SELECT max(id) FROM decision WHERE run = ? AND json_extract(data, '$.verdict') = 'interrupt')"""
-    connection.execute(sql, (turn, run))
+def set_turn_end(connection: sqlite3.Connection, folder: Path, run: str, turn: TurnEnd) -> None:
+    """Append to the last interruption of a run what became of the turn."""
+    sql = """SELECT id, agent, session FROM decision WHERE run = ? AND kind = 'decision'
+        AND json_extract(data, '$.verdict') = 'interrupt' ORDER BY id DESC LIMIT 1"""
+    for id, agent, session in connection.execute(sql, (run,)).fetchall():
+        decision_chain.append(connection, folder, Content("turn", _json({"turn": turn}), id, run, agent, session))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def decisions_about(connection: sqlite3.Connection, agent: str, session: str) -> list[RecordedDecision]:
@@ -97,7 +110,7 @@ def _load(where: str, *values: str) -> _BySession:
     try:
         if time.time() - max(stamp[::2]) / 1e9 > _SETTLED_SECONDS:
             return _all(path, stamp)
-        with closing(_open(path)) as connection:
+        with closing(open_read_only(path)) as connection:
             return _read(connection, where, *values)
     except (sqlite3.Error, msgspec.DecodeError):
         return {}
@@ -117,17 +130,35 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 @lru_cache(maxsize=2)
 def _all(path: Path, _: tuple[int, ...]) -> _BySession:
-    with closing(_open(path)) as connection:
+    with closing(open_read_only(path)) as connection:
         return _read(connection, "session IS NOT NULL")
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """The database of the run log, only to read it."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """The version of the run log."""
+    ((version,),) = connection.execute("PRAGMA user_version")
+    return int(version)
 
 
 def _read(connection: sqlite3.Connection, where: str, *values: str) -> _BySession:
     found: _BySession = {}
-    rows = connection.execute(f"SELECT agent, session, data FROM decision WHERE {where} ORDER BY id", values)
-    for agent, session, data in rows:
-        found.setdefault((agent, session), []).append(_DECISION.decode(data))
+    sql = _SELECT if version_of(connection) >= CHAIN_VERSION else _SELECT_BEFORE_CHAIN
+    for agent, session, data, turn in connection.execute(f"{sql} AND {where} ORDER BY id", values):
+        decision = _DECISION.decode(data)
+        decision.session = session
+        decision.turn = turn or decision.turn
+        found.setdefault((agent, session), []).append(decision)
     return found
+
+
+_SELECT = """SELECT agent, session, data,
+    (SELECT json_extract(later.data, '$.turn') FROM decision later
+     WHERE later.subject = decision.id AND later.kind = 'turn' ORDER BY later.id DESC LIMIT 1)
+    FROM decision WHERE kind = 'decision'"""
+_SELECT_BEFORE_CHAIN = "SELECT agent, session, data, NULL FROM decision WHERE TRUE"
+"""A server of an earlier version may still be running."""

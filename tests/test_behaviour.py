@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import zstandard
 
@@ -107,6 +108,22 @@ def test_a_missing_parent_is_a_gap_not_an_end(tmp_path: Path) -> None:
     assert [message.link for message in session.messages] == ["recorded", "recorded", "stitched", "recorded"]
     assert [problem.reason for problem in session.problems] == ["missing-parent"]
     assert texts(session, session.context_at(3).message_indices) == ["after"]
+
+
+def test_a_large_request_after_a_gap_had_the_messages_before_it(tmp_path: Path) -> None:
+    """The agent was not started again: its request has more tokens than the text since the gap."""
+    log = ClaudeLog()
+    log.user("before")
+    log.model("answer before", tokens=20_000)
+    log.user("x" * 100_000)
+    log.model("answer", tokens=60_000)
+    log.user("after", parent="lost")
+    log.model("answer after", tokens=61_000)
+    session = log.load(tmp_path)
+    assert [problem.reason for problem in session.problems] == ["missing-parent"]
+    assert session.context_at(5).message_indices == [0, 1, 2, 3, 4]
+    outlines = [msgspec.structs.replace(message, blocks=[]) for message in session.messages]
+    assert msgspec.structs.replace(session, messages=outlines).context_at(5).message_indices == [0, 1, 2, 3, 4]
 
 
 def test_six_ways_a_call_can_end(tmp_path: Path) -> None:

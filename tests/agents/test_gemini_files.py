@@ -50,3 +50,61 @@ def test_two_files_that_are_written_at_once(tmp_path: Path) -> None:
     (made,) = [x for message in session.messages for x in message.blocks if isinstance(x, m.ToolCall)]
     assert made.input == {"command": "make"}
     assert next(collect(library.stream(ref))) == session
+
+
+def write_documents(home: Path, *documents: list[dict[str, Any]], log: list[dict[str, Any]] | None = None) -> None:
+    """Write the documents of one session, one for each minute."""
+    folder = home / ".gemini" / "tmp" / ("ab" * 32) / "chats"
+    folder.mkdir(parents=True)
+    for minute, messages in enumerate(documents):
+        start = f"2026-03-01T09:{minute:02}:00.000Z"
+        document = {"sessionId": "s" * 8, "projectHash": "ab" * 32, "startTime": start, "messages": messages}
+        (folder / f"session-2026-03-01T09-{minute:02}-ssssssss.json").write_text(json.dumps(document))
+    if log is not None:
+        (folder.parent / "logs.json").write_text(json.dumps(log))
+
+
+def turn(name: str, minute: int, tokens: int) -> list[dict[str, Any]]:
+    """A prompt, and an answer to a request of some tokens."""
+    time = f"2026-03-01T09:{minute:02}"
+    return [
+        {"id": f"{name}-p", "timestamp": f"{time}:01.000Z", "type": "user", "content": f"prompt {name}"},
+        {"id": f"{name}-r", "timestamp": f"{time}:02.000Z", "type": "gemini", "content": name, "model": "gemini-3-pro",
+         "tokens": {"input": tokens, "output": 5}},
+    ]  # fmt: skip
+
+
+def clears(home: Path) -> list[tuple[int | None, str, float]]:
+    """The clears of the only session, the same in a stream."""
+    library = Library(home)
+    (ref,) = library.refs()
+    session = library.load(ref)
+    assert next(collect(library.stream(ref))) == session
+    return [(clear.after_message_index, clear.evidence, clear.confidence) for clear in session.context_clears]
+
+
+def test_another_document_with_a_smaller_request_is_a_clear(tmp_path: Path) -> None:
+    """The recorder starts again under the same id, and the prompt log is gone."""
+    write_documents(tmp_path, turn("a", 0, 7000) + turn("b", 0, 90_000), turn("c", 1, 7100))
+    assert clears(tmp_path) == [(3, "session", 0.7)]
+    library = Library(tmp_path)
+    (ref,) = library.refs()
+    assert library.load(ref).context_at(5).message_indices == [4]
+
+
+def test_a_clear_in_the_prompt_log_counts_once(tmp_path: Path) -> None:
+    """The log is the better evidence."""
+    log = [{"sessionId": "s" * 8, "messageId": 1, "message": "/clear", "timestamp": "2026-03-01T09:00:30.000Z"}]
+    write_documents(tmp_path, turn("a", 0, 7000), turn("c", 1, 6900), log=log)
+    assert clears(tmp_path) == [(1, "logs", 0.9)]
+
+
+def test_another_document_is_no_clear_by_itself(tmp_path: Path) -> None:
+    """A copy, a request that is as large as before, and a compression are none."""
+    first = turn("a", 0, 7000) + turn("b", 0, 90_000)
+    note = {"id": "n", "timestamp": "2026-03-01T09:00:03.000Z", "type": "info", "content": ""}
+    write_documents(tmp_path / "copy", first, first)
+    write_documents(tmp_path / "growth", first, turn("c", 1, 90_500))
+    write_documents(tmp_path / "compression", [*first, note], turn("c", 1, 7100))
+    for name in ("copy", "growth", "compression"):
+        assert clears(tmp_path / name) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .raw import PLAN_TOOL, Fact, PlanStart
-from .recorded import RecordedSession
+from .recorded import RecordedSession, Request
 
 _PLAN_SECONDS = (-1.0, 3.0)
 """When an approved plan is carried out, after the old session was left. Its first line may have an earlier time."""
@@ -190,16 +190,28 @@ class Comparison:
             self.tallies[agent, "usage"].differ(request, 0, "request is counted nowhere")
 
     def context(self, tally: Tally, group: Group) -> None:
-        """The size of the claimed context against the input tokens of the next request."""
+        """The size of the claimed context against the input tokens of the next request.
+
+        A contradiction that the record reports itself is explained, and so is one at a gap of the log.
+        """
         for session in group.sessions:
             requests = session.context.requests
             tally.raw += len(requests)
             tally.recorded += len(requests)
-            for (_, claimed_before, known_before), (line, claimed, known) in pairwise(requests):
-                if _shrank(known_before, known) and claimed > 0.8 * claimed_before > 0:
-                    tally.differ(session.id, line, "context shrank, the record still claims it")
-                elif _shrank(claimed_before, claimed) and known > 0.8 * known_before > 0:
-                    tally.differ(session.id, line, "the record claims a smaller context than was sent")
+            for before, request in pairwise(requests):
+                what = _contradiction(before, request)
+                if what and (request.is_after_gap or request.reply in session.doubts):
+                    tally.explained += 1
+                elif what:
+                    tally.differ(session.id, request.line, what)
+
+
+def _contradiction(before: Request, request: Request) -> str:
+    if _shrank(before.known, request.known) and request.claimed > 0.8 * before.claimed > 0:
+        return "context shrank, the record still claims it"
+    if _shrank(before.claimed, request.claimed) and request.known > 0.8 * before.known > 0:
+        return "the record claims a smaller context than was sent"
+    return ""
 
 
 def _shrank(before: int, now: int) -> bool:

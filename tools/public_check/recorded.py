@@ -9,7 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Json = dict[str, Any]
 _PICTURE_TOKENS = 1_500
@@ -17,21 +17,34 @@ _CHARACTERS_PER_TOKEN = 4
 _NOISE = re.compile(r"Implement the following plan:|\[Request interrupted|<[a-z]|Caveat: The messages below|[{\[]\s*\"")
 
 
+class Request(NamedTuple):
+    """A request of the active path, with the size of its context."""
+
+    line: int
+    reply: int
+    """The first message of the response."""
+    claimed: int
+    """Tokens of what the record claims to be in context, estimated."""
+    known: int
+    """The input tokens that were recorded."""
+    is_after_gap: bool = False
+    """Whether a message is missing between the request before and this one."""
+
+
 class Context:
     """The estimated size of the context, as the record claims it, at each request of the active path."""
 
     def __init__(self) -> None:
-        self.requests: list[tuple[int, int, int]] = []
-        """Line, estimated tokens and recorded input tokens."""
+        self.requests: list[Request] = []
         self._sizes: array[int] = array("q")
         self._is_live = bytearray()
         self._total = 0
         self._before_reply: dict[int, int] = {}
+        self._is_after_gap = False
 
     def message(self, message: Json) -> None:
-        """Add a message; one whose parent is missing starts the context again."""
-        if message.get("link") == "stitched" and not message.get("branch"):
-            self.drop_before(message["index"] - 1)
+        """Add a message. After a gap of the log the context may start again; the numbers show whether it did."""
+        self._is_after_gap = self._is_after_gap or message.get("link") == "stitched"
         reply = message.get("reply")
         if reply == message["index"]:
             self._before_reply = {reply: self._total}
@@ -39,7 +52,9 @@ class Context:
         on_path = not message.get("branch")
         if usage and on_path and reply in self._before_reply:
             known = sum(usage.get(name) or 0 for name in ("input", "cache_read", "cache_write"))
-            self.requests.append((message["source"]["line"], self._before_reply[reply], known))
+            line, claimed = message["source"]["line"], self._before_reply[reply]
+            self.requests.append(Request(line, reply, claimed, known, self._is_after_gap))
+            self._is_after_gap = False
         size = sum(_tokens(block) for block in message["blocks"]) if on_path else 0
         self._sizes.append(size)
         self._is_live.append(1)
@@ -92,6 +107,8 @@ class RecordedSession:
         self.with_text: set[str] = set()
         self.with_usage: set[str] = set()
         """Messages whose usage counts for this session."""
+        self.doubts: set[int] = set()
+        """Messages whose context the record doubts itself."""
         self.context = Context()
 
     def add(self, kind: str, line: Json) -> None:
@@ -102,6 +119,8 @@ class RecordedSession:
             self.orphans.add(line["orphan"]["tool_use_id"])
         elif kind == "rejection":
             self.rejections.add(line["rejection"]["tool_use_id"] or "")
+        elif kind == "problem":
+            self._problem(line["problem"])
         elif kind == "compaction":
             self.context.drop(line["compaction"].get("replaced_message_indices", []))
         elif kind == "resume":
@@ -109,6 +128,10 @@ class RecordedSession:
         elif kind == "context_clear":
             after = line["context_clear"].get("after_message_index")
             self.context.drop_before(-1 if after is None else after)
+
+    def _problem(self, problem: Json) -> None:
+        if problem["reason"] == "context-doubt":
+            self.doubts.add(problem["message_index"])
 
     def _message(self, message: Json) -> None:
         self.context.message(message)

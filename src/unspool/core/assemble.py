@@ -14,6 +14,7 @@ from .context import ContextMap
 from .context_check import find_doubts
 from .errors import NotFoundError
 from .events import EVENT_KINDS, EventKind
+from .gaps import find_ends
 from .session import Session
 from .timestamps import parse_moment
 from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
@@ -40,7 +41,8 @@ class SessionAssembler:
         self._find_rewinds()
         self._find_abandoned()
         self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
-        self._contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes)
+        ends = self._find_ends()
+        self._contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
         self._find_replaced()
         self._branch_states: dict[int, m.ContextState] = {
             branch.id: "rewound" if branch.reason == "rewind" else "abandoned" for branch in self.branches
@@ -243,6 +245,15 @@ class SessionAssembler:
         for index in self.branch:
             gone[index] = 0
         return bytes(gone)
+
+    def _find_ends(self) -> frozenset[int]:
+        """Return the gaps of the log at which the context starts again."""
+        columns = self.builder.columns
+        if not columns.gaps:
+            return frozenset()
+        billed = self.builder.replies.billed.requests()
+        requests = {first: request.tokens for first, request in billed.items()}
+        return find_ends(columns.gaps, requests, columns.lengths)
 
     def _find_doubts(self) -> None:
         """Report contexts that contradict the tokens of the requests."""

@@ -23,7 +23,7 @@ class _Unresolved(NamedTuple):
 class MessageColumns:
     """Parents and flags of all messages, and the recent messages by id."""
 
-    __slots__ = ("_unresolved", "flags", "ids", "lengths", "parents")
+    __slots__ = ("_unresolved", "flags", "gaps", "ids", "lengths", "parents")
 
     def __init__(self) -> None:
         self.parents: array[int] = array("i")
@@ -32,6 +32,8 @@ class MessageColumns:
         """Bytes of the record of each message: about how much it adds to a context."""
         self.ids: Recent[str, int] = Recent()
         """The latest message with each id."""
+        self.gaps: list[int] = []
+        """Messages whose recorded parent is missing."""
         self._unresolved: list[_Unresolved] = []
 
     def __len__(self) -> int:
@@ -88,3 +90,4 @@ class MessageColumns:
     def _stitch(self, index: int) -> None:
         self.parents[index] = index - 1
         self.flags[index] |= STITCHED
+        self.gaps.append(index)

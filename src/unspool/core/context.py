@@ -1,8 +1,8 @@
 """What the model knew: the messages that were in its context at any point of a session.
 
 The walk from a message goes up the chain of parents. It ends where older messages were replaced by a summary (and adds
-the ones that were kept), where the context was cleared, and where the log has a gap. Side messages, such as the results
-of parallel calls, are part of the context.
+the ones that were kept), where the context was cleared, and at gaps of the log (see `gaps`). Side
+messages, such as the results of parallel calls, are part of the context.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from . import model as m
-from .tree import STITCHED, Tree
+from .tree import Tree
 
 
 class Span(NamedTuple):
@@ -32,12 +32,15 @@ class ContextMap:
         boundaries: Iterable[m.Boundary],
         clears: Iterable[m.ContextClear],
         resumes: Iterable[m.Resume],
+        ends: frozenset[int],
     ) -> None:
+        """The context starts again at `ends`, because the messages before them are missing."""
         self._tree = tree
+        self._ends = ends
         self._boundaries: dict[int, m.Boundary] = {}
         self._clears = sorted(c.after_message_index for c in clears if c.after_message_index is not None)
         self._lost = {r.message_index: r.lost_message_indices for r in resumes}
-        self._changes = {*self._lost, *(index + 1 for index in self._clears)}
+        self._changes = {*ends, *self._lost, *(index + 1 for index in self._clears)}
         for boundary in boundaries:
             self._changes.add(boundary.message_index)
             if boundary.scope == "messages":
@@ -59,7 +62,7 @@ class ContextMap:
         return sorted(self._changes)
 
     def _walk(self, start: int, limit: int, lost: set[int]) -> Span:
-        parents, flags = self._tree.parents, self._tree.flags
+        parents, ends = self._tree.parents, self._ends
         found: set[int] = set()
         below, index = limit, start
         boundary = None
@@ -71,7 +74,7 @@ class ContextMap:
             if self._lost:
                 lost.update(self._lost.get(index, ()))
             boundary = self._boundaries.get(index)
-            if boundary is not None or flags[index] & STITCHED:
+            if boundary is not None or (ends and index in ends):
                 break
             below, index = index, parents[index]
         tail = self._tree.in_order(found - lost)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from . import model as m
 from .context import ContextMap
+from .gaps import request_tokens
 from .tree import INHERITED, NONE, Tree
 
 _MOST_TOKENS = 1 << 40
@@ -57,7 +58,7 @@ class Billed:
 
     def add(self, first: int, usage: m.Usage, model: str | None) -> None:
         """Record the tokens of the request that a response answers."""
-        tokens = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+        tokens = request_tokens(usage)
         if not 0 <= tokens <= _MOST_TOKENS:
             # A damaged record.
             tokens = 0

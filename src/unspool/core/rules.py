@@ -101,7 +101,8 @@ COMMON: Rules = {
         "A result anywhere in the log.",
     ),
     ("link", "stitched"): Rule(
-        "The parent that the record names is not in the file, so the message was attached to the one before it.",
+        "The parent that the record names is not in the file, so the message was attached to the one before it. The "
+        "context starts again there, unless the next request has more tokens than the text since then can have.",
         "If the file had the parent, the message would be attached to that.",
     ),
     ("compaction", ""): Rule(

@@ -16,7 +16,8 @@ from .context import ContextMap, Span
 from .convert import to_builtins, to_json
 from .errors import NotFoundError
 from .events import event_fields, find_kind, iter_events
-from .tree import COMMAND, CONTINUED, MODEL, NONE, PROMPT, QUEUED, STITCHED, UNANSWERED, Tree
+from .gaps import find_ends, request_tokens
+from .tree import COMMAND, CONTINUED, MODEL, NONE, PROMPT, QUEUED, UNANSWERED, Tree
 
 E = TypeVar("E", m.ToolResult, m.Rejection)
 
@@ -290,7 +291,20 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
     @cached_property
     def _contexts(self) -> ContextMap:
         boundaries = [*self.compaction.inherited, *self.compaction.boundaries]
-        return ContextMap(self._tree, boundaries, self.context_clears, self.resumes)
+        return ContextMap(self._tree, boundaries, self.context_clears, self.resumes, self._find_ends())
+
+    def _find_ends(self) -> frozenset[int]:
+        """The gaps of the log at which the context starts again."""
+        gaps = [message.index for message in self.messages if message.link == "stitched"]
+        if not gaps:
+            return frozenset()
+        billed = ((x.reply, x.usage) for x in self.messages)
+        requests = {
+            reply: tokens
+            for reply, usage in billed
+            if reply is not None and usage is not None and (tokens := request_tokens(usage)) > 0
+        }
+        return find_ends(gaps, requests, [message.source.length for message in self.messages])
 
     @cached_property
     def _tree(self) -> Tree:
@@ -299,7 +313,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return Tree(parents, flags, NONE if self.info.tip is None else self.info.tip)
 
     def _flag(self, message: m.Message) -> int:
-        flag = STITCHED if message.link == "stitched" else 0
+        flag = 0
         if message.author == "human" and message.role == "user":
             flag |= PROMPT | QUEUED if message.queued else PROMPT
             if message.blocks and isinstance(message.blocks[0], m.Attachment):

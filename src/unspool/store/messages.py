@@ -52,6 +52,8 @@ class _Outline(msgspec.Struct):
     reply: int | None = None
     link: m.Link = "recorded"
     queued: bool = False
+    source: m.Source = _NO_SOURCE
+    usage: m.Usage | None = None
 
     def message(self) -> m.Message:
         """A message without text."""
@@ -64,8 +66,8 @@ class _Outline(msgspec.Struct):
             elif block.type == "attachment":
                 blocks.append(m.Attachment(""))
         return m.Message(
-            self.index, self.role, self.author, blocks, _NO_SOURCE, parent_index=self.parent_index, reply=self.reply,
-            link=self.link, queued=self.queued,
+            self.index, self.role, self.author, blocks, self.source, parent_index=self.parent_index, reply=self.reply,
+            usage=self.usage, link=self.link, queued=self.queued,
         )  # fmt: skip
 
 

@@ -21,14 +21,15 @@ class GeminiCompactions:
 
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
-        self._context_tokens: int | None = None
+        self.context_tokens: int | None = None
+        """The size of the last request."""
         self.note_is_due = False
         """Whether the note that follows a snapshot is still to come."""
 
     def note_tokens(self, message: GeminiMessage) -> None:
         """Remember the size of the context."""
         if message.tokens is not None and message.tokens.input:
-            self._context_tokens = message.tokens.input
+            self.context_tokens = message.tokens.input
 
     @staticmethod
     def is_note(message: GeminiMessage, text: str) -> bool:
@@ -44,8 +45,8 @@ class GeminiCompactions:
                 summary_message_index=index,
                 trigger=None,
                 timestamp=message.timestamp,
-                pre_tokens=self._context_tokens,
-                pre_tokens_source="usage" if self._context_tokens is not None else None,
+                pre_tokens=self.context_tokens,
+                pre_tokens_source="usage" if self.context_tokens is not None else None,
                 summary=summary,
                 summary_source="inline",
                 preserved_message_indices=sorted(kept),
@@ -62,7 +63,7 @@ class GeminiCompactions:
             boundaries[-1].trigger = trigger
             return
         counts = _TOKENS.search(text)
-        tokens = int(counts[1]) if counts else self._context_tokens
+        tokens = int(counts[1]) if counts else self.context_tokens
         boundaries.append(
             m.Boundary(
                 after_message_index=index - 1 if index else None,

@@ -10,6 +10,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from .authors import NOT_TITLES, SESSION_CONTEXT, SNAPSHOT, GeminiAuthors
 from .blocks import BlockFactory
+from .clears import NewFile
 from .compaction import GeminiCompactions
 from .content import is_plain, parts_of, response_text, responses_of, text_of, usage_of
 from .conversation import Conversation
@@ -45,6 +46,7 @@ class GeminiParser:
         self._compactions = GeminiCompactions(builder)
         self._rewinds = Rewinds(builder, self.conversation, self.calls, self._authors.is_in_terminal)
         self._reload = Reload()
+        self._new_file = NewFile(builder)
 
     # --- records ---
 
@@ -58,6 +60,8 @@ class GeminiParser:
             self._release()
             known = self.conversation.indices.get(message.id)
         if known is not None:
+            # A copy of a file repeats its messages, and starts nothing.
+            self._new_file.is_open = False
             if self._copies.held:
                 self._release()
             self._repeated(message, source, known[-1])
@@ -103,6 +107,10 @@ class GeminiParser:
             self._reload.indices = indices
         else:
             self._reset(indices)
+
+    def begin_document(self) -> None:
+        """Begin a file that is one document; the session may have had others before."""
+        self._new_file.begin(self._turn.last_reply, self._compactions.context_tokens)
 
     def end_file(self) -> None:
         """Finish a file; the session may continue in another."""
@@ -164,6 +172,8 @@ class GeminiParser:
         self._copies.remember("gemini", text, index)
         self._turn.last_reply, self._turn.reply_blocks = index, blocks
         self._compactions.note_tokens(message)
+        if self._new_file.is_open and message.tokens is not None and message.tokens.input:
+            self._new_file.request(message.tokens.input)
         if message.tool_calls:
             self.calls.close(message.tool_calls, index)
         return index

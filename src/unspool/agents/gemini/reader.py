@@ -129,16 +129,20 @@ class GeminiSource:
         return m.Origin(kind="new")
 
     def _add_clears(self, ref: SessionRef, builder: SessionBuilder) -> None:
-        for at, follower in self._folder.clears.get(ref.id, ()):
-            builder.events.context_clears.append(
-                m.ContextClear(
-                    after_message_index=builder.last_before(at),
-                    timestamp=at,
-                    evidence="logs",
-                    confidence=0.8 if follower else 0.9,
-                    next_session=follower,
-                )
+        """Add the clears in the prompt log; they outrank those that were inferred from another file."""
+        logged = [
+            m.ContextClear(
+                after_message_index=builder.last_before(at),
+                timestamp=at,
+                evidence="logs",
+                confidence=0.8 if follower else 0.9,
+                next_session=follower,
             )
+            for at, follower in self._folder.clears.get(ref.id, ())
+        ]
+        known = {clear.after_message_index for clear in logged}
+        inferred = [clear for clear in builder.events.context_clears if clear.after_message_index not in known]
+        builder.events.context_clears = inferred + logged
 
     def _add_subagents(self, ref: SessionRef, parser: GeminiParser) -> None:
         children = [id for id, files in self._folder.sessions.items() if files.first.parent == ref.id]
@@ -192,6 +196,7 @@ class GeminiFileReader:
         self.title = summary if isinstance(summary, str) else self.title
         for damage in document.damages:
             builder.damage(file, damage)
+        self._parser.begin_document()
         for element in document.elements:
             for found in MESSAGES.line(element.data, element.location):
                 if isinstance(found, Damage):

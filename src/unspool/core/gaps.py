@@ -1,0 +1,40 @@
+"""Gaps in a log: messages whose recorded parent is missing.
+
+An agent that loads such a session follows the chain of parents up to the gap and knows nothing of what came before. An
+agent that was running all the time still has it in context, only the log has lost a line. The next request shows which
+of the two happened: with more input tokens than the text since the gap can have, it had earlier messages, too.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+from . import model as m
+
+_MARGIN = 10_000
+"""Tokens by which the instructions for the model may have grown since the first request."""
+
+
+def request_tokens(usage: m.Usage) -> int:
+    """Return the input tokens of a request."""
+    return (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
+
+
+def find_ends(gaps: Iterable[int], requests: Mapping[int, int], lengths: Sequence[int]) -> frozenset[int]:
+    """Return the gaps at which the context starts again.
+
+    `requests` has the input tokens by the first message of each response, and `lengths` the bytes of the messages. A
+    token has at least one byte. The first request has the instructions for the model, which every request has.
+    """
+    places = sorted(requests)
+    ends = set()
+    for gap in gaps:
+        position = bisect_left(places, gap)
+        if 0 < position < len(places):
+            after = places[position]
+            most = requests[places[0]] + sum(lengths[gap:after]) + _MARGIN
+            if requests[after] > most:
+                continue
+        ends.add(gap)
+    return frozenset(ends)

@@ -2,7 +2,7 @@
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
 steered), `hold words` (one that it ends when it is steered), `wait` (until it is interrupted or steered), `run
-command`, `edit`, `ask`, `plan`, `fail`. The first agent
+command`, `edit`, `write name content`, `ask`, `plan`, `fail`. The first agent
 writes a log as Claude Code does, so that the pages show it; the second one is a Gemini that writes none, cannot be
 steered and cannot fork; the third one is not installed.
 """
@@ -117,6 +117,7 @@ class ScriptedDriver:
     def __init__(self, capabilities: Capabilities, home: Path | None) -> None:
         self.capabilities = capabilities
         self._home = home
+        self._folder = ""
         self._log: Log | None = None
         self._emit: Callable[[DriverEvent], None] = lambda _: None
         self._waiting: list[tuple[str, str]] = []
@@ -127,6 +128,7 @@ class ScriptedDriver:
 
     async def start(self, spec: RunSpec, emit: Callable[[DriverEvent], None]) -> None:
         self._emit = emit
+        self._folder = spec.folder
         session = spec.session if spec.session and not spec.fork else str(uuid.uuid4())
         if self._home is not None:
             self._log = Log(self._home, spec.folder, spec.session or session)
@@ -212,6 +214,11 @@ class ScriptedDriver:
                 await self._wait()
             case "run":
                 await self._ask("Bash", {"command": rest}, "command", rest)
+            case "write":
+                name, _, content = rest.partition(" ")
+                path = Path(self._folder, name)
+                if await self._ask("Write", {"file_path": str(path), "content": content}, "edit", name):
+                    path.write_text(content)
             case "edit":
                 await self._ask("Edit", EDIT, "edit", EDIT["file_path"])
             case "plan":
@@ -244,7 +251,8 @@ class ScriptedDriver:
         if self._log is not None:
             self._log.model({"type": "text", "text": text})
 
-    async def _ask(self, tool: str, given: dict[str, Any], kind: Any, title: str) -> None:
+    async def _ask(self, tool: str, given: dict[str, Any], kind: Any, title: str) -> bool:
+        """Ask for permission; returns whether it was given."""
         call = f"toolu_{uuid.uuid4().hex[:10]}"
         if self._log is not None:
             self._log.model({"type": "tool_use", "id": call, "name": tool, "input": given})
@@ -274,6 +282,7 @@ class ScriptedDriver:
             await self._say(f"Allowed ({decision.verdict}): {tool} {used}")
         else:
             await self._say(f"Denied because {decision.reason or 'of nothing that was said'}.")
+        return decision.verdict.startswith("allow")
 
     def _result(self, call: str, decision: Answer) -> None:
         if self._log is None:

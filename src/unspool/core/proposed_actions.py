@@ -71,14 +71,14 @@ def replacement_diff(path: str, pairs: Iterable[tuple[str, str]]) -> str:
     """
     lines = [f"--- {path}\n", f"+++ {path}\n"]
     for old, new in pairs:
-        lines += _hunks(_lines(old), _lines(new))
-    return _joined(lines)
+        lines += _hunks(lines_of(old), lines_of(new))
+    return joined(lines)
 
 
 def creation_diff(path: str, content: str) -> str:
     """Unified diff of a file that would have been written; what stood there before is not in the log."""
-    new = _lines(content)
-    return _joined(["--- /dev/null\n", f"+++ {path}\n", f"@@ -0,0 +1,{len(new)} @@\n", *("+" + line for line in new)])
+    new = lines_of(content)
+    return joined(["--- /dev/null\n", f"+++ {path}\n", f"@@ -0,0 +1,{len(new)} @@\n", *("+" + line for line in new)])
 
 
 def _hunks(old: list[str], new: list[str]) -> list[str]:
@@ -88,11 +88,11 @@ def _hunks(old: list[str], new: list[str]) -> list[str]:
     return list(difflib.unified_diff(old, new))[2:]
 
 
-def _lines(text: str) -> list[str]:
+def lines_of(text: str) -> list[str]:
     """Only LF ends a line of a file."""
     return list(io.StringIO(text, newline="\n"))
 
 
-def _joined(lines: Iterable[str]) -> str:
+def joined(lines: Iterable[str]) -> str:
     """End every line, and say where the file had no newline at its end, as diff does."""
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)

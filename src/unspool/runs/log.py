@@ -64,6 +64,10 @@ class RunLocation(NamedTuple):
     folder: str
 
 
+def _entry(seq: int, at: float, run: str, kind: str, data: str) -> LogEntry:
+    return LogEntry(seq=seq, at=datetime.fromtimestamp(at, UTC), run=run, kind=kind, data=msgspec.Raw(data.encode()))
+
+
 class RunLog:
     """The run log. One process at a time may write to it, from any of its threads."""
 
@@ -193,10 +197,14 @@ class RunLog:
         """The entries after a number."""
         where, values = ("AND run = ?", [run]) if run is not None else ("", [])
         sql = f"SELECT seq, at, run, kind, data FROM entry WHERE seq > ? {where} ORDER BY seq LIMIT ?"
-        return [
-            LogEntry(seq=seq, at=datetime.fromtimestamp(at, UTC), run=run, kind=kind, data=msgspec.Raw(data.encode()))
-            for seq, at, run, kind, data in self._rows(sql, since, *values, limit)
-        ]
+        return [_entry(*row) for row in self._rows(sql, since, *values, limit)]
+
+    def entries_about(self, agent: str, session: str, kind: str) -> list[LogEntry]:
+        """The entries of one kind about a session, in order. A run may have moved on to another session since."""
+        sql = """SELECT entry.seq, entry.at, entry.run, entry.kind, entry.data FROM entry JOIN run ON run.id = entry.run
+            WHERE run.agent = ? AND entry.kind = ? AND coalesce(json_extract(entry.data, '$.session'), run.session) = ?
+            ORDER BY entry.seq"""
+        return [_entry(*row) for row in self._rows(sql, agent, kind, session)]
 
     def open_runs(self) -> list[OpenRun]:
         """The runs whose end is not in the log."""

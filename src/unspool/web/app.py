@@ -20,6 +20,7 @@ from litestar.static_files import create_static_files_router
 
 from ..core.errors import NotFoundError, UnspoolError
 from ..runs.log import RunLog
+from ..runs.revert import Reverts
 from ..runs.supervisor import Supervisor, limits_from, run_log_path
 from ..store import open_store
 from .api.routes import routes as api_routes
@@ -53,6 +54,8 @@ class AppState:
         self._ingest = IngestProcess(_ingest_arguments(settings), self._on_report)
         self._supervisor: Supervisor | None = None
         self._run_events: RunEvents | None = None
+        self.reverts: Reverts | None = None
+        """Copies of files from before agents changed them, if this server runs agents."""
 
     @property
     def supervisor(self) -> Supervisor:
@@ -108,6 +111,8 @@ class AppState:
 
         supervisor = Supervisor(RunLog(run_log_path(folder)), DRIVERS, limits=limits_from(os.environ))
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
+        self.reverts = Reverts(supervisor.log, folder, supervisor.run)
+        supervisor.watch(self.reverts.keeper.on_event)
         left = await supervisor.recover()
         if left:
             _log.warning("Stopped %d agents that were left over from a server that was killed", left)

@@ -63,6 +63,26 @@ class ChangeBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     model: str | None = None
 
 
+class RevertBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which file to revert to which copy."""
+
+    session: str
+    path: str
+    copy: str
+    """The digest of the copy, or `absent` to remove a file that did not exist before."""
+    seen: str
+    """The digest of the content that is replaced, as it was shown; `absent` if there was no file."""
+    who: str = "someone"
+
+
+class Reverted(msgspec.Struct, kw_only=True):
+    """What was written."""
+
+    path: str
+    replaced: str
+    """The digest of the content that was replaced, of which a copy is kept."""
+
+
 class AgentKind(msgspec.Struct, kw_only=True):
     """An agent that this server can run, or what is missing for it."""
 
@@ -89,7 +109,7 @@ class RunList(msgspec.Struct, kw_only=True):
 
 RunEventKind = Literal[
     "run.started", "session", "state", "sent", "taken_up", "words", "asked", "answered", "withdrawn", "interrupting",
-    "changed", "remarked", "turn_ended", "resync",
+    "changed", "remarked", "turn_ended", "kept", "reverted", "resync",
 ]  # fmt: skip
 
 
@@ -133,4 +153,8 @@ RUN_ENDPOINTS = (
     RunEndpoint("post", "/runs/{id}/interrupt", "interrupt", "Interrupt the current turn.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/stop", "stop", "Stop the agent.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/change", "change", "Change the mode or the model.", RunView, ChangeBody),
+    RunEndpoint(
+        "post", "/reverts", "revert", "Revert a file of a project to the copy from before an agent changed it.",
+        Reverted, RevertBody,
+    ),
 )  # fmt: skip

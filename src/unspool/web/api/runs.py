@@ -34,11 +34,13 @@ Runs: TypeAlias = NamedDependency[Supervisor]
 _LONGEST_BODY = 4 << 20
 
 
-def _json(value: object, status: int = 200) -> Response[bytes]:
+def json_response(value: object, status: int = 200) -> Response[bytes]:
+    """A value as JSON."""
     return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
 
 
-async def _body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
+async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
+    """The body of a request, decoded and checked."""
     data = await request.body()
     if len(data) > _LONGEST_BODY:
         raise UsageError(f"The request body is too large; at most {_LONGEST_BODY >> 20} MB are accepted.")
@@ -69,19 +71,19 @@ def runnable_agents(supervisor: Supervisor) -> list[AgentKind]:
 @get("/api/agents", include_in_schema=False)
 async def agents(supervisor: Runs) -> Response[bytes]:
     """The agents that this server can run, and what is missing for the others."""
-    return _json(runnable_agents(supervisor))
+    return json_response(runnable_agents(supervisor))
 
 
 @get("/api/runs", include_in_schema=False)
 async def runs(supervisor: Runs) -> Response[bytes]:
     """All runs, active and ended."""
-    return _json(RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq()))
+    return json_response(RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq()))
 
 
 @get("/api/runs/{id:str}", include_in_schema=False)
 async def run(supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """One run."""
-    return _json(supervisor.run(id).view())
+    return json_response(supervisor.run(id).view())
 
 
 # --- acting ----------------------------------------------------------------------------------------------------------
@@ -92,20 +94,20 @@ async def start(
     request: Request[Any, Any, Any], pool: Pool, supervisor: Runs, homes: NamedDependency[tuple[str, ...]]
 ) -> Response[bytes]:
     """Start an agent: in a folder, on a past session, or forked from a message of one."""
-    body: StartBody = await _body(request, StartBody)
+    body: StartBody = await decoded_body(request, StartBody)
     planned = await pool.run(plan, body, homes, supervisor.log, supervisor.fork_reach)
     found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
     if body.prompt:
         await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who)
-    return _json(Started(run=found.view(), remark=planned.remark), 201)
+    return json_response(Started(run=found.view(), remark=planned.remark), 201)
 
 
 @post("/api/runs/{id:str}/messages", include_in_schema=False)
 async def send(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Send a message to an agent."""
-    body: SendBody = await _body(request, SendBody)
+    body: SendBody = await decoded_body(request, SendBody)
     message: RunMessage = await supervisor.run(id).send(body.id, body.text, body.who)
-    return _json(message, 201)
+    return json_response(message, 201)
 
 
 @post("/api/runs/{id:str}/answers/{question:str}", include_in_schema=False)
@@ -113,39 +115,39 @@ async def answer(
     request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str], question: FromPath[str]
 ) -> Response[bytes]:
     """Answer an approval request; the first answer counts."""
-    body: AnswerBody = await _body(request, AnswerBody)
+    body: AnswerBody = await decoded_body(request, AnswerBody)
     decision = Answer(verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers)
     found: Run = supervisor.run(id)
     await found.answer(question, body.digest, decision, body.who)
-    return _json(found.view())
+    return json_response(found.view())
 
 
 @post("/api/runs/{id:str}/interrupt", include_in_schema=False)
 async def interrupt(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Interrupt the current turn."""
-    body: WhoBody = await _body(request, WhoBody)
+    body: WhoBody = await decoded_body(request, WhoBody)
     found = supervisor.run(id)
     await found.interrupt(body.who)
-    return _json(found.view())
+    return json_response(found.view())
 
 
 @post("/api/runs/{id:str}/stop", include_in_schema=False)
 async def stop(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Stop the agent."""
-    body: WhoBody = await _body(request, WhoBody)
+    body: WhoBody = await decoded_body(request, WhoBody)
     found = supervisor.run(id)
     if not found.machine.has_ended:
         await found.stop(f"stopped by {body.who}")
-    return _json(found.view())
+    return json_response(found.view())
 
 
 @post("/api/runs/{id:str}/change", include_in_schema=False)
 async def change(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Change the mode or the model."""
-    body: ChangeBody = await _body(request, ChangeBody)
+    body: ChangeBody = await decoded_body(request, ChangeBody)
     found = supervisor.run(id)
     await found.change(body.mode, body.model)
-    return _json(found.view())
+    return json_response(found.view())
 
 
 routes: list[HTTPRouteHandler] = [agents, runs, run, start, send, answer, interrupt, stop, change]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar.handlers import HTTPRouteHandler
 
 from .. import agent_styles
-from . import events, runs, search, session, session_fragments, sessions, stats
+from . import events, review, runs, search, session, session_fragments, sessions, stats
 
 routes: list[HTTPRouteHandler] = [
     *sessions.routes,
@@ -15,5 +15,6 @@ routes: list[HTTPRouteHandler] = [
     *search.routes,
     *stats.routes,
     *runs.routes,
+    *review.routes,
     agent_styles.stylesheet,
 ]

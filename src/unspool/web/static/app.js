@@ -14,6 +14,7 @@ import { Pages } from "./pages.js";
 import { Palette } from "./palette.js";
 import { Navigation } from "./navigation.js";
 import { Rail } from "./rail.js";
+import { startReview } from "./review.js";
 import { startRuns } from "./runs.js";
 import { startSearch } from "./search.js";
 import { startTimes } from "./relative-time.js";
@@ -42,6 +43,7 @@ const reading = startReading();
 const palette = new Palette();
 startKeys(reading, () => palette.open());
 startSearch();
+startReview();
 new LivePage(reading);
 void startRuns(() => {
   if (find("#composer")) new Composer(reading);

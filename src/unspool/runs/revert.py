@@ -1,0 +1,196 @@
+"""Reverting one file to a copy from before a supervised agent changed it.
+
+This is the only code that writes into a project, and only when a person asks for it: the person sees what would be
+written, and names the content that it replaces. That content is kept, so that a revert can be reverted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..core.errors import NotFoundError, UnspoolError, UsageError
+from ..core.proposed_actions import joined, lines_of
+from .before_images import (
+    FOLDER,
+    KEPT,
+    BeforeImage,
+    BeforeImages,
+    FileState,
+    ImageStore,
+    KeptImages,
+    images_of,
+    read_state,
+)
+from .errors import ConflictError
+from .log import RunLog
+
+MAX_DIFF_LINES = 20_000
+"""Comparing longer files takes too long; their sizes are shown instead."""
+
+
+class FileReview(msgspec.Struct, kw_only=True):
+    """A file as it was before a run, and as it is now."""
+
+    path: str
+    before: FileState
+    now: FileState
+    changed_at: float | None
+    """When the file was last written, in seconds since 1970."""
+    copies: list[BeforeImage]
+    """All copies that are kept of it, oldest first."""
+    diff: str | None
+    """From before to now; None if the contents cannot be compared."""
+    note: str | None
+    """Why there is no diff, or why the file cannot be reverted."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the file differs from the first copy; a content that is not known may."""
+        return self.before.mark != self.now.mark or self.before.status in ("too_large", "unreadable")
+
+
+class RevertPlan(msgspec.Struct, kw_only=True):
+    """What a revert would write."""
+
+    path: str
+    target: FileState
+    now: FileState
+    diff: str | None
+    note: str | None
+
+
+class Reverts:
+    """The copies of one server: keeps them, compares files with them, and reverts files to them."""
+
+    def __init__(self, log: RunLog, folder: Path, run_of: Callable[[str], Any]) -> None:
+        self._log = log
+        self._store = ImageStore(folder / FOLDER)
+        self.keeper = BeforeImages(log, self._store, run_of)
+        self._store.prune()
+
+    def files(self, agent: str, session: str) -> list[FileReview]:
+        """The files of which copies are kept, in the order in which they were first asked about."""
+        return review_files(images_of(self._log, agent, session), self._store)
+
+    def plan(self, agent: str, session: str, path: str, mark: str) -> RevertPlan:
+        """What reverting a file to one of its copies would write."""
+        return plan_revert(images_of(self._log, agent, session), self._store, path, mark)
+
+    def revert(self, agent: str, session: str, plan: RevertPlan, seen: str, who: str) -> None:
+        """Carry out a plan, if `seen` names the content that it replaces. That content is kept first."""
+        if (obstacle := _obstacle(plan.target, plan.now)) is not None:
+            raise UsageError(obstacle)
+        path = Path(plan.path)
+        if os.path.realpath(path.parent) != str(path.parent):
+            raise ConflictError(f"The folder of {path} is now a link to another one; nothing was written.")
+        data = self._store.get(plan.target.digest) if plan.target.status == "kept" else None
+        if seen != plan.now.mark or self.keeper.keep_content(plan.path) != plan.now:
+            raise ConflictError(f"{path} has changed since you saw it. Review it again; nothing was written.")
+        run = next(each.run for each in images_of(self._log, agent, session) if each.path == plan.path)
+        image = BeforeImage(at=datetime.now(UTC), run=run, path=plan.path, state=plan.now)
+        self._log.record(run, KEPT, KeptImages(session=session, images=[image]))
+        facts = {"session": session, "path": plan.path, "from": plan.now.mark, "to": plan.target.mark, "who": who}
+        self._log.record(run, "reverted", facts)
+        try:
+            if data is None:
+                path.unlink()
+            else:
+                _write(path, data, plan.target.mode)
+        except OSError as error:
+            raise UnspoolError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def review_files(images: list[BeforeImage], store: ImageStore) -> list[FileReview]:
+    """The files of which copies are kept, in the order in which they were first asked about."""
+    by_path: dict[str, list[BeforeImage]] = {}
+    for image in images:
+        by_path.setdefault(image.path, []).append(image)
+    return [_review(path, copies, store) for path, copies in by_path.items()]
+
+
+def _review(path: str, copies: list[BeforeImage], store: ImageStore) -> FileReview:
+    first = copies[0].state
+    now, data = read_state(Path(path))
+    diff, note = _difference(path, _content(first, store), data, first, now)
+    try:
+        changed_at: float | None = os.lstat(path).st_mtime
+    except OSError:
+        changed_at = None
+    return FileReview(path=path, before=first, now=now, changed_at=changed_at, copies=copies, diff=diff, note=note)
+
+
+def plan_revert(images: list[BeforeImage], store: ImageStore, path: str, mark: str) -> RevertPlan:
+    """What reverting a file to one of its copies would write."""
+    target = _target(images, path, mark)
+    now, data = read_state(Path(path))
+    diff, note = _difference(path, data, _content(target, store), now, target)
+    return RevertPlan(path=path, target=target, now=now, diff=diff, note=note or _obstacle(target, now))
+
+
+def _target(images: list[BeforeImage], path: str, mark: str) -> FileState:
+    for image in images:
+        if image.path == path and image.state.mark == mark:
+            return image.state
+    raise NotFoundError(f"No such copy of {path} is kept for this session.")
+
+
+def _obstacle(target: FileState, now: FileState) -> str | None:
+    if target.status not in ("kept", "absent"):
+        return f"No copy from before was kept: {target.detail}."
+    if now.status not in ("kept", "absent"):
+        return f"The file cannot be replaced, because its content could not be kept: {now.detail}."
+    return "The file is already in this state." if target.mark == now.mark else None
+
+
+def _content(state: FileState, store: ImageStore) -> bytes | None:
+    """The content of a state; empty for no file, None if it is not known."""
+    if state.status != "kept":
+        return b"" if state.status == "absent" else None
+    try:
+        return store.get(state.digest)
+    except NotFoundError:
+        return None
+
+
+def _difference(
+    path: str, old: bytes | None, new: bytes | None, old_state: FileState, new_state: FileState
+) -> tuple[str | None, str | None]:
+    """The diff between two contents, or why there is none."""
+    if old is None or new is None:
+        return None, old_state.detail or new_state.detail or "The copy from before is no longer kept."
+    try:
+        before, after = (lines_of(data.decode("utf-8")) for data in (old, new))
+    except UnicodeDecodeError:
+        return None, f"Not a text file: {len(old):,} bytes before, {len(new):,} bytes after."
+    if len(before) + len(after) > MAX_DIFF_LINES:
+        return None, f"Too long to compare: {len(before):,} lines before, {len(after):,} lines after."
+    # Different names say that the line numbers are those of the whole file.
+    old_name = "/dev/null" if old_state.status == "absent" else f"{path} (before)"
+    new_name = "/dev/null" if new_state.status == "absent" else path
+    return joined(difflib.unified_diff(before, after, old_name, new_name)), None
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """Replace a file in one step, so that it is never half written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,76 @@
+"""The review of a session: everything its calls changed or ran, by approval, and the files as they are now."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from ..render.diff import FileChange, changed_files
+from ..render.transcript import CallView
+from ..runs.before_images import resolved
+from ..runs.revert import FileReview
+from .session_query import SessionQuery
+from .transcript_pages import TranscriptPages
+
+MOST_CALLS = 1_000
+"""Calls on one page."""
+_BLOCK = 500
+
+
+class RunReview(msgspec.Struct, kw_only=True):
+    """What a session changed."""
+
+    approved: list[CallView]
+    """Calls that a person was asked about, with their receipts."""
+    unapproved: list[CallView]
+    """Calls that changed files or ran commands without asking."""
+    left_out: int
+    """Calls beyond the limit of the page."""
+    files: list[FileReview]
+    others: list[FileChange]
+    """Files that calls changed and of which there is no copy from before."""
+    commands: int
+    """Commands that ran: they may have changed files that no call names."""
+
+
+def run_review(query: SessionQuery, files: list[FileReview]) -> RunReview:
+    """The review of a session, given the files of which copies are kept."""
+    calls = _calls(query)
+    shown = calls[:MOST_CALLS]
+    ran = [call for call in calls if call.result is not None and call.result.outcome in ("ok", "error", "interrupted")]
+    return RunReview(
+        approved=[call for call in shown if call.receipt is not None],
+        unapproved=[call for call in shown if call.receipt is None],
+        left_out=len(calls) - len(shown),
+        files=files,
+        others=_others(query, ran, {file.path for file in files}),
+        commands=sum(call.action.command is not None for call in ran),
+    )
+
+
+def _calls(query: SessionQuery) -> list[CallView]:
+    """The calls of all branches that were asked about, change files or run commands."""
+    transcript = TranscriptPages(query)
+    found: dict[str, CallView] = {}
+    for first in range(0, query.row.messages, _BLOCK):
+        for entry in transcript.entries(first, min(first + _BLOCK, query.row.messages)):
+            call = entry.call
+            if call is not None and (call.receipt is not None or call.action.diff or call.action.command):
+                found.setdefault(call.id, call)
+    return list(found.values())
+
+
+def _others(query: SessionQuery, ran: list[CallView], known: set[str]) -> list[FileChange]:
+    project = query.head.info.project
+    folder = project.path if project is not None and project.path else os.sep
+    found: dict[str, FileChange] = {}
+    for call in ran:
+        if call.action.diff and call.result is not None and call.result.outcome == "ok":
+            for change in changed_files(call.action.diff, call.action.path):
+                path = resolved(change.path, folder)
+                if path not in known:
+                    total = found.setdefault(path, FileChange(path))
+                    total.added += change.added
+                    total.removed += change.removed
+    return list(found.values())

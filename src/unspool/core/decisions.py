@@ -52,6 +52,10 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     """For a question: the answers that were chosen or written, by question."""
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The input that replaced the one of the agent."""
+    rule: str | None = None
+    """For `allow_session`: what it allows from then on, in the words that the person saw."""
+    notes: dict[str, str] = {}
+    """For a question: what the person added to the answer, by question."""
     subagent: str | None = None
     """The sub-agent that asked. Its calls are in a log of its own."""
     turn: TurnEnd = "interrupted"

@@ -6,7 +6,7 @@ import difflib
 import io
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,6 +16,8 @@ from . import model as m
 _SLOW_AT = 4_000
 """Lines from which a minimal diff takes too long; a plain replacement is shown instead."""
 _LONGEST_PATH = 1_000
+_CONTEXT = 3
+_HUNK = re.compile(r"\A@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def input_of(raw: msgspec.Raw) -> dict[str, Any]:
@@ -73,6 +75,61 @@ def replacement_diff(path: str, pairs: Iterable[tuple[str, str]]) -> str:
     for old, new in pairs:
         lines += _hunks(lines_of(old), lines_of(new))
     return joined(lines)
+
+
+class Replacement(msgspec.Struct, frozen=True):
+    """A text that takes the place of another."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+    """Whether it replaces every occurrence; otherwise there has to be exactly one."""
+
+
+CellMode = Literal["replace", "insert", "delete"]
+
+
+class CellEdit(msgspec.Struct, frozen=True):
+    """A change of a notebook."""
+
+    cell: str | None
+    """The id of the cell; None for the beginning of the notebook."""
+    mode: CellMode
+    source: str
+
+
+class ProposedEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call would do to one file: write it, replace parts of it, or change a cell of a notebook."""
+
+    path: str
+    content: str | None = None
+    assumed: str | None = None
+    """The content that the agent has read, if `content` was made from it."""
+    replacements: tuple[Replacement, ...] = ()
+    cell: CellEdit | None = None
+
+
+def file_diff(path: str, before: str | None, after: str) -> str:
+    """Unified diff between a file on disk and what it would become, with the line numbers of the file."""
+    old, new = lines_of(before or ""), lines_of(after)
+    start = _common(old, new)
+    end = _common(old[start:][::-1], new[start:][::-1])
+    first = max(0, start - _CONTEXT)
+    old, new = (part[first : max(first, len(part) - max(0, end - _CONTEXT))] for part in (old, new))
+    hunks = [_HUNK.sub(lambda found: _moved(found, first), line) for line in _hunks(old, new)]
+    name = "/dev/null" if before is None else f"{path} (on disk)"
+    return joined([f"--- {name}\n", f"+++ {path} (after the change)\n", *hunks])
+
+
+def _common(old: list[str], new: list[str]) -> int:
+    """The number of lines at the beginning that are the same."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
+
+
+def _moved(found: re.Match[str], lines: int) -> str:
+    """The head of a hunk that starts further down."""
+    return f"@@ -{int(found[1]) + lines}{found[2] or ''} +{int(found[3]) + lines}{found[4] or ''} @@"
 
 
 def creation_diff(path: str, content: str) -> str:

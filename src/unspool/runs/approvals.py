@@ -14,8 +14,10 @@ import msgspec
 
 from ..core.decisions import DecisionMaker
 from ..core.errors import UsageError
+from ..core.proposed_actions import ProposedEdit
 from .errors import ConflictError
-from .protocol import Answer, PermissionRequest, Verdict
+from .file_preview import preview_edit
+from .protocol import Answer, FilePreview, PermissionRequest, Verdict
 
 _PAST_TENSE: dict[Verdict, str] = {
     "allow": "allowed",
@@ -54,8 +56,10 @@ class GivenAnswer(NamedTuple):
 class Approvals:
     """The open requests of one run, and the answers given so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "") -> None:
+        self._folder = folder
         self._open: dict[str, OpenRequest] = {}
+        self._edits: dict[str, list[ProposedEdit]] = {}
         self._answered: dict[str, GivenAnswer] = {}
 
     def open(self) -> list[OpenRequest]:
@@ -67,13 +71,28 @@ class Approvals:
         return self._open.get(id)
 
     def add(self, request: PermissionRequest) -> OpenRequest:
-        """The agent asks for permission."""
+        """The agent asks for permission. What it would change is compared with the files as they are now."""
+        self._edits[request.id], request.edits = request.edits, []
+        request.files = self._previews(request.id)
         opened = OpenRequest(request=request, digest=digest_of(request), at=datetime.now(UTC))
         self._open[request.id] = opened
         return opened
 
+    def refresh(self, id: str) -> OpenRequest | None:
+        """Compare an open request with the files again; returns it, with another digest, if they have changed."""
+        opened = self._open.get(id)
+        if opened is None or (files := self._previews(id)) == opened.request.files:
+            return None
+        opened.request.files = files
+        opened.digest = digest_of(opened.request)
+        return opened
+
+    def _previews(self, id: str) -> list[FilePreview]:
+        return [preview_edit(edit, self._folder) for edit in self._edits.get(id, ())]
+
     def cancel(self, id: str) -> bool:
         """The agent no longer waits; False when the request was not open."""
+        self._edits.pop(id, None)
         return self._open.pop(id, None) is not None
 
     def answer(self, id: str, digest: str, answer: Answer, who: str, by: DecisionMaker) -> PermissionRequest:
@@ -88,6 +107,7 @@ class Approvals:
             raise ConflictError("The request has changed since you saw it. Review it again.")
         _check(opened.request, answer)
         del self._open[id]
+        self._edits.pop(id, None)
         self._answered[id] = GivenAnswer(answer.verdict, who, by)
         return opened.request
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ..agents import AGENTS
 from ..core import model as m
+from ..core.proposed_actions import ProposedEdit
 
 RequestKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop"]
@@ -116,8 +117,31 @@ class Choice(msgspec.Struct, kw_only=True):
     multiple: bool = False
 
 
+class Detail(msgspec.Struct):
+    """A field of a request that its command, change, plan or questions do not show."""
+
+    name: str
+    value: str
+    """The text of the field, or its JSON."""
+
+
+class FilePreview(msgspec.Struct, kw_only=True):
+    """What a change would do to a file as it is on disk."""
+
+    path: str
+    diff: str | None = None
+    """From the file as it is to the file as it would be, with line numbers; None if that cannot be known."""
+    warnings: list[str] = []
+    """Where the file differs from what the model assumed, and what happens then."""
+    version: str = ""
+    """Identifies the content of the file when the request was shown; empty if there is no such file."""
+
+
 class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
-    """The agent asks for permission and waits for an answer."""
+    """The agent asks for permission and waits for an answer.
+
+    All of it is shown and part of the digest that an answer has to repeat.
+    """
 
     id: str
     """Unique among the requests of one driver."""
@@ -136,6 +160,14 @@ class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
     """The possible answers."""
     takes_reason: bool = False
     takes_input: bool = False
+    details: list[Detail] = []
+    """Every field of the input that is not visible otherwise."""
+    session_rule: str | None = None
+    """What `allow_session` allows from then on, in words."""
+    edits: list[ProposedEdit] = []
+    """What would be done to which files. The supervisor replaces it with `files` before it shows the request."""
+    files: list[FilePreview] = []
+    """What would happen to the files on disk. It is checked again before an answer that allows it is passed on."""
 
 
 class RequestCancelled(msgspec.Struct, tag="withdrawn"):
@@ -195,6 +227,8 @@ class Answer(msgspec.Struct, kw_only=True, frozen=True):
     """The input to use instead of the one in the request."""
     answers: dict[str, list[str]] = {}
     """For a question: the chosen or written answers, by question."""
+    notes: dict[str, str] = {}
+    """For a question: what the person added to the answer, by question."""
 
 
 Emit = Callable[[DriverEvent], None]

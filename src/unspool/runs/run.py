@@ -118,7 +118,7 @@ class Run:
         self.machine = machine
         self.details = RunDetails(session=None if spec.fork else spec.session, mode=spec.mode, model=spec.model)
         self._messages = RunMessages()
-        self._approvals = Approvals()
+        self._approvals = Approvals(spec.folder)
         self._recorder = RunRecorder(id, log, publish)
         self._reported_state: State = machine.state
         self._is_interrupting = False
@@ -231,7 +231,13 @@ class Run:
         return message
 
     async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
-        """Answer a request. The first answer counts, and only if the request is still the one that was shown."""
+        """Answer a request. The first answer counts, and only if the request is still the one that was shown.
+
+        An answer that allows a change of files that have changed since is refused, and the request is shown again.
+        """
+        if answer.verdict in ("allow", "allow_session") and (changed := self._approvals.refresh(request)) is not None:
+            self._recorder.record("asked", {"question": changed})
+            raise ConflictError("The file has changed since you saw it. Review the change again.")
         opened = self._approvals.get(request)
         answered = self._approvals.answer(request, digest, answer, who, by)
         # Nothing is awaited before the decision is on disk, so nobody else can answer in between.
@@ -260,6 +266,8 @@ class Run:
             action=request.action,
             answers=answer.answers,
             input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
+            rule=request.session_rule if answer.verdict == "allow_session" else None,
+            notes=answer.notes,
             subagent=request.subagent,
         )
 

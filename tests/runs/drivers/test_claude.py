@@ -23,7 +23,7 @@ from unspool.core import model as m
 from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from unspool.runs.drivers.claude import ClaudeDriver, ClaudeDriverFactory
 from unspool.runs.drivers.claude_command import build_command, build_environment
-from unspool.runs.drivers.claude_requests import REJECTED
+from unspool.runs.drivers.claude_requests import REJECTED, refusal
 from unspool.runs.processes import Family, is_alive, start_time
 from unspool.runs.protocol import (
     AgentExited,
@@ -233,7 +233,7 @@ async def test_a_denial_reaches_the_model_with_its_reason(tmp_path: Path) -> Non
         await driver.send("1", "@do run touch made;;say understood;;")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Use another name."))
         assert (await events.next(TurnEnded)).outcome == "completed"
-        assert at.model.results() == ["Use another name."]
+        assert at.model.results() == [refusal("Use another name.")]
         await driver.send("2", "@do run touch made")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny"))
         assert (await events.next(TurnEnded)).outcome == "completed"
@@ -329,7 +329,7 @@ async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) ->
             await driver.answer(request, Answer(verdict="deny", reason="not this") if refused else ALLOW)
         await events.next(TurnEnded)
         assert sorted(path.name for path in at.project.iterdir()) == ["two"]
-        assert at.model.results()[0] == "not this"
+        assert at.model.results()[0] == refusal("not this")
         assert len({request.id for request in events.all(PermissionRequest)}) == 2
 
 
@@ -344,13 +344,15 @@ async def test_a_question_is_answered(tmp_path: Path) -> None:
             request = await events.next(PermissionRequest)
             assert (request.kind, request.title) == ("question", "Which colour?")
             assert [option.label for option in request.choices[0].options] == ["Red", "Blue"]
-            await driver.answer(request, Answer(verdict="allow", answers={"Which colour?": [chosen]}))
+            answers, notes = {"Which colour?": [chosen]}, {"Which colour?": "but matte"}
+            await driver.answer(request, Answer(verdict="allow", answers=answers, notes=notes))
             await events.next(TurnEnded)
             assert f'"Which colour?"="{chosen}"' in at.model.results()[0]
+            assert "but matte" in at.model.results()[0]
         await driver.send("2", "@do question")
         await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Ask me later."))
         await events.next(TurnEnded)
-        assert at.model.results() == ["Ask me later."]
+        assert at.model.results() == [refusal("Ask me later.")]
         await driver.stop()
         rejection = at.read(events.all(Started)[0].session).rejections[0]
         assert (rejection.rejection_type, rejection.reason) == ("option", "Ask me later.")
@@ -368,9 +370,16 @@ async def test_a_plan_is_shown_denied_and_approved(tmp_path: Path) -> None:
         assert (request.kind, request.action.plan) == ("plan", "# A plan")
         await driver.answer(request, Answer(verdict="deny", reason="Shorter, please."))
         again = await events.next(PermissionRequest)
-        assert at.model.results() == ["Shorter, please."]
+        assert at.model.results() == [refusal("Shorter, please.")]
         await driver.answer(again, ALLOW)
         assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "default"
+        await events.next(TurnEnded)
+        await driver.set_mode("plan")
+        await driver.send("2", "@do call ExitPlanMode {};;say done")
+        last = await events.next(PermissionRequest)
+        assert "(mode acceptEdits)" in (last.session_rule or "")
+        await driver.answer(last, Answer(verdict="allow_session"))
+        assert (await events.next(SettingsChanged, lambda event: event.mode == "acceptEdits")).mode is not None
         await events.next(TurnEnded)
         await driver.stop()
         rejections = at.read(events.all(Started)[0].session).rejections

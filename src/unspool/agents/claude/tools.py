@@ -7,13 +7,25 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
-from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
+from ...core.proposed_actions import (
+    CellEdit,
+    CellMode,
+    PathsIn,
+    ProposedEdit,
+    Replacement,
+    creation_diff,
+    input_of,
+    questions_in,
+    replacement_diff,
+    text_in,
+)
 
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 PLAN_TOOL = "ExitPlanMode"
 ASKING_TOOLS = frozenset((PLAN_TOOL, "AskUserQuestion"))
 """Tools that do nothing but ask, so that they can be refused but not interrupted."""
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
+_CELL_MODES: dict[str, CellMode] = {"insert": "insert", "delete": "delete"}
 _SHELLS = frozenset(("Bash", "PowerShell"))
 
 
@@ -43,10 +55,37 @@ def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:
         return creation_diff(path, text_in(given, "content") or "")
     if name == "NotebookEdit":
         return replacement_diff(path, [("", text_in(given, "new_source") or "")])
-    several = given.get("edits")
-    edits = [edit for edit in several if isinstance(edit, dict)] if isinstance(several, list) else [given]
-    pairs = [(text_in(edit, "old_string") or "", text_in(edit, "new_string") or "") for edit in edits]
+    pairs = [(text_in(edit, "old_string") or "", text_in(edit, "new_string") or "") for edit in _edits_in(name, given)]
     return replacement_diff(path, pairs)
+
+
+def _edits_in(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    several = given.get("edits") if name == "MultiEdit" or "old_string" not in given else None
+    return [edit for edit in several if isinstance(edit, dict)] if isinstance(several, list) else [given]
+
+
+def edits_of(name: str, raw: msgspec.Raw) -> list[ProposedEdit]:
+    """What a call would do to a file."""
+    given = input_of(raw)
+    path = text_in(given, "file_path", "notebook_path")
+    if name not in _EDITS or path is None:
+        return []
+    if name == "Write":
+        return [ProposedEdit(path=path, content=text_in(given, "content") or "")]
+    if name == "NotebookEdit":
+        cell = CellEdit(
+            text_in(given, "cell_id"),
+            _CELL_MODES.get(str(given.get("edit_mode")), "replace"),
+            text_in(given, "new_source") or "",
+        )
+        return [ProposedEdit(path=path, cell=cell)]
+    replacements = tuple(
+        Replacement(
+            text_in(edit, "old_string") or "", text_in(edit, "new_string") or "", edit.get("replace_all") is True
+        )
+        for edit in _edits_in(name, given)
+    )
+    return [ProposedEdit(path=path, replacements=replacements)]
 
 
 paths_in = PathsIn("file_path", "notebook_path", "path")

@@ -10,8 +10,7 @@ import msgspec
 
 from ..protocol import Emit, PermissionRequest, Verdict
 from .pending_requests import PendingRequests
-
-_VERDICTS: tuple[Verdict, ...] = ("allow", "allow_session", "deny", "deny_stop")
+from .request_details import ALL_VERDICTS
 
 
 class PermissionOption(msgspec.Struct, rename="camel"):
@@ -66,8 +65,10 @@ class AcpPermissions:
     async def ask(self, request: PermissionRequest, options: list[PermissionOption]) -> dict[str, Any]:
         """Show a request and wait for its answer; returns what the protocol expects."""
         request.verdicts = tuple(
-            each for each in _VERDICTS if each.startswith("deny") or self.option_for(each, options) is not None
+            each for each in ALL_VERDICTS if each.startswith("deny") or self.option_for(each, options) is not None
         )
+        if "allow_session" in request.verdicts and (lasting := self._session_option(options)) is not None:
+            request.session_rule = f"The agent's own option: {lasting.name or lasting.option_id} ({lasting.option_id})."
         pending = PendingPermission(options, asyncio.get_running_loop().create_future())
         self._pending.add(request.id, pending)
         self._pending.show(request)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ...agents import AGENTS
+from ...agents.claude.tools import edits_of
 from ...core import model as m
-from ..protocol import Answer, Choice, Emit, Option, PermissionRequest, RequestKind, Verdict
+from ..protocol import Answer, Choice, Emit, Option, PermissionRequest, RequestKind
+from .claude_rules import mode_update, rule_text, rules_for_session
 from .pending_requests import PendingRequests
+from .request_details import ALL_VERDICTS, WITHOUT_SESSION, details_of
 
 if TYPE_CHECKING:
     from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny, PermissionUpdate, ToolPermissionContext
@@ -24,7 +25,26 @@ REJECTED = (
     "new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 )
 """What the program itself says for a denial without a reason: the model and readers of the log know this sentence."""
+REJECTED_BECAUSE = (
+    REJECTED.partition("STOP what you are doing")[0] + "To tell you how to proceed, the user said:\n{reason}"
+)
+"""What it says for a denial with a reason. The model takes a bare reason for the output of the tool."""
 MAX_TITLE = 200
+_SHOWN_FIELDS = {
+    "Bash": {"command"},
+    "PowerShell": {"command"},
+    "Write": {"content"},
+    "Edit": {"old_string", "new_string"},
+    "Update": {"old_string", "new_string"},
+    "MultiEdit": {"edits[].old_string", "edits[].new_string"},
+    "NotebookEdit": {"new_source"},
+    PLAN_TOOL: {"plan"},
+    QUESTION_TOOL: {
+        "questions[].question", "questions[].header", "questions[].multiSelect?", "questions[].options[].label",
+        "questions[].options[].description",
+    },
+}  # fmt: skip
+"""What a command, a change, a plan or a question shows of the input; all other fields are listed beside it."""
 
 
 class ClaudePermissions:
@@ -46,8 +66,11 @@ class ClaudePermissions:
         """Wait for the answer to a request; the SDK calls this and cancels it when the turn is interrupted."""
         from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
 
-        session_rules = rules_for_session(context.suggestions, self.folder)
-        request = build_request(self._pending.new_id(), tool, input, context, can_allow_session=bool(session_rules))
+        if tool == PLAN_TOOL:
+            session_rules = [mode_update("acceptEdits")]
+        else:
+            session_rules = rules_for_session(context.suggestions, self.folder)
+        request = build_request(self._pending.new_id(), tool, input, context, session_rules)
         pending: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._pending.add(request.id, pending)
         self._pending.show(request)
@@ -56,14 +79,20 @@ class ClaudePermissions:
         finally:
             self._pending.cancel(request.id)
         if answer.verdict in ("deny", "deny_stop"):
-            return PermissionResultDeny(message=answer.reason or REJECTED, interrupt=answer.verdict == "deny_stop")
-        allowed = input_with_answers(tool, input if answer.input is None else answer.input, answer.answers)
-        updates = session_rules if answer.verdict == "allow_session" and session_rules else None
-        return PermissionResultAllow(updated_input=allowed, updated_permissions=updates)
+            return PermissionResultDeny(message=refusal(answer.reason), interrupt=answer.verdict == "deny_stop")
+        allowed = input_with_answers(tool, input if answer.input is None else answer.input, answer)
+        is_for_session = answer.verdict == "allow_session"
+        updates = session_rules if is_for_session else [mode_update("default")] if tool == PLAN_TOOL else []
+        return PermissionResultAllow(updated_input=allowed, updated_permissions=updates or None)
+
+
+def refusal(reason: str | None) -> str:
+    """A denial in the program's own sentences."""
+    return REJECTED_BECAUSE.format(reason=reason) if reason else REJECTED
 
 
 def build_request(
-    id: str, tool: str, input: dict[str, Any], context: ToolPermissionContext, *, can_allow_session: bool
+    id: str, tool: str, input: dict[str, Any], context: ToolPermissionContext, session_rules: list[PermissionUpdate]
 ) -> PermissionRequest:
     """The request for a tool call."""
     action = AGENTS["claude"].describe(tool, msgspec.Raw(msgspec.json.encode(input)))
@@ -78,9 +107,13 @@ def build_request(
         reason=context.decision_reason,
         subagent=context.agent_id,
         choices=_choices(input) if kind == "question" else [],
-        verdicts=_verdicts(kind, can_allow_session),
+        verdicts=ALL_VERDICTS if session_rules and kind != "question" else WITHOUT_SESSION,
         takes_reason=True,
         takes_input=kind in ("command", "edit", "tool"),
+        details=details_of(input, _SHOWN_FIELDS.get(tool, set()))
+        + details_of({"blocked_path": context.blocked_path} if context.blocked_path else {}),
+        edits=edits_of(tool, action.raw_input),
+        session_rule=rule_text(session_rules) if kind != "question" else None,
     )
 
 
@@ -106,12 +139,6 @@ def _title(tool: str, kind: RequestKind, action: m.Action, context: ToolPermissi
     return line if len(line) <= MAX_TITLE else line[: MAX_TITLE - 1] + "…"
 
 
-def _verdicts(kind: RequestKind, can_allow_session: bool) -> tuple[Verdict, ...]:
-    if kind not in ("question", "plan") and can_allow_session:
-        return ("allow", "allow_session", "deny", "deny_stop")
-    return ("allow", "deny", "deny_stop")
-
-
 def _choices(input: dict[str, Any]) -> list[Choice]:
     questions = input.get("questions")
     return [
@@ -134,26 +161,11 @@ def _choice(question: dict[str, Any]) -> Choice:
     )
 
 
-def input_with_answers(tool: str, input: dict[str, Any], answers: dict[str, list[str]]) -> dict[str, Any]:
+def input_with_answers(tool: str, input: dict[str, Any], answer: Answer) -> dict[str, Any]:
     """The input that is allowed; that of a question contains the answers."""
     if tool != QUESTION_TOOL:
         return input
-    return {**input, "answers": {question: ", ".join(chosen) for question, chosen in answers.items()}}
-
-
-def rules_for_session(suggestions: list[PermissionUpdate], folder: str) -> list[PermissionUpdate]:
-    """Of the suggested rules, those that allow such calls until the program exits, without writing to any settings.
-
-    They include the directories outside the project that the rules need. Only if there are no rules is the mode
-    suggested that allows all edits.
-    """
-    rules = [each for each in suggestions if each.type == "addRules" and each.behavior == "allow"]
-    if not rules:
-        modes = [each for each in suggestions if each.type == "setMode" and each.mode == "acceptEdits"]
-        return [replace(each, destination="session") for each in modes]
-    outside = [each for each in suggestions if each.type == "addDirectories" and not _is_inside(each, folder)]
-    return [replace(each, destination="session") for each in rules + outside]
-
-
-def _is_inside(update: PermissionUpdate, folder: str) -> bool:
-    return all(Path(each).resolve().is_relative_to(Path(folder).resolve()) for each in update.directories or [])
+    given: dict[str, Any] = {"answers": {question: ", ".join(chosen) for question, chosen in answer.answers.items()}}
+    if answer.notes:
+        given["annotations"] = {question: {"notes": note} for question, note in answer.notes.items()}
+    return {**input, **given}

@@ -14,14 +14,29 @@ import msgspec
 
 from ...agents import AGENTS
 from ...core import model as m
-from ..protocol import Answer, Choice, Option, PermissionRequest, Verdict
+from ...core.proposed_actions import ProposedEdit
+from ..protocol import Answer, Choice, Detail, Option, PermissionRequest
 from .jsonrpc import Params, RequestId
+from .request_details import ALL_VERDICTS, WITHOUT_SESSION, details_of
 
-ALL_VERDICTS: tuple[Verdict, ...] = ("allow", "allow_session", "deny", "deny_stop")
-WITHOUT_SESSION: tuple[Verdict, ...] = ("allow", "deny", "deny_stop")
 _DECISIONS = {"allow": "accept", "allow_session": "acceptForSession", "deny": "decline", "deny_stop": "cancel"}
 _ELICITATION_ACTIONS = {"allow": "accept", "allow_session": "accept", "deny": "decline", "deny_stop": "cancel"}
 _MAX_TITLE = 200
+_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+_ENVELOPE = frozenset((
+    "threadId", "turnId", "itemId", "approvalId", "kind", "reason", "startedAtMs", "availableDecisions",
+    "proposedExecpolicyAmendment", "proposedNetworkPolicyAmendments",
+))  # fmt: skip
+"""Parameters that identify a request, explain it, or offer answers that nobody can give here. All others are shown."""
+_SHOWN_FIELDS = {
+    "item/fileChange/requestApproval": {"changes[].diff"},
+    "item/tool/requestUserInput": {
+        "questions[].question", "questions[].header", "questions[].options[].label",
+        "questions[].options[].description", "questions[].id",
+    },
+    "mcpServer/elicitation/request": {"message"},
+}  # fmt: skip
+_UNTIL = "Until Codex exits"
 
 
 class CodexRequest(NamedTuple):
@@ -92,7 +107,19 @@ def build_request(id: str, request: CodexRequest, subagent: str | None) -> Permi
     shown.reason = text_at(request.params, "reason")
     shown.subagent = subagent
     shown.takes_reason = True
+    shown.details = _details(request, shown)
     return shown
+
+
+def _details(request: CodexRequest, shown: PermissionRequest) -> list[Detail]:
+    """Whatever else Codex says about the request."""
+    given = {name: value for name, value in request.params.items() if name not in _ENVELOPE and value is not None}
+    if shown.kind == "command" and shown.action.command is not None:
+        shell, _ = unwrapped(given.pop("command", ""))
+        given |= {"shell": shell} if shell else {}
+    if "changes" in request.item:
+        given["changes"] = request.item["changes"]
+    return details_of(given, _SHOWN_FIELDS.get(request.method, ()))
 
 
 def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noqa: ARG001 - the params have everything
@@ -107,16 +134,29 @@ def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noq
         title=_line(title),
         action=_describe("exec_command", input),
         verdicts=ALL_VERDICTS,
+        session_rule=f"{_UNTIL}, it no longer asks about connections to {host}."
+        if host
+        else f"{_UNTIL}, it no longer asks about exactly this command in this folder with the same permissions.",
     )
 
 
 def inner_command(command: str) -> str:
     """The command inside the shell that Codex wraps around every command."""
+    return unwrapped(command)[1]
+
+
+def unwrapped(command: str) -> tuple[str, str]:
+    """The shell that Codex wraps around every command, and the command inside.
+
+    Only what means the same is unwrapped: another program may do anything with its third word.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
-        return command
-    return words[2] if len(words) == 3 and words[1] in ("-lc", "-c") else command
+        return "", command
+    if len(words) != 3 or words[1] not in ("-lc", "-c") or words[0].rpartition("/")[2] not in _SHELLS:
+        return "", command
+    return f"{words[0]} {words[1]}", words[2]
 
 
 def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
@@ -127,8 +167,18 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
     if action.diff is not None:
         action.diff = "".join(map(_unified, changes))  # With line numbers, which a patch of Codex lacks.
     title = ", ".join(paths) or (f"Write in {root}" if root else "Change files")
+    moved = [path for change in changes if (path := text_at(object_at(change, "kind"), "move_path"))]
+    where = f"any file in {root}" if root else f"changes of {', '.join(paths) or 'these files'}"
     return PermissionRequest(
-        id=id, kind="edit", tool="apply_patch", title=_line(title), action=action, verdicts=ALL_VERDICTS
+        id=id,
+        kind="edit",
+        tool="apply_patch",
+        title=_line(title),
+        action=action,
+        verdicts=ALL_VERDICTS,
+        session_rule=f"{_UNTIL}, it no longer asks about {where}.",
+        # Codex has made the diff from the files on disk; they are watched for changes since.
+        edits=[ProposedEdit(path=path) for path in paths + moved],
     )
 
 
@@ -140,7 +190,7 @@ def patch_of(changes: list[Params]) -> str:
         lines.append(f"*** {kind.capitalize()} File: {text_at(change, 'path')}")
         if moved := text_at(object_at(change, "kind"), "move_path"):
             lines.append(f"*** Move to: {moved}")
-        body = (text_at(change, "diff") or "").splitlines()
+        body = _lines(text_at(change, "diff"))
         if kind == "add":
             lines += [f"+{line}" for line in body]
         elif kind == "update":
@@ -148,14 +198,21 @@ def patch_of(changes: list[Params]) -> str:
     return "\n".join([*lines, "*** End Patch"])
 
 
+def _lines(diff: str | None) -> list[str]:
+    """The lines of a diff or a file, in which only a line feed ends a line."""
+    return diff.removesuffix("\n").split("\n") if diff else []
+
+
 def _unified(change: Params) -> str:
     kind = text_at(object_at(change, "kind"), "type")
     path = text_at(change, "path")
-    body = (text_at(change, "diff") or "").splitlines()
+    body = _lines(text_at(change, "diff"))
     if kind == "add":
         body = [f"@@ -0,0 +1,{len(body)} @@", *(f"+{line}" for line in body)]
     elif kind == "delete":
         body = [f"@@ -1,{len(body)} +0,0 @@", *(f"-{line}" for line in body)]
+    if kind in ("add", "delete") and not (text_at(change, "diff") or "\n").endswith("\n"):
+        body.append("\\ No newline at end of file")
     old = "/dev/null" if kind == "add" else path
     new = "/dev/null" if kind == "delete" else text_at(object_at(change, "kind"), "move_path") or path
     return "\n".join([f"--- {old}", f"+++ {new}", *body]) + "\n"
@@ -171,6 +228,7 @@ def _permission(id: str, params: Params, item: Params) -> PermissionRequest:  # 
         title=_line(title),
         action=_describe("request_permissions", permissions),
         verdicts=ALL_VERDICTS,
+        session_rule="The permissions last until Codex exits, not only until the end of this turn.",
     )
 
 
@@ -219,6 +277,7 @@ def _elicitation(id: str, params: Params, item: Params) -> PermissionRequest:
         action=_describe(server, input),
         choices=choices,
         verdicts=ALL_VERDICTS if can_allow_session else WITHOUT_SESSION,
+        session_rule=f"{_UNTIL}, it no longer asks about this tool of {server}." if can_allow_session else None,
     )
 
 

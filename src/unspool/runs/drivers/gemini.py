@@ -34,10 +34,12 @@ from ...agents import AGENTS
 from ...agents.gemini.discovery import read_head
 from ...core import model as m
 from ...core.errors import NotFoundError
-from ...core.proposed_actions import creation_diff, replacement_diff
-from ..protocol import Capabilities, Notice, PermissionRequest, RequestKind, environment_for
+from ...core.proposed_actions import ProposedEdit, creation_diff, replacement_diff
+from ..protocol import Capabilities, Detail, Notice, PermissionRequest, RequestKind, environment_for
 from .acp import AcpDriver
+from .acp_connection import object_at, text_or_none
 from .acp_requests import AcpToolCall, PermissionOption, PermissionParams
+from .request_details import details_of
 
 PROGRAM_VARIABLE = "UNSPOOL_GEMINI_PROGRAM"
 OWN_VARIABLES = ("GEMINI_", "GOOGLE_")
@@ -55,6 +57,7 @@ _KIND_BY_TOOL: dict[str, RequestKind] = {
     "exit_plan_mode": "plan",
     "ask_user": "question",
 }
+_SHOWN_FIELDS = frozenset(("command", "old_string", "new_string", "plan"))
 _LOCATION = re.compile(r"^\[(?:current working directory|in) [^\]]*\]")
 _MODE_IN_TEXT = re.compile(r"\[MODE_UPDATE\] (\w+)")
 _PLAN_IN_TITLE = re.compile(r"plan approval for: (.+)$", re.DOTALL)
@@ -176,6 +179,8 @@ class GeminiDriver(AcpDriver):
             action=_action_of(tool, call),
             call_id=call.tool_call_id or None,
             reason=_explanation(call),
+            details=_details(call),
+            edits=_edits(call),
         )
 
 
@@ -245,6 +250,27 @@ def _plan_in(title: str) -> dict[str, str]:
             return {"plan": file.read(MAX_PLAN), "plan_path": str(path)}
     except OSError:
         return {"plan_path": str(path)}
+
+
+def _edits(call: AcpToolCall) -> list[ProposedEdit]:
+    change = _diff_in(call) or {}
+    path, before, after = (text_or_none(change.get(name)) for name in ("path", "oldText", "newText"))
+    return [] if path is None or after is None else [ProposedEdit(path=path, content=after, assumed=before or None)]
+
+
+def _details(call: AcpToolCall) -> list[Detail]:
+    """What the program says about a call beside its title and its change."""
+    given: dict[str, Any] = dict(call.raw_input or {})
+    if call.locations:
+        given["locations"] = call.locations
+    if others := [item for item in call.content or [] if item.get("type") not in ("diff", "content")]:
+        given["content"] = others
+    explained = [
+        text
+        for item in call.content or []
+        if item.get("type") == "content" and (text := text_or_none(object_at(item, "content").get("text")))
+    ]
+    return details_of({**given, **({"text": explained} if explained else {})}, _SHOWN_FIELDS)
 
 
 def _explanation(call: AcpToolCall) -> str | None:

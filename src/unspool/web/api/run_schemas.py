@@ -47,6 +47,7 @@ class AnswerBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: str | None = None
     input: dict[str, Any] | None = None
     answers: dict[str, list[str]] = {}
+    notes: dict[str, str] = {}
     who: str = "someone"
 
 

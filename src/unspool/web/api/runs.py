@@ -116,7 +116,9 @@ async def answer(
 ) -> Response[bytes]:
     """Answer an approval request; the first answer counts."""
     body: AnswerBody = await decoded_body(request, AnswerBody)
-    decision = Answer(verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers)
+    decision = Answer(
+        verdict=body.verdict, reason=body.reason, input=body.input, answers=body.answers, notes=body.notes
+    )
     found: Run = supervisor.run(id)
     await found.answer(question, body.digest, decision, body.who)
     return json_response(found.view())

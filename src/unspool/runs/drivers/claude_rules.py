@@ -1,0 +1,68 @@
+"""What "allow for the session" means to Claude Code: the rules it is given, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from claude_agent_sdk import PermissionUpdate
+
+_UNTIL = "Until Claude Code exits, it no longer asks about"
+
+
+def rules_for_session(suggestions: list[PermissionUpdate], folder: str) -> list[PermissionUpdate]:
+    """Of the suggested rules, those that allow such calls until the program exits, without writing to any settings.
+
+    They include the directories outside the project that the rules need. Only if there are no rules is the mode
+    suggested that allows all edits.
+    """
+    rules = [each for each in suggestions if each.type == "addRules" and each.behavior == "allow"]
+    if not rules:
+        modes = [each for each in suggestions if each.type == "setMode" and each.mode == "acceptEdits"]
+        return [replace(each, destination="session") for each in modes]
+    outside = [each for each in suggestions if each.type == "addDirectories" and not _is_inside(each, folder)]
+    return [replace(each, destination="session") for each in rules + outside]
+
+
+def _is_inside(update: PermissionUpdate, folder: str) -> bool:
+    return all(Path(each).resolve().is_relative_to(Path(folder).resolve()) for each in update.directories or [])
+
+
+def mode_update(mode: Literal["default", "acceptEdits"]) -> PermissionUpdate:
+    """A switch to another mode until the program exits."""
+    from claude_agent_sdk import PermissionUpdate
+
+    return PermissionUpdate(type="setMode", mode=mode, destination="session")
+
+
+def rule_text(updates: list[PermissionUpdate]) -> str | None:
+    """What these rules allow, in words; None if there are none."""
+    return " ".join(sentence for update in updates for sentence in _sentences(update)) or None
+
+
+def _sentences(update: PermissionUpdate) -> Iterator[str]:
+    for rule in update.rules or []:
+        yield f"{_UNTIL} {_scope(rule.tool_name, rule.rule_content)}."
+    for folder in update.directories or []:
+        yield f"It may also work in the folder {folder}."
+    if update.mode == "acceptEdits":
+        yield (
+            f"{_UNTIL} changes of any file in its working folders, nor about common file commands there, such as "
+            "mkdir, mv, cp and rm (mode acceptEdits)."
+        )
+
+
+def _scope(tool: str, content: str | None) -> str:
+    """What a rule covers, with the rule as the program writes it."""
+    if content is None:
+        return f"any use of the tool {tool} (rule {tool})"
+    rule = f"rule {tool}({content})"
+    prefix = next((content.removesuffix(end) for end in (":*", " *") if content.endswith(end)), None)
+    if prefix is not None:
+        return f"any {tool} command that starts with {prefix!r} ({rule})"
+    if "*" in content:
+        return f"{tool} for anything that matches {content} ({rule})"
+    return f"{tool} for exactly {content!r} ({rule})"

@@ -322,7 +322,7 @@ def drivers(home: Path) -> dict[str, ScriptedDriverFactory]:
     }
 
 
-def serve(home: str, store: str, data: str, port: int, token: str) -> None:
+def serve(home: str, store: str, data: str, port: int) -> None:
     """A server that runs these agents instead of real ones."""
     from unspool.web.server import serve
     from unspool.web.settings import Settings
@@ -330,10 +330,10 @@ def serve(home: str, store: str, data: str, port: int, token: str) -> None:
     module: Any = types.ModuleType("unspool.runs.registry")
     module.DRIVERS = drivers(Path(home))
     sys.modules[module.__name__] = module
-    settings = Settings(token=token, store=store, homes=(home,), port=port, data=data)
+    settings = Settings(store=store, homes=(home,), port=port, data=data)
     serve(settings, lambda opened: print(f"ready {opened.port}", flush=True))
 
 
 if __name__ == "__main__":
-    home, store, data, port, token = sys.argv[1:]
-    serve(home, store, data, int(port), token)
+    home, store, data, port = sys.argv[1:]
+    serve(home, store, data, int(port))

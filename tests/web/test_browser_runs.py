@@ -16,12 +16,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from unspool.web.access import Access
+
 from ..waiting import PATIENCE, wait_until
 from .browser import DESK, PHONE, Server, Visitor, expect, go, is_sideways, rest, shot, until
 
 Page = Any
 ROOT = Path(__file__).parents[2]
-TOKEN = "the-token-of-the-tests"
 
 
 class Served(Server):
@@ -38,7 +39,7 @@ class Served(Server):
     def start(self) -> Server:
         """Start it, or start it again on the port that it had."""
         places = [str(self.folder / part) for part in ("home", "store.db", "data")]
-        command = [sys.executable, "-m", "tests.web.scripted_driver", *places, str(self.port), TOKEN]
+        command = [sys.executable, "-m", "tests.web.scripted_driver", *places, str(self.port)]
         environment = os.environ | {"UNSPOOL_DATA": str(self.folder / "data")}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
         output = self._process.stdout
@@ -47,7 +48,8 @@ class Served(Server):
         assert said.startswith("ready "), f"the server says {said}"
         self.port = int(said.split()[1])
         self.base = f"http://127.0.0.1:{self.port}"
-        self.link = f"{self.base}/open?token={TOKEN}"
+        self.token = Access.kept(self.folder / "data").token
+        self.link = f"{self.base}/open?token={self.token}"
         return self
 
 
@@ -70,7 +72,7 @@ def nothing_runs(visitor: Visitor) -> Iterator[None]:
 
 def act(visitor: Visitor, path: str, **facts: Any) -> Any:
     """Do something with the API, as another program would."""
-    headers = {"origin": visitor.server.base}
+    headers = {"authorization": f"Bearer {visitor.server.token}"}
     answer = visitor.context.request.post(f"{visitor.server.base}/api/runs{path}", data=facts, headers=headers)
     assert answer.ok, answer.text()
     return answer.json()

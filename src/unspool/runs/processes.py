@@ -189,9 +189,13 @@ def _has_mark(pid: int, mark: str) -> bool:
 
 def _mark_of(pid: int) -> str | None:
     """The mark of a process, unless it is our own: an agent may have started unspool itself."""
-    marks = (entry for entry in _environment(pid) if entry.startswith(f"{MARK}=".encode()))
-    mark = next(marks, b"").decode(errors="replace").partition("=")[2]
+    mark = _any_mark(pid)
     return mark if mark and mark != os.environ.get(MARK) else None
+
+
+def _any_mark(pid: int) -> str:
+    marks = (entry for entry in _environment(pid) if entry.startswith(f"{MARK}=".encode()))
+    return next(marks, b"").decode(errors="replace").partition("=")[2]
 
 
 def _environment(pid: int) -> list[bytes]:
@@ -214,6 +218,41 @@ def _environment(pid: int) -> list[bytes]:
 
 def _read_environment(folder: Path) -> bytes:
     return (folder / "environ").read_bytes()
+
+
+def agent_marks(pid: int) -> frozenset[str]:
+    """The marks of the agents that a process belongs to: its own, and those of its parents."""
+    found = {os.environ.get(MARK, "")} if pid == os.getpid() else set()
+    seen: set[int] = set()
+    while pid > 1 and pid not in seen:
+        seen.add(pid)
+        if HAS_PROC:
+            found.add(_any_mark(pid))
+        process = _look_up(pid)
+        pid = process.parent if process is not None else 0
+    return frozenset(found - {""})
+
+
+def acts_for_agent(pid: int, server: int) -> bool:
+    """Whether a process belongs to an agent, other than one that has started the server itself."""
+    return bool(agent_marks(pid) - agent_marks(server))
+
+
+def holders_of_socket(inode: int) -> Iterator[int]:
+    """The processes that have a socket open, as far as this user can see."""
+    wanted = f"socket:[{inode}]"
+    for name in filter(str.isdigit, os.listdir(PROC)):
+        folder = f"{PROC}/{name}/fd"
+        with contextlib.suppress(OSError):
+            if any(_link(f"{folder}/{number}") == wanted for number in os.listdir(folder)):
+                yield int(name)
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""  # It has been closed.
 
 
 async def end_group(

@@ -156,7 +156,8 @@ def create_app(settings: Settings) -> Litestar:
     )
     # In front of everything, including addresses that do not exist.
     hosts = hosts_of(settings.host, settings.port, settings.names)
-    app.asgi_handler = AuthMiddleware(app.asgi_handler, settings.token, hosts, settings.cookie)
+    access = settings.access(rotates=True)
+    app.asgi_handler = AuthMiddleware(app.asgi_handler, access, hosts, settings.port, settings.cookie)
     return app
 
 

@@ -1,18 +1,23 @@
-"""Access control in front of every route: the host name, the origin and the token of a request.
+"""Access control in front of every route: who sends a request, from where, and whether that is enough for it.
 
-Other websites can make a browser send requests to this server. They do not know the token, the cookie is not sent with
-their requests, and a host name that was rebound to this machine is not one the server accepts.
+Other websites can make a browser send requests to this server, and other servers on this computer receive the cookies
+of a host name that they share with it. Neither knows the token or a browser's key, and a host name that was rebound to
+this machine is not one the server accepts.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
+import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-from .errors import error_json
+import msgspec
+
+from .access import Access, BrowserSession, is_key_of
+from .login import LOOPBACK_NAMES, PROBE, LoginPage, Reply, message_reply, probe_reply
+from .peers import PEER_IS_GONE, FoundPeer, Peer, find_peer, is_agent
+from .raw_requests import MalformedRequestError, RawRequest, Receive, Scope, Send, parse_request
+from .settings import OPEN
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -27,97 +32,158 @@ _HEADERS = {
     b"x-frame-options": b"DENY",
     b"cache-control": b"no-cache, private",
 }
-_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-OPEN = "/open"
-"""The address that takes the token and sets a cookie."""
-
-Scope = Any
-Receive = Any
-Send = Any
+KEY_HEADER = "x-unspool-key"
+_AGENT = "Agents that unspool runs cannot use it to act: decisions about them are made by people."
+_GONE = "The connection was closed before the request could be checked."
+_STRANGER = "This browser session belongs to another user of this computer."
+_READS_ONLY = "This browser can read, but not act. Log in again with the link that `unspool serve --link` prints."
 
 
 def hosts_of(host: str, port: int, more: Iterable[str] = ()) -> frozenset[str]:
     """The host names that the server accepts."""
-    names = [*_LOOPBACK, *more]
+    names = [*LOOPBACK_NAMES, *more]
     if host not in ("0.0.0.0", "::", ""):
         names.append(f"[{host}]" if ":" in host and not host.startswith("[") else host)
     return frozenset(f"{name.lower()}:{port}" for name in names)
 
 
+class _Grant(msgspec.Struct, frozen=True):
+    """Why a request may read: it has the token, or the cookie of a browser session."""
+
+    is_valid: Callable[[], bool]
+    """Whether it still is, while a response is streamed."""
+    session: BrowserSession | None = None
+
+
 class AuthMiddleware:
     """Passes requests on to the app, or rejects them."""
 
-    def __init__(self, app: Any, token: str, hosts: frozenset[str], cookie: str) -> None:
+    def __init__(self, app: Any, access: Access, hosts: frozenset[str], port: int, cookie: str) -> None:
         self._app = app
-        self._token = token
+        self._access = access
         self._hosts = hosts
+        self._port = port
         self._cookie = cookie
+        self._login = LoginPage(access, cookie, port)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request."""
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self._app(scope, receive, send)
-            return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        rejection = self._reject(scope, headers)
-        if rejection is not None:
-            await _respond(send, scope, *rejection)
-            return
-        await self._app(scope, receive, _with_headers(send))
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
 
-    def _reject(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
-        """The response to a request that is not passed on: status, message, headers."""
-        host = headers.get("host", "").lower()
-        if host not in self._hosts:
-            return 421, "Unknown host name. Use the address that `unspool serve` printed.", []
-        if not self._is_same_origin(headers, host):
-            return 403, "Requests from other sites are not allowed.", []
-        if scope["path"] == OPEN:
-            return self._open(scope, headers)
-        if not self._has_token(headers):
-            return 401, "Access denied: the token is missing. Open the link printed by `unspool serve --link`.", []
-        if scope["method"] not in _SAFE_METHODS and "origin" not in headers and not self._has_bearer(headers):
-            return 403, "Requests that change something need an Origin header.", []
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            request = parse_request(scope)
+        except MalformedRequestError as error:
+            await _respond(send, scope, message_reply(None, 400, str(error)))
+            return
+        reply = self._reject_by_address(request) or await self._open(request, receive)
+        grant = None if reply is not None else self._grant(request)
+        reply = reply or await self._reject(request, grant)
+        if reply is not None:
+            await _respond(send, scope, reply)
+        elif grant is not None:
+            await self._app(scope, receive, _with_headers(_until_revoked(send, grant)))
+
+    def _reject_by_address(self, request: RawRequest) -> Reply | None:
+        if request.host not in self._hosts and request.host != f"{self._access.host_name}:{self._port}":
+            return message_reply(request, 421, "Unknown host name. Use the address that `unspool serve` printed.")
+        if request.path == PROBE:
+            return probe_reply()
+        if not _is_same_origin(request):
+            return message_reply(request, 403, "Requests from other sites are not allowed.")
         return None
 
-    def _is_same_origin(self, headers: dict[str, str], host: str) -> bool:
-        origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host:
-            return False
-        # Following a link from another site is harmless: without the cookie it shows nothing.
-        return headers.get("sec-fetch-site") != "cross-site" or headers.get("sec-fetch-mode") == "navigate"
+    async def _open(self, request: RawRequest, receive: Receive) -> Reply | None:
+        if request.path != OPEN:
+            return None
+        uid = None
+        if request.is_acting or request.first("reading"):
+            peer = await _peer(request)
+            if rejection := await _reject_peer(request, peer):
+                return rejection
+            uid = peer.uid if isinstance(peer, Peer) else None
+        return await self._login.reply(request, receive, uid, self._grant(request) is not None)
 
-    def _open(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str, list[tuple[bytes, bytes]]]:
-        given = parse_qs(scope["query_string"].decode("latin-1"))
-        target = (given.get("next") or ["/"])[0]
-        if not target.startswith("/") or target.startswith(("//", "/\\")) or not target.isprintable():
-            target = "/"
-        if not secrets.compare_digest((given.get("token") or [""])[0].encode(), self._token.encode()):
-            if self._has_token(headers):
-                return 303, "", [(b"location", target.encode("latin-1", "replace"))]
-            return 401, "Invalid token. Open the link printed by `unspool serve`.", []
-        cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000"
-        return 303, "", [(b"location", target.encode("latin-1", "replace")), (b"set-cookie", cookie.encode())]
+    def _grant(self, request: RawRequest) -> _Grant | None:
+        token = request.bearer
+        if token and self._access.is_token(token):
+            return _Grant(lambda: self._access.is_token(token))
+        session = self._access.session(request.cookie(self._cookie), request.host)
+        if session is None:
+            return None
+        return _Grant(lambda: self._access.is_valid(session), session)
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
-        return self._has_bearer(headers) or self._is_token(_cookie(headers.get("cookie", ""), self._cookie))
+    async def _reject(self, request: RawRequest, grant: _Grant | None) -> Reply | None:
+        """The response to a request that is not passed on."""
+        if grant is None:
+            return message_reply(
+                request, 401, "Access denied: log in with the link that `unspool serve --link` prints."
+            )  # fmt: skip
+        if request.is_acting:
+            rejection = _reject_action(request, grant.session) if grant.session else None
+            return rejection or await _reject_peer(request, await _peer(request), grant.session)
+        if grant.session is not None and _is_shared(request.host):
+            # Other servers here receive the cookies of this name, and may send them in turn.
+            return _reject_stranger(request, await _peer(request), grant.session)
+        return None
 
-    def _has_bearer(self, headers: dict[str, str]) -> bool:
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        return kind.lower() == "bearer" and self._is_token(given.strip())
 
-    def _is_token(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
+def _is_same_origin(request: RawRequest) -> bool:
+    if request.origin is not None and request.origin != request.host:
+        return False
+    # Following a link from another site is harmless: without the cookie it shows nothing. Other ports are "same-site".
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    return site in ("same-origin", "none") or request.headers.get("sec-fetch-mode") == "navigate"
 
 
-def _cookie(text: str, name: str) -> str:
-    try:
-        found = SimpleCookie(text).get(name)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
+def _is_shared(host: str) -> bool:
+    return host.rpartition(":")[0] in LOOPBACK_NAMES
+
+
+def _reject_action(request: RawRequest, session: BrowserSession) -> Reply | None:
+    if request.origin is None:
+        return message_reply(request, 403, "Requests that change something need an Origin header.")
+    has_key = is_key_of(session, request.headers.get(KEY_HEADER, ""))
+    return None if has_key else message_reply(request, 403, _READS_ONLY)
+
+
+async def _peer(request: RawRequest) -> FoundPeer:
+    return await asyncio.to_thread(find_peer, request.client, request.server)
+
+
+async def _reject_peer(request: RawRequest, peer: FoundPeer, session: BrowserSession | None = None) -> Reply | None:
+    """Refuse to act for an agent, for a connection that is gone, and for another user with this user's session."""
+    if peer is PEER_IS_GONE:
+        return message_reply(request, 403, _GONE)
+    if isinstance(peer, Peer) and await asyncio.to_thread(is_agent, peer):
+        return message_reply(request, 403, _AGENT)
+    return _reject_stranger(request, peer, session) if session is not None else None
+
+
+def _reject_stranger(request: RawRequest, peer: FoundPeer, session: BrowserSession) -> Reply | None:
+    is_stranger = isinstance(peer, Peer) and session.uid not in (None, peer.uid)
+    return message_reply(request, 403, _STRANGER) if is_stranger else None
+
+
+def _until_revoked(send: Send, grant: _Grant) -> Send:
+    """End a streamed response when what allowed it has been revoked."""
+    has_ended = False
+
+    async def send_while_valid(message: dict[str, Any]) -> None:
+        nonlocal has_ended
+        if has_ended:
+            return
+        if message["type"] == "http.response.body" and message.get("more_body") and not grant.is_valid():
+            has_ended = True
+            message = {"type": "http.response.body", "body": b""}
+        await send(message)
+
+    return send_while_valid
 
 
 def _with_headers(send: Send) -> Send:
@@ -131,19 +197,10 @@ def _with_headers(send: Send) -> Send:
     return send_with_headers
 
 
-async def _respond(send: Send, scope: Scope, status: int, message: str, headers: list[tuple[bytes, bytes]]) -> None:
-    if scope["path"].startswith("/api"):
-        kind = b"application/json"
-        body = error_json(status, message)
-    else:
-        kind = b"text/html; charset=utf-8"
-        # After a link from another site the browser sends the cookie only with the second request.
-        again = '<p><a href="">Try again</a></p>' if status == 401 else ""
-        body = f"<!doctype html><html lang=en><title>unspool</title><h1>unspool</h1><p>{message}</p>{again}".encode()
-    start = {
-        "type": "http.response.start",
-        "status": status,
-        "headers": [(b"content-type", kind), (b"content-length", b"%d" % len(body)), *headers],
-    }
-    await _with_headers(send)(start)
-    await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
+async def _respond(send: Send, scope: Scope, reply: Reply) -> None:
+    length = b"%d" % len(reply.body)
+    headers = [(b"content-type", reply.kind.encode()), (b"content-length", length), *reply.headers]
+    if reply.status == 204:
+        headers = list(reply.headers)
+    await _with_headers(send)({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body if scope["method"] != "HEAD" else b""})

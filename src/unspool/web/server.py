@@ -33,7 +33,7 @@ def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: b
         lifespan="on",
     )
     server = _Server(config, lambda: opened(settings), app.state["app_state"].end_streams)
-    server.run(sockets=[listening])
+    server.run(sockets=listening)
 
 
 class _Server(uvicorn.Server):
@@ -56,14 +56,38 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listen(host: str, port: int, any_port: bool) -> tuple[socket.socket, int]:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in range(port, port + (_PORTS_TRIED if any_port and port else 1)):
+def _listen(host: str, port: int, any_port: bool) -> tuple[list[socket.socket], int]:
+    for candidate in range(port, port + (_PORTS_TRIED if any_port or not port else 1)):
+        listening: list[socket.socket] = []
         try:
-            listening = socket.create_server((host, candidate), family=family, backlog=512)
+            listening.append(_bind(host, candidate if port else 0))
+            actual = int(listening[0].getsockname()[1])
+            listening += _bind_twin(host, actual)
         except OSError as error:
+            for each in listening:
+                each.close()
             if error.errno == errno.EADDRINUSE:
                 continue
             raise UnspoolError(f"cannot listen on {host}:{candidate}: {error.strerror or error}") from error
-        return listening, int(listening.getsockname()[1])
+        return listening, actual
     raise UnspoolError(f"port {port} of {host} is already in use; choose another with --port, or 0 for any free one")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=512)
+
+
+def _bind_twin(host: str, port: int) -> list[socket.socket]:
+    """The other loopback address as well: names that end in `.localhost` mean both.
+
+    A program of another user that listened there would get requests, with their secrets, that are meant for us.
+    """
+    twin = {"127.0.0.1": "::1", "localhost": "::1", "::1": "127.0.0.1"}.get(host)
+    if twin is None:
+        return []
+    try:
+        return [_bind(twin, port)]
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        return []  # This computer has no such address, so nothing else can listen there either.

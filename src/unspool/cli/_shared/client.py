@@ -16,6 +16,8 @@ import msgspec
 from ...core.errors import NotFoundError, UnspoolError
 from ...core.resolve import matching
 from ...store.locate import data_folder
+from ...store.private_files import replace_private
+from ...web.access import Access
 
 _NAME = "server.json"
 _SECONDS = 70.0
@@ -26,16 +28,13 @@ class Running(msgspec.Struct, kw_only=True):
     """A running server, as it registered itself."""
 
     address: str
-    token: str
     pid: int
 
 
-def note_server(address: str, token: str) -> Path:
+def note_server(address: str) -> Path:
     """Register the server, so that commands find it."""
     path = data_folder() / _NAME
-    data = msgspec.json.encode(Running(address=address, token=token, pid=os.getpid()))
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
+    replace_private(path, msgspec.json.encode(Running(address=address, pid=os.getpid())))
     return path
 
 
@@ -56,6 +55,7 @@ class Server:
         except (OSError, msgspec.DecodeError) as error:
             raise NotFoundError("no server is running; start one with `unspool serve` and leave it running") from error
         self._place = urlsplit(self._running.address)
+        self._token = Access.kept(data_folder()).token
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and decode the answer."""
@@ -93,7 +93,7 @@ class Server:
 
     def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection(self._place.hostname or "127.0.0.1", self._place.port, timeout=seconds)
-        headers = {"authorization": f"Bearer {self._running.token}", "host": self._place.netloc}
+        headers = {"authorization": f"Bearer {self._token}", "host": self._place.netloc}
         data = None if body is None else msgspec.json.encode(body)
         try:
             connection.request(method, path, data, headers)

@@ -22,7 +22,8 @@ EXAMPLES = """examples:
   unspool serve
   unspool serve --port 9000 --no-browser
   unspool serve --store postgresql://team@db/unspool
-  unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another screen"""
+  unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another screen
+  unspool serve --revoke                                  to log out all browsers"""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -43,15 +44,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
     parser.add_argument("--link", action="store_true", help="print the link to the running server and exit")
+    parser.add_argument(
+        "--revoke", action="store_true", help="log out all browsers, replace the token, print the new link and exit"
+    )
     parser.add_argument("--or-samples", action="store_true", help="show the sample sessions if there are none")
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     settings = _settings(args)
-    if args.link:
-        print(settings.link())
-        return 0
+    if args.link or args.revoke:
+        return _print_link(settings, args.revoke)
     try:
         from ...web.server import serve
     except ModuleNotFoundError as error:
@@ -68,8 +71,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _print_link(settings: Settings, revokes: bool) -> int:
+    access = settings.access()
+    if revokes:
+        count = access.revoke()
+        remark(f"Revoked the token and {count} browser session{'' if count == 1 else 's'}. This is the new link:")
+    print(settings.link(access.token))
+    return 0
+
+
 def _settings(args: argparse.Namespace) -> Settings:
-    from ...web.settings import PORT, Settings, kept_token
+    from ...web.settings import PORT, Settings
 
     folder = data_folder()
     homes, store = tuple(args.home), args.store
@@ -77,15 +89,15 @@ def _settings(args: argparse.Namespace) -> Settings:
         remark("No sessions on this computer yet. These are the samples that come with unspool.")
         homes, store = (str(samples()),), str(folder / "samples.db")
     return Settings(
-        token=kept_token(folder), store=store, homes=homes, host=args.host,
+        store=store, homes=homes, host=args.host,
         port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
         polls=args.poll, data=str(folder),
     )  # fmt: skip
 
 
 def _opened(settings: Settings, no_browser: bool) -> None:
-    link = settings.link()
-    note_server(settings.address, settings.token)
+    link = settings.link(settings.access().token)
+    note_server(settings.address)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
     remark("Press Ctrl-C to stop")
     if not no_browser and sys.stdout.isatty():

@@ -13,9 +13,19 @@ export const newName = () => Math.random().toString(16).slice(2);
 /** The name of this tab, shown in other tabs. */
 export const who = (sessionStorage.who ??= `tab ${newName().slice(0, 4)}`);
 
+/** What lets this browser act. It is in the storage of this address, which servers on other ports cannot read. */
+function key() {
+  try {
+    return localStorage.getItem("unspool-key") ?? "";
+  } catch {
+    return "";
+  }
+}
+
 /** @param {string} path below /api/runs @throws {Error} with a message for the reader and the code as cause */
 export async function post(path, body) {
-  const request = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
+  const headers = { "content-type": "application/json", "x-unspool-key": key() };
+  const request = { method: "POST", headers, body: JSON.stringify(body) };
   const response = await fetch(`/api/runs${path}`, request).catch(() => {
     throw new Error("The server cannot be reached. Nothing was changed.");
   });

@@ -1,0 +1,138 @@
+"""The address that takes the token and logs a browser in.
+
+A browser gets two secrets. The cookie lets it read. Browsers send it to every port of a host name, so it is bound to a
+random host name that other servers do not have. The key is kept in the browser's storage, which belongs to one port,
+and only scripts of this server can send it: every request that acts needs it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from html import escape
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+
+from .access import SESSION_SECONDS, Access, Login
+from .errors import error_json
+from .raw_requests import MalformedRequestError, RawRequest, Receive, read_body
+from .settings import OPEN
+from .templating import HERE
+
+PROBE = "/open/probe"
+"""Shows a browser that it can reach the server under another host name."""
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+_SCRIPT = (HERE / "static" / "login.js").read_text(encoding="utf-8")
+_SCRIPT_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
+_MAX_BODY = 4096
+_INVALID = "Invalid token. Open the link printed by `unspool serve --link`."
+
+
+class Reply(NamedTuple):
+    """A response that no route makes."""
+
+    status: int
+    body: bytes = b""
+    kind: str = "text/html; charset=utf-8"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class _LoginBody(msgspec.Struct, kw_only=True):
+    """What the script of the page sends."""
+
+    token: str
+
+
+def message_reply(request: RawRequest | None, status: int, message: str) -> Reply:
+    """A message, as JSON below /api and as a page elsewhere."""
+    if request is not None and (request.path.startswith("/api") or request.is_acting):
+        return Reply(status, error_json(status, message), "application/json")
+    # After a link from another site the browser sends the cookie only with the second request.
+    again = '<p><a href="">Try again</a></p>' if status == 401 else ""
+    page = f"<!doctype html><html lang=en><title>unspool</title><h1>unspool</h1><p>{escape(message)}</p>{again}"
+    return Reply(status, page.encode())
+
+
+class LoginPage:
+    """Answers requests to `OPEN`."""
+
+    def __init__(self, access: Access, cookie: str, port: int) -> None:
+        """`cookie` is the name of the cookie."""
+        self._access = access
+        self._cookie = cookie
+        self._port = port
+
+    async def reply(self, request: RawRequest, receive: Receive, uid: int | None, is_logged_in: bool) -> Reply:
+        """Show the page, or log in a browser of a user, if it is known which."""
+        if request.method == "POST":
+            return await self._log_in(request, receive, uid)
+        target = _target(request.first("next"))
+        token = request.first("token")
+        if not self._access.can_log_in(token):
+            return _redirect(target) if is_logged_in else message_reply(request, 401, _INVALID)
+        if request.first("reading"):
+            login = self._create_session(request, token, uid)
+            return _redirect(target, self._set_cookie(login)) if login else message_reply(request, 401, _INVALID)
+        return self._page(request, token, target)
+
+    def _page(self, request: RawRequest, token: str, target: str) -> Reply:
+        own = self._own_address(request)
+        # Without scripts a browser can read, and nothing else.
+        without_script = f"{OPEN}?{urlencode({'token': token, 'next': target, 'reading': 1})}"
+        page = (
+            "<!doctype html><html lang=en><meta charset=utf-8><title>unspool</title>"
+            f'<noscript><meta http-equiv=refresh content="0; url={escape(without_script)}"></noscript>'
+            f'<body data-own="{escape(own)}" data-next="{escape(target)}"><h1>unspool</h1><p role=status>Opening…</p>'
+            f"<script>{_SCRIPT}</script>"
+        )
+        policy = (
+            f"default-src 'none'; script-src 'sha256-{_SCRIPT_HASH}'; connect-src 'self' {own}; base-uri 'none'; "
+            "frame-ancestors 'none'"
+        )
+        headers = ((b"content-security-policy", policy.encode()), (b"cache-control", b"no-store"))
+        return Reply(200, page.encode(), headers=headers)
+
+    def _own_address(self, request: RawRequest) -> str:
+        """Where the browser should log in: at the name that is ours alone, if it uses one that all servers here share.
+
+        A browser on another computer would look for that name on its own computer.
+        """
+        name, _, _ = request.host.rpartition(":")
+        return f"http://{self._access.host_name}:{self._port}" if name in LOOPBACK_NAMES else ""
+
+    async def _log_in(self, request: RawRequest, receive: Receive, uid: int | None) -> Reply:
+        if request.origin is None:
+            return message_reply(request, 403, "Logging in needs an Origin header.")
+        try:
+            body = msgspec.json.decode(await read_body(receive, _MAX_BODY), type=_LoginBody)
+        except (MalformedRequestError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            return message_reply(request, 400, f"Invalid request body: {error}")
+        login = self._create_session(request, body.token, uid)
+        if login is None:
+            return message_reply(request, 401, _INVALID)
+        answer = msgspec.json.encode({"key": login.key})
+        return Reply(200, answer, "application/json", (self._set_cookie(login), (b"cache-control", b"no-store")))
+
+    def _create_session(self, request: RawRequest, token: str, uid: int | None) -> Login | None:
+        return self._access.log_in(token, request.host, uid=uid, old_cookie=request.cookie(self._cookie))
+
+    def _set_cookie(self, login: Login) -> tuple[bytes, bytes]:
+        value = f"{self._cookie}={login.cookie}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS:.0f}"
+        return b"set-cookie", value.encode()
+
+
+def probe_reply() -> Reply:
+    """Nothing, readable by every page."""
+    return Reply(204, headers=((b"cross-origin-resource-policy", b"cross-origin"), (b"cache-control", b"no-store")))
+
+
+def _redirect(target: str, *headers: tuple[bytes, bytes]) -> Reply:
+    return Reply(303, headers=((b"location", target.encode("latin-1", "replace")), *headers))
+
+
+def _target(given: str) -> str:
+    """An address of this server, whatever was given."""
+    is_local = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
+    return given if is_local else "/"

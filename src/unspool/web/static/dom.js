@@ -48,6 +48,26 @@ export const fetchFragment = async (url, signal) => parse(await (await request(u
 
 export const fetchJson = async (url, signal) => (await request(url, signal)).json();
 
+/** What lets this browser act. It is in the storage of this address, which servers on other ports cannot read. */
+function key() {
+  try {
+    return localStorage.getItem("unspool-key") ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** Change something. @throws {Error} with a message for the reader and the code as cause */
+export async function postJson(url, body) {
+  const headers = { "content-type": "application/json", "x-unspool-key": key() };
+  const response = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
+    throw new Error("The server cannot be reached. Nothing was changed.");
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error.message, { cause: answer.error.code });
+  return answer;
+}
+
 const CONTENT = "unspool:content";
 
 /** Tell other modules that elements were added to the page. @param {ParentNode} root */

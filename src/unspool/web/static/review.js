@@ -1,14 +1,11 @@
 /** The preview of a revert: the button that writes the file. */
 
-import { find } from "./dom.js";
+import { find, postJson } from "./dom.js";
 import { fail, who } from "./runs.js";
 
 async function revert(form) {
   const { session, path, copy, seen, back } = form.dataset;
-  const request = { method: "POST", headers: { "content-type": "application/json" } };
-  const response = await fetch("/api/reverts", { ...request, body: JSON.stringify({ session, path, copy, seen, who }) });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message);
+  await postJson("/api/reverts", { session, path, copy, seen, who });
   location.assign(back);
 }
 

@@ -1,6 +1,6 @@
 /** Running agents on any page: the name of this tab, actions, events, and the number of approvals pending. */
 
-import { fetchJson, find, make, onClick, toast } from "./dom.js";
+import { fetchJson, find, make, onClick, postJson, toast } from "./dom.js";
 import { listen } from "./event-stream.js";
 
 const RUN_EVENT = "unspool:run";
@@ -13,26 +13,8 @@ export const newName = () => Math.random().toString(16).slice(2);
 /** The name of this tab, shown in other tabs. */
 export const who = (sessionStorage.who ??= `tab ${newName().slice(0, 4)}`);
 
-/** What lets this browser act. It is in the storage of this address, which servers on other ports cannot read. */
-function key() {
-  try {
-    return localStorage.getItem("unspool-key") ?? "";
-  } catch {
-    return "";
-  }
-}
-
-/** @param {string} path below /api/runs @throws {Error} with a message for the reader and the code as cause */
-export async function post(path, body) {
-  const headers = { "content-type": "application/json", "x-unspool-key": key() };
-  const request = { method: "POST", headers, body: JSON.stringify(body) };
-  const response = await fetch(`/api/runs${path}`, request).catch(() => {
-    throw new Error("The server cannot be reached. Nothing was changed.");
-  });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error.message, { cause: answer.error.code });
-  return answer;
-}
+/** @param {string} path below /api/runs */
+export const post = (path, body) => postJson(`/api/runs${path}`, body);
 
 /** @param {(event: any) => void} listener called with all events of all runs */
 export const onRun = (listener) => document.addEventListener(RUN_EVENT, ({ detail }) => listener(detail));

@@ -19,6 +19,7 @@ from unspool.core.errors import NotFoundError, UsageError
 from unspool.library import Library
 from unspool.runs import processes
 from unspool.runs import run as run_module
+from unspool.runs import run_view as run_view_module
 from unspool.runs import supervisor as supervisor_module
 from unspool.runs.errors import ConflictError
 from unspool.runs.log import RunLog
@@ -77,7 +78,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
-        for module in (supervisor_module, run_module):
+        for module in (supervisor_module, run_module, run_view_module):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:

@@ -2,7 +2,8 @@
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
 steered), `hold words` (one that it ends when it is steered), `wait` (until it is interrupted or steered), `run
-command`, `edit`, `write name content`, `ask`, `plan`, `fail`. The first agent
+command`, `edit`, `write name content`, `ask`, `plan`, `clear` (start another session), `below words` (a sub-agent's),
+`fail`. The first agent
 writes a log as Claude Code does, so that the pages show it; the second one is a Gemini that writes none, cannot be
 steered and cannot fork; the third one is not installed.
 """
@@ -210,6 +211,11 @@ class ScriptedDriver:
                 self._emit(TextDelta(rest))
                 await self._wait()
                 self._note(rest)
+            case "below":
+                self._emit(TextDelta(rest, subagent="scout"))
+                await self._wait()
+            case "clear":
+                self._clear()
             case "wait":
                 await self._wait()
             case "run":
@@ -232,6 +238,13 @@ class ScriptedDriver:
                 self._emit(AgentExited(code=1, error=rest or "it fell over"))
             case _:
                 await self._say(f"I was told: {verb} {rest}")
+
+    def _clear(self) -> None:
+        """As Claude Code does it: what follows is in a session of its own."""
+        assert self._log is not None
+        assert self._home is not None
+        self._log = Log(self._home, self._log.folder, str(uuid.uuid4()))
+        self._emit(Started(session=self._log.session, pid=None))
 
     async def _wait(self) -> None:
         """Until it is interrupted; an agent that can be steered also continues on a message."""
@@ -282,7 +295,7 @@ class ScriptedDriver:
             await self._say(f"Allowed ({decision.verdict}): {tool} {used}")
         else:
             await self._say(f"Denied because {decision.reason or 'of nothing that was said'}.")
-        return decision.verdict.startswith("allow")
+        return bool(decision.verdict.startswith("allow"))
 
     def _result(self, call: str, decision: Answer) -> None:
         if self._log is None:

@@ -34,7 +34,7 @@ FileRole = Literal["log", "base", "memory", "metadata"]
 Trigger = Literal["auto", "manual"]
 CompactionScope = Literal["messages", "results"]
 Unanswered = Literal["omitted", "made_up", "sent"]
-OrphanReason = Literal["killed", "running", "compacted", "unknown"]
+OrphanReason = Literal["killed", "running", "waiting", "compacted", "unknown"]
 AgentStatus = Literal["completed", "failed", "interrupted", "killed", "running", "unknown"]
 BranchReason = Literal["rewind", "interrupted", "resumed", "retry", "fork"]
 
@@ -442,6 +442,11 @@ class Orphan(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The name of the tool."""
     reason: OrphanReason
     """Why there is no result."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the call can still get a result: it is running, or waits for a decision."""
+        return self.reason in ("running", "waiting")
 
 
 class Subagent(msgspec.Struct, omit_defaults=True, kw_only=True):

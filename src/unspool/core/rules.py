@@ -92,6 +92,10 @@ COMMON: Rules = {
         "The log has the call and no result yet, and the agent has the session open.",
         "A result, or the end of the agent.",
     ),
+    ("orphan", "waiting"): Rule(
+        "The agent that unspool runs has asked whether it may make the call, and nobody has answered yet.",
+        "An answer, or the end of the turn.",
+    ),
     ("orphan", "compacted"): Rule(
         "A compaction removed the call before its result was written.",
         "A result anywhere in the log.",

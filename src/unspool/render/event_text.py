@@ -16,6 +16,8 @@ from .sanitize import one_line
 
 _WIDTH = 80
 _NAME_WIDTH = 40
+OPEN_CALLS = {"running": "still running", "waiting": "waiting for you"}
+"""What is said of a call that can still get a result."""
 
 
 def describe_event(event: Event, width: int = _WIDTH) -> str:
@@ -137,7 +139,7 @@ def _rejected_tool(event: m.Rejection) -> str:
 
 
 def _unfinished_call(event: m.Orphan) -> str:
-    state = "still running" if event.reason == "running" else f"unfinished call ({event.reason})"
+    state = OPEN_CALLS.get(event.reason, f"unfinished call ({event.reason})")
     return f"{one_line(event.tool_name, _NAME_WIDTH)}: {state}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import model as m
+from .event_text import OPEN_CALLS
 from .sanitize import one_line
 from .transcript import CallView
 
@@ -34,7 +35,7 @@ def asked_text(change: m.InputChange) -> str:
 def _ended(call: CallView) -> str:
     if call.result is None:
         reason = call.orphan.reason if call.orphan is not None else "no result"
-        return "still running" if reason == "running" else f"unfinished ({reason})"
+        return OPEN_CALLS.get(reason, f"unfinished ({reason})")
     outcome = call.result.outcome
     if outcome == "rejected":
         return _rejection(call)

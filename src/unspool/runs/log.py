@@ -240,6 +240,15 @@ class RunLog:
         ended: float | None = self._rows(sql, agent, session)[0][0]
         return ended
 
+    def session_ends(self) -> dict[tuple[str, str], float]:
+        """When the last run on each session ended, or left it for another one."""
+        sql = """SELECT agent, session, max(ended) FROM (
+                SELECT agent, session, ended FROM run WHERE ended IS NOT NULL
+                UNION ALL SELECT run.agent, json_extract(entry.data, '$.left'), entry.at FROM entry
+                JOIN run ON run.id = entry.run WHERE entry.kind = 'session'
+            ) WHERE session IS NOT NULL GROUP BY agent, session"""
+        return {(agent, session): ended for agent, session, ended in self._rows(sql)}
+
     def last_location(self, session: str, agent: str | None = None) -> RunLocation | None:
         """Where the last run on a session worked. The session's own log may not have been read yet, or not written."""
         where, values = ("AND agent = ?", [agent]) if agent is not None else ("", [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,15 +11,15 @@ import msgspec
 
 from ..core.decisions import DecisionMaker, RecordedDecision, TurnEnd
 from ..core.errors import UsageError
-from .approvals import Approvals, OpenRequest
+from .approvals import Approvals
 from .errors import ConflictError
+from .live_text import LiveTexts
 from .log import RunLog
 from .messages import RunMessage, RunMessages, check_text
 from .processes import start_time
 from .protocol import (
     AgentExited,
     Answer,
-    Capabilities,
     Driver,
     DriverEvent,
     MessageAccepted,
@@ -33,51 +33,13 @@ from .protocol import (
     TurnEnded,
     TurnStarted,
 )
+from .run_view import RunDetails, RunView, view_of
 from .state import IN_TURN, RunState, State
 
-MAX_LIVE_TEXT = 200_000
-"""Characters of the current response that are kept; the session log has all of it."""
 TIMED_OUT = "Nobody answered in time, so this request was denied for now. Stop and say what you need."
 
 Publish = Callable[[str, str, dict[str, Any], int | None], None]
 """Sends an event to everyone who watches: the run, the kind, the facts, and its number in the log if it has one."""
-
-
-class RunView(msgspec.Struct, kw_only=True):
-    """A run as it is shown."""
-
-    id: str
-    agent: str
-    session: str | None
-    folder: str
-    state: State
-    reason: str | None
-    since: datetime
-    started_at: datetime
-    mode: str | None
-    model: str | None
-    pid: int | None
-    capabilities: Capabilities
-    messages: list[RunMessage]
-    """The last ones, in the order that counts."""
-    questions: list[OpenRequest]
-    """Requests that wait for an answer."""
-    text: str = msgspec.field(name="words")
-    """The response that the model is writing."""
-    error: str | None
-
-
-class RunDetails(msgspec.Struct, kw_only=True):
-    """What the agent has reported about itself."""
-
-    session: str | None
-    mode: str | None
-    model: str | None
-    pid: int | None = None
-    error: str | None = None
-    text: str = ""
-    """The response that the model is writing."""
-    started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
 
 class RunRecorder:
@@ -117,8 +79,9 @@ class Run:
         self.driver = driver
         self.machine = machine
         self.details = RunDetails(session=None if spec.fork else spec.session, mode=spec.mode, model=spec.model)
-        self._messages = RunMessages()
-        self._approvals = Approvals(spec.folder)
+        self.messages = RunMessages()
+        self.approvals = Approvals(spec.folder)
+        self.texts = LiveTexts()
         self._recorder = RunRecorder(id, log, publish)
         self._reported_state: State = machine.state
         self._is_interrupting = False
@@ -127,6 +90,16 @@ class Run:
     def session(self) -> str | None:
         """The agent's id of the session, once it is known."""
         return self.details.session
+
+    @property
+    def left_sessions(self) -> Mapping[str, float]:
+        """The sessions that the agent worked on before, and when it left each of them."""
+        return self.details.left
+
+    @property
+    def waiting_calls(self) -> frozenset[str]:
+        """The calls that wait for a person's decision."""
+        return frozenset(opened.request.call_id for opened in self.approvals.open() if opened.request.call_id)
 
     @property
     def pid(self) -> int | None:
@@ -142,12 +115,12 @@ class Run:
             case Started():
                 self._handle_started(event, now)
             case TurnStarted():
-                self.details.text = ""
+                self.texts.start_turn()
                 self.machine.turn_started(now)
             case TextDelta():
-                self._handle_text(event)
+                self._recorder.emit("words", self.texts.add(event))
             case MessageAccepted():
-                if self._messages.accept(event.message):
+                if self.messages.accept(event.message):
                     self._recorder.record("taken_up", {"message": event.message})
             case PermissionRequest():
                 self._handle_request(event, now)
@@ -170,45 +143,57 @@ class Run:
             self.details.pid = event.pid
             self._recorder.log.set_process(self.id, event.pid, start_time(event.pid))
         if event.session is not None and event.session != self.details.session:
-            self.details.session = event.session
-            self._recorder.log.set_session(self.id, event.session)
-            self._recorder.record("session", {"session": event.session})
+            self._enter_session(event.session)
         self.machine.started(now)
+
+    def _enter_session(self, session: str) -> None:
+        """Follow the agent to another session, such as the one that `/clear` starts."""
+        left = self.details.session
+        if left is not None:
+            self.details.left[left] = time.time()
+        self.details.left.pop(session, None)
+        self.details.session = session
+        self._recorder.log.set_session(self.id, session)
+        self._recorder.record("session", {"session": session, "left": left})
 
     def _update_settings(self, mode: str | None, model: str | None) -> None:
         self.details.mode = mode or self.details.mode
         self.details.model = model or self.details.model
 
-    def _handle_text(self, delta: TextDelta) -> None:
-        if not delta.thinking and delta.subagent is None:
-            self.details.text = (self.details.text + delta.text)[-MAX_LIVE_TEXT:]
-        facts = {"text": delta.text, "thinking": delta.thinking, "subagent": delta.subagent}
-        self._recorder.emit("words", facts)
-
     def _handle_request(self, request: PermissionRequest, now: float) -> None:
-        opened = self._approvals.add(request)
+        opened = self.approvals.add(request)
         self.machine.requested(request.id, now)
         self._recorder.record("asked", {"question": opened})
 
     def _cancel_request(self, id: str, now: float) -> None:
-        if self._approvals.cancel(id):
+        if self.approvals.cancel(id):
             self.machine.cancelled(id, now)
             self._recorder.record("withdrawn", {"request": id})
 
     def _cancel_requests(self, now: float) -> None:
-        for opened in self._approvals.open():
+        for opened in self.approvals.open():
             self._cancel_request(opened.request.id, now)
 
     def _handle_turn_ended(self, event: TurnEnded, now: float) -> None:
+        if self.machine.has_ended:
+            return
         self._cancel_requests(now)
         if self._is_interrupting and event.outcome == "completed":
             self._recorder.log.set_turn_end(self.id, "completed")
         self._is_interrupting = False
+        self._end_text(event.outcome != "completed")
         self.machine.turn_ended(now, interrupted=event.outcome == "interrupted")
         self.details.error = event.error
         self._recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
 
+    def _end_text(self, is_cut_off: bool) -> None:
+        """Keep a response that was cut off: some agents erase it, and one that was killed cannot write it."""
+        if (kept := self.texts.end_turn(is_cut_off)) is not None:
+            self._recorder.record("cut_off", {"text": kept})
+
     def _handle_exited(self, event: AgentExited, now: float) -> None:
+        if self.machine.state in IN_TURN:
+            self._end_text(is_cut_off=True)
         self._cancel_requests(now)
         self.details.error = event.error or self.details.error
         has_failed = event.error is not None or event.code not in (0, None)
@@ -221,9 +206,9 @@ class Run:
         if self.machine.has_ended:
             raise ConflictError("This agent has ended; resume the session to continue")
         check_text(text)
-        if known := self._messages.find(id):
+        if known := self.messages.find(id):
             return known
-        message = self._messages.add(id, text, who)
+        message = self.messages.add(id, text, who)
         self._recorder.record("sent", {"message": message})
         self.machine.message_sent(time.monotonic())
         self.report_state()
@@ -235,45 +220,24 @@ class Run:
 
         An answer that allows a change of files that have changed since is refused, and the request is shown again.
         """
-        if answer.verdict in ("allow", "allow_session") and (changed := self._approvals.refresh(request)) is not None:
+        if answer.verdict in ("allow", "allow_session") and (changed := self.approvals.refresh(request)) is not None:
             self._recorder.record("asked", {"question": changed})
             raise ConflictError("The file has changed since you saw it. Review the change again.")
-        opened = self._approvals.get(request)
-        answered = self._approvals.answer(request, digest, answer, who, by)
+        opened = self.approvals.get(request)
+        answered = self.approvals.answer(request, digest, answer, who, by)
         # Nothing is awaited before the decision is on disk, so nobody else can answer in between.
         self.machine.answered(request, time.monotonic())
         facts = {"request": request, "verdict": answer.verdict, "reason": answer.reason, "who": who, "by": by}
-        decision = self._decision_on(answered, answer, who, by)
+        decision = decision_on(self, answered, answer, who, by)
         decision.asked_at = opened.at if opened is not None else None
         decision.digest = digest
         self._recorder.record_decision("answered", decision, facts)
         self.report_state()
         await self.driver.answer(answered, answer)
 
-    def _decision_on(self, request: PermissionRequest, answer: Answer, who: str, by: DecisionMaker) -> RecordedDecision:
-        return RecordedDecision(
-            at=datetime.now(UTC),
-            agent=self.agent,
-            session=self.session,
-            request=request.id,
-            call_ids=[request.call_id] if request.call_id else [],
-            tool=request.tool,
-            kind=request.kind,
-            verdict=answer.verdict,
-            by=by,
-            who=who,
-            reason=answer.reason,
-            action=request.action,
-            answers=answer.answers,
-            input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
-            rule=request.session_rule if answer.verdict == "allow_session" else None,
-            notes=answer.notes,
-            subagent=request.subagent,
-        )
-
     async def deny_unanswered(self, request: str) -> None:
         """Deny a request that nobody has answered in time."""
-        opened = self._approvals.get(request)
+        opened = self.approvals.get(request)
         if opened is not None:
             answer = Answer(verdict="deny", reason=TIMED_OUT)
             await self.answer(request, opened.digest, answer, who="clock", by="timeout")
@@ -291,7 +255,7 @@ class Run:
         In the agents' files that looks like a rejection, or like an interruption by the user, or leaves no trace.
         """
         self._is_interrupting = True
-        call_ids = [opened.request.call_id for opened in self._approvals.open() if opened.request.call_id]
+        call_ids = [opened.request.call_id for opened in self.approvals.open() if opened.request.call_id]
         decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
         self._recorder.record_decision("interrupting", decision, {"who": who})
 
@@ -338,26 +302,7 @@ class Run:
 
     def view(self) -> RunView:
         """The run as it is now."""
-        machine, details = self.machine, self.details
-        age = time.monotonic() - machine.since
-        return RunView(
-            id=self.id,
-            agent=self.agent,
-            session=details.session,
-            folder=self.spec.folder,
-            state=machine.state,
-            reason=machine.reason,
-            since=datetime.fromtimestamp(time.time() - age, UTC),
-            started_at=details.started_at,
-            mode=details.mode,
-            model=details.model,
-            pid=details.pid,
-            capabilities=self.driver.capabilities,
-            messages=self._messages.latest(),
-            questions=self._approvals.open(),
-            text=details.text if machine.state in ("in-turn", "waiting-input") else "",
-            error=details.error,
-        )
+        return view_of(self)
 
 
 _NOTHING_TO_INTERRUPT: dict[State, str] = {
@@ -366,6 +311,29 @@ _NOTHING_TO_INTERRUPT: dict[State, str] = {
     "interrupted": "Nothing to interrupt: the agent is idle",
     "ended": "Nothing to interrupt: the agent has ended",
 }
+
+
+def decision_on(run: Run, request: PermissionRequest, answer: Answer, who: str, by: DecisionMaker) -> RecordedDecision:
+    """The answer to a request, as it is recorded."""
+    return RecordedDecision(
+        at=datetime.now(UTC),
+        agent=run.agent,
+        session=run.session,
+        request=request.id,
+        call_ids=[request.call_id] if request.call_id else [],
+        tool=request.tool,
+        kind=request.kind,
+        verdict=answer.verdict,
+        by=by,
+        who=who,
+        reason=answer.reason,
+        action=request.action,
+        answers=answer.answers,
+        input=msgspec.UNSET if answer.input is None else msgspec.Raw(msgspec.json.encode(answer.input)),
+        rule=request.session_rule if answer.verdict == "allow_session" else None,
+        notes=answer.notes,
+        subagent=request.subagent,
+    )
 
 
 def interruption(

@@ -20,7 +20,9 @@ from .log import OpenRun, RunLog
 from .ownership import find_owner
 from .processes import end_group, is_alive
 from .protocol import DriverEvent, DriverFactory, ForkReach, RunSpec
-from .run import Run, RunView, interruption
+from .run import Run, interruption
+from .run_view import RunView
+from .session_runs import SessionKey, SessionRun, past_runs, runs_by_session
 from .state import IDLE_SECONDS, IN_TURN, WAITING_SECONDS, Limits, RunState, StopRun
 
 MAX_AGENTS = 32
@@ -73,6 +75,7 @@ class Supervisor:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._is_closing = False
+        self._past: dict[SessionKey, SessionRun] = {}
 
     # --- reading ---
 
@@ -80,6 +83,10 @@ class Supervisor:
         """All runs: those that need a person first, then those at work, then the others."""
         views = [run.view() for run in self._runs.values()]
         return sorted(views, key=lambda view: (_VIEW_ORDER[view.state], -view.since.timestamp()))
+
+    def session_runs(self) -> dict[SessionKey, SessionRun]:
+        """The latest run on each session, of this server or an earlier one."""
+        return runs_by_session(self._runs.values(), self._past)
 
     def run(self, id: str) -> Run:
         """One run by its id or a unique prefix of it."""
@@ -93,6 +100,11 @@ class Supervisor:
     def find_running(self, agent: str, session: str) -> Run | None:
         """The run that is working on a session."""
         runs = (run for run in self._runs.values() if run.agent == agent and run.session == session)
+        return next((run for run in runs if not run.machine.has_ended), None)
+
+    def find_left(self, agent: str, session: str) -> Run | None:
+        """The run that worked on a session and works on another one now."""
+        runs = (run for run in self._runs.values() if run.agent == agent and session in run.left_sessions)
         return next((run for run in runs if not run.machine.has_ended), None)
 
     def fork_reach(self, agent: str) -> ForkReach:
@@ -212,6 +224,7 @@ class Supervisor:
             pid = old.pid if old.pid_started is not None else None
             await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
             self._emit(old.id, "state", {"state": "ended", "reason": _KILLED}, self.log.end_run(old.id, _KILLED))
+        self._past = past_runs(self.log.session_ends())
         return len(left)
 
     def _record_kill(self, old: OpenRun) -> None:

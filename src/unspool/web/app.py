@@ -113,6 +113,7 @@ class AppState:
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
         supervisor.watch(self.reverts.keeper.on_event)
+        self.pool.session_runs = supervisor.session_runs
         left = await supervisor.recover()
         if left:
             _log.warning("Stopped %d agents that were left over from a server that was killed", left)

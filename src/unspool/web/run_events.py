@@ -31,14 +31,25 @@ class RunEvents:
         with self._clients.connect(None) as client:
             unsubscribe = self._supervisor.watch(lambda event: client.put(_frame(event)))
             try:
-                last = self._supervisor.log.last_seq()
+                # Before anything is awaited, so that the next piece continues exactly here: pieces are not numbered,
+                # and every connection starts with all that has been written in this turn.
+                last, texts = self._supervisor.log.last_seq(), self._texts()
                 yield HELLO
                 for frame in self._missed(since, last):
+                    yield frame.data
+                for frame in texts:
                     yield frame.data
                 async for data in client.frames(after=last):
                     yield data
             finally:
                 unsubscribe()
+
+    def _texts(self) -> list[Frame]:
+        return [
+            _frame({"seq": None, "run": run.id, "kind": "words", "thinking": False, **msgspec.to_builtins(text)})
+            for run in self._supervisor.runs()
+            for text in run.texts
+        ]
 
     def _missed(self, since: int | None, last: int) -> list[Frame]:
         if since is None or since == last:

@@ -6,12 +6,15 @@ import time
 from datetime import UTC, datetime
 from pathlib import PurePath
 
+import msgspec
+
 from ..core.errors import UsageError
 from ..core.events import find_kind
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
 from ..store.sessions import SessionOrder
+from .run_states import run_on, shown_counts
 from .views import ListedSession, ListParams, ProjectRow, SessionList
 
 _FRESH_SECONDS = 120
@@ -33,9 +36,11 @@ def url_name(row: SessionRow) -> str:
 
 
 def is_live(row: SessionRow, now: float | None = None) -> bool:
-    """Whether an agent seems to be working on a session."""
+    """Whether an agent is working on a session: our own supervisor knows, of others it only seems so."""
     if row.gone_at is not None:
         return False
+    if (run := run_on(row)) is not None:
+        return run.is_active
     ended = row.ended_at.timestamp() if row.ended_at is not None else 0.0
     return row.status in ("running", "waiting") or ended > (time.time() if now is None else now) - _FRESH_SECONDS
 
@@ -56,8 +61,17 @@ def list_sessions(store: Store, params: ListParams) -> SessionList:
     live_since = time.time() - _FRESH_SECONDS if order == "recent" else None
     rows = store.sessions.select(wanted, order=order, live_since=live_since, limit=params.limit, offset=params.offset)
     below = _subagents(store, rows)
-    listed = [ListedSession(row=row, subagents=below.get(row.id, []), live=is_live(row)) for row in rows]
+    listed = [_listed(row, below.get(row.id, [])) for row in rows]
+    if order == "recent":
+        listed.sort(key=lambda one: one.run_state != "waiting-input")
     return SessionList(sessions=listed, total=store.sessions.count(wanted))
+
+
+def _listed(row: SessionRow, subagents: list[SessionRow]) -> ListedSession:
+    run, counts = run_on(row), shown_counts(row)
+    if counts is not row.counts:
+        row = msgspec.structs.replace(row, counts=counts)
+    return ListedSession(row=row, subagents=subagents, live=is_live(row), run_state=run.state if run else None)
 
 
 def list_projects(store: Store) -> list[ProjectRow]:

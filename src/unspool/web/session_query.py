@@ -17,11 +17,13 @@ from ..core import model as m
 from ..core.errors import NotFoundError
 from ..core.explain import Explainer, Explanation
 from ..core.session import Session
+from ..runs.session_runs import SessionRun
 from ..store import Store
 from ..store.message_patches import MessagePatches
 from ..store.messages import BLOCK, unpack_head
 from ..store.rows import SessionRow
 from .branch_path import BranchPath, BranchPaths
+from .run_states import open_calls, run_on
 from .session_list import is_live
 
 PAGE_SIZE = 50
@@ -47,15 +49,20 @@ class SessionQuery:
     def head(self) -> Session:
         """The record without its messages."""
         head = self._unpacked[0]
-        if not head.orphans or not is_live(self.row):
-            return head
-        # In the log, a call that is running looks the same as one whose agent was killed.
-        begin = max(self.prompts, default=0)
-        orphans = [
-            msgspec.structs.replace(orphan, reason="running") if orphan.message_index >= begin else orphan
-            for orphan in head.orphans
-        ]
-        return msgspec.structs.replace(head, orphans=orphans)
+        return msgspec.structs.replace(head, orphans=self.as_now(head.orphans)) if head.orphans else head
+
+    def as_now(self, orphans: list[m.Orphan]) -> list[m.Orphan]:
+        """Calls without a result. In the log, one that is running looks the same as one whose agent was killed."""
+        run = self.run
+        is_open = run.is_in_turn if run is not None else is_live(self.row)
+        if not is_open:
+            return orphans
+        return open_calls(orphans, run.waiting_calls if run else frozenset(), max(self.prompts, default=0))
+
+    @cached_property
+    def run(self) -> SessionRun | None:
+        """What the supervisor knows about the session."""
+        return run_on(self.row)
 
     @property
     def patches(self) -> MessagePatches:
@@ -75,7 +82,7 @@ class SessionQuery:
     def version(self) -> str:
         """A digest that differs whenever anything in the session does."""
         digest = hashlib.blake2b(digest_size=9)
-        for part in (*self._packed, msgspec.json.encode(self.row)):
+        for part in (*self._packed, msgspec.json.encode((self.row, self.run))):
             digest.update(part)
         return digest.hexdigest()
 

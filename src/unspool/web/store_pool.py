@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
+from ..runs.session_runs import SessionRuns
 from ..store import Store
+from .run_states import known_runs
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,6 +23,8 @@ class StorePool:
     """Runs functions of the store in threads."""
 
     def __init__(self, open_store: Callable[[], Store], threads: int = _THREADS) -> None:
+        self.session_runs: Callable[[], SessionRuns] = dict
+        """What the supervisor knows about sessions, if there is one."""
         self._open_store = open_store
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unspool-store")
         self._local = threading.local()
@@ -28,18 +32,20 @@ class StorePool:
         self._lock = threading.Lock()
 
     async def run(self, query: Callable[Concatenate[Store, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `query(store, …)` in a thread, inside one snapshot of the store."""
+        """Run `query(store, …)` in a thread, inside one snapshot of the store and of the runs."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, partial(self._run, query, args, kwargs))
+        return await loop.run_in_executor(self._threads, partial(self._run, self.session_runs(), query, args, kwargs))
 
-    def _run(self, query: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]) -> T:
+    def _run(
+        self, runs: SessionRuns, query: Callable[..., T], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> T:
         store: Store | None = getattr(self._local, "store", None)
         if store is None:
             store = self._local.store = self._open_store()
             with self._lock:
                 self._opened.append(store)
         try:
-            with store.snapshot():
+            with store.snapshot(), known_runs(runs):
                 return query(store, *args, **kwargs)
         finally:
             # A lost connection is opened again by the next query.

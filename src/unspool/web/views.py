@@ -9,6 +9,7 @@ import msgspec
 
 from ..core import model as m
 from ..render.transcript import Entry
+from ..runs.state import State
 from ..store.rows import SessionRow
 
 SpanState = Literal["in", "summarised", "cleared", "rewound", "unsent", "after"]
@@ -33,6 +34,8 @@ class ListedSession(msgspec.Struct, kw_only=True):
     row: SessionRow
     subagents: list[SessionRow]
     live: bool
+    run_state: State | None = None
+    """The state of the agent that this server runs on the session, or ran last."""
 
 
 class SessionList(msgspec.Struct, kw_only=True):

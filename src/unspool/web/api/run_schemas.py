@@ -8,7 +8,7 @@ import msgspec
 
 from ...runs.messages import RunMessage
 from ...runs.protocol import Capabilities
-from ...runs.run import RunView
+from ...runs.run_view import RunView
 
 
 class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -110,7 +110,7 @@ class RunList(msgspec.Struct, kw_only=True):
 
 RunEventKind = Literal[
     "run.started", "session", "state", "sent", "taken_up", "words", "asked", "answered", "withdrawn", "interrupting",
-    "changed", "remarked", "turn_ended", "kept", "reverted", "resync",
+    "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
 ]  # fmt: skip
 
 

@@ -111,7 +111,7 @@ def _items(
 
 
 def _is_unfinished(call: CallView | None) -> bool:
-    return call is not None and call.orphan is not None and call.orphan.reason != "running"
+    return call is not None and call.orphan is not None and not call.orphan.is_open
 
 
 def _on_path(call: CallView | None, path: BranchPath) -> CallView | None:

@@ -19,6 +19,7 @@ from ...store import Store
 from ...store.filters import EventFilter, SessionFilter
 from ...store.rows import EventRow, SessionRow
 from ..session_list import url_name
+from ..session_query import SessionQuery
 from ..templating import address, render
 from .layout import Pool, State, html_response, layout_of, progress_of
 
@@ -86,7 +87,7 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
         "is_filtered": any(filter.values()),
         "has_tools": listed.has_tool,
         "sign_class": listed.name,
-        "entries": [_item(row) for row in rows],
+        "entries": [_item(store, row) for row in rows],
         "previous": _url(kind, filter, page - 1) if page > 0 else None,
         "next": _url(kind, filter, page + 1) if offset + len(rows) < total else None,
     }
@@ -98,9 +99,11 @@ def _url(kind: str, filter: dict[str, str | None], page: int) -> str:
     return f"/events/{kind}" + (f"?{query}" if query else "")
 
 
-def _item(row: EventRow) -> EventItemView:
+def _item(store: Store, row: EventRow) -> EventItemView:
     kind = BY_NAME[row.kind]
     event: Event = msgspec.json.decode(row.event, type=kind.struct)
+    if isinstance(event, m.Orphan):
+        (event,) = SessionQuery(store, row.session).as_now([event])
     index = row.message_index if row.message_index is not None else kind.index_of(event)
     base = address(url_name(row.session))
     item = EventItemView(

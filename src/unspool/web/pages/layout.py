@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 
 from ...store import Store
 from ...store.filters import SessionFilter
+from ..run_states import current_runs
 from ..session_list import is_live
 from ..store_pool import StorePool
 from ..templating import render
@@ -45,6 +46,9 @@ def layout_of(
     """The surroundings of a page, from the current state of the store."""
     rows = store.sessions.select(SessionFilter(kind="main", maybe_live_since=time.time() - 300), limit=200)
     live = sum(is_live(row) for row in rows)
+    # An agent that has been idle for long is live, too.
+    known = {(row.agent, row.name) for row in rows}
+    live += sum(run.is_active for key, run in current_runs().items() if key not in known)
     return Layout(kind=kind, seq=store.changes.last_seq(), live=live, progress=progress, events=events, query=query)
 
 

@@ -22,10 +22,11 @@ from ...core.errors import NotFoundError
 from ...render.sanitize import pretty
 from ...runs.approvals import OpenRequest
 from ...runs.fork import plan_fork
+from ...runs.live_text import LiveText
 from ...runs.log import RunLog
 from ...runs.messages import RunMessage
 from ...runs.protocol import Capabilities
-from ...runs.run import RunView
+from ...runs.run_view import RunView
 from ...runs.supervisor import Supervisor
 from ...store import Store
 from ...store.filters import SessionFilter
@@ -58,6 +59,8 @@ class PastRun(msgspec.Struct, kw_only=True):
     session: str | None
     ended_at: datetime
     reason: str
+    cut_off: LiveText | None = None
+    """What the model was writing when its turn ended."""
 
 
 class RunCard(msgspec.Struct, kw_only=True):
@@ -105,10 +108,18 @@ class Composer(msgspec.Struct, kw_only=True):
     fork: ForkPoint | None = None
     blocked: str | None = None
     """Why nothing can be sent."""
+    moved: str | None = None
+    """The address of the agent that worked on this session and works on another one now."""
     waiting: list[RunMessage] = []
-    words: str = ""
+    texts: list[LiveText] = []
+    """What the agent is writing, as far as the log does not have it."""
     models: list[str] = []
     seq: int = 0
+
+    @property
+    def texts_json(self) -> str:
+        """The texts, exactly as they are: HTML would change some characters."""
+        return msgspec.json.encode(self.texts).decode()
 
     @property
     def is_running(self) -> bool:
@@ -251,9 +262,11 @@ def _past_runs(log: RunLog) -> list[PastRun]:
     started: dict[str, dict[str, Any]] = {}
     ended: dict[str, PastRun] = {}
     for entry in log.entries(max(0, log.last_seq() - _LOG_ENTRIES), _LOG_ENTRIES):
-        if entry.kind not in ("run.started", "session", "run.ended"):
+        if entry.kind not in ("run.started", "session", "cut_off", "taken_up", "run.ended"):
             continue
         facts = msgspec.json.decode(entry.data)
+        if entry.kind == "taken_up":
+            facts = {"text": None}
         if entry.kind == "run.ended" and entry.run in started:
             known = started[entry.run]
             ended[entry.run] = PastRun(
@@ -263,6 +276,7 @@ def _past_runs(log: RunLog) -> list[PastRun]:
                 session=known["session"],
                 ended_at=entry.at,
                 reason=facts["reason"],
+                cut_off=msgspec.convert(known.get("text"), LiveText | None),
             )
         elif entry.kind != "run.ended":
             started.setdefault(entry.run, {}).update(facts)
@@ -291,7 +305,7 @@ async def _composer_of_run(pool: StorePool, supervisor: Supervisor, id: str) -> 
         run=view,
         home=_address_of_end(row) if row is not None else None,
         waiting=_waiting(view),
-        words=view.text,
+        texts=view.texts,
         seq=seq,
     )
 
@@ -332,7 +346,11 @@ def _composer_of_session(
         composer.fork.back = link(row) if branch else ""
     if run is not None:
         composer.waiting = _waiting(run)
-        composer.words = not_yet_logged(run.text, _last_texts(query))
+        composer.texts = _not_logged(run.texts, query)
+    elif ended is not None and ended.cut_off is not None:
+        composer.texts = _not_logged([ended.cut_off], query)
+    if (run is None or run.state == "ended") and (left := supervisor.find_left(row.agent, row.name)) is not None:
+        composer.moved = f"/runs/{left.id}"
     composer.blocked = None if composer.is_running else _why_blocked(row, composer)
     return composer
 
@@ -352,6 +370,12 @@ def _why_blocked(row: SessionRow, composer: Composer) -> str | None:
 def _fork_point(query: SessionQuery, branch: int, at: int | None, capabilities: Capabilities, title: str) -> ForkPoint:
     plan = plan_fork(title, capabilities.fork, fork_branch(query, branch), at)
     return ForkPoint(at=plan.at, note=plan.explanation, is_possible=plan.is_possible)
+
+
+def _not_logged(texts: list[LiveText], query: SessionQuery) -> list[LiveText]:
+    """Streamed texts, that of the conversation without what its log has."""
+    logged = _last_texts(query) if texts else []
+    return [text if text.subagent is not None else text.from_end(not_yet_logged(text.text, logged)) for text in texts]
 
 
 def _last_texts(query: SessionQuery) -> list[str]:

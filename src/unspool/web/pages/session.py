@@ -21,6 +21,7 @@ from ...store import Store
 from ...store.rows import SessionRow
 from ..branch_path import BranchPath
 from ..relatives import Relatives, find_relatives
+from ..run_states import shown_counts
 from ..session_list import is_live, url_name
 from ..session_query import PAGE_SIZE, SessionQuery
 from ..templating import address, render
@@ -55,6 +56,9 @@ class SessionView(msgspec.Struct, kw_only=True):
     number: int
     last_shown: int
     live: bool
+    run_state: str | None
+    """The state of the agent that this server runs on the session, or ran last."""
+    counts: dict[str, int]
     tip: int | None
     """The last message of the branch."""
     resume: str | None
@@ -169,13 +173,15 @@ def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -
         number=shown[0],
         last_shown=shown[-1],
         live=is_live(row),
+        run_state=query.run.state if query.run is not None else None,
+        counts=shown_counts(row),
         tip=path.index_at(len(path) - 1) if len(path) else None,
         resume=query.resume_command(),
         seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
         tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
         tokens_out=usage.output or 0,
         orphans=orphans,
-        unfinished=sum(one.reason != "running" for one in head.orphans),
+        unfinished=sum(not one.is_open for one in head.orphans),
     )
 
 

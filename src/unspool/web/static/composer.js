@@ -3,6 +3,7 @@
 import { debounce, find, findAll, inside, make, onClick, onContent } from "./dom.js";
 import { indexOf } from "./navigation.js";
 import { redraw, startApproval, TYPING } from "./approval.js";
+import { LiveText } from "./live-text.js";
 import { fail, newName, note, onRun, post, who } from "./runs.js";
 
 /** Two presses of Escape within this time (ms) interrupt the turn. */
@@ -10,20 +11,32 @@ const DOUBLE_PRESS = 700;
 /** How long (ms) streamed text stays after a turn: the log has it soon. */
 const STREAM_TIMEOUT = 4000;
 
+/** Characters of a sub-agent's text that are shown. */
+const SUBAGENT_TEXT = 600;
+
 const onlyLetters = (text) => text.replace(/[^\p{L}\p{N}]+/gu, "");
+
+/** The end of what a sub-agent has written. @param {string} key @param {string} text */
+const subagentText = (key, text) =>
+  make(
+    "article",
+    { class: "entry streaming subagent" },
+    make("b", {}, `Sub-agent ${key.split("/")[1].slice(0, 8)}`),
+    make("p", {}, text.slice(-SUBAGENT_TEXT).trimStart()),
+  );
 
 export class Composer {
   box = find("#composer");
   source = this.box.dataset.src;
-  words = "";
+  /** @type {Map<string, LiveText>} what each run and its sub-agents are writing; kept for all, as any can be resumed */
+  texts = new Map();
   timer = 0;
   escaped = -Infinity;
   isBusy = false;
   /** Another message waits until the last one has arrived. */
   hasMore = false;
-  /** The streamed text belongs to a turn that has ended. */
-  isOver = false;
   stream = make("article", { class: "entry streaming prose", hidden: "" });
+  others = make("div", { class: "subagent-texts" });
   refresh = debounce(() => this.draw(), 60);
 
   /** @param {import("./app.js").Reading} reading */
@@ -40,12 +53,18 @@ export class Composer {
     });
     this.box.addEventListener("change", ({ target }) => this.change(target));
     this.box.addEventListener("input", () => (sessionStorage[this.source] = this.area.value));
+    void this.draw().catch(() => 0);
     // Only the store knows when the log of a new session exists.
     if (!reading) setInterval(this.refresh, 1000);
   }
 
   get form() {
     return find("form", this.box);
+  }
+
+  /** The run whose text is shown: the one at work, or the last one. */
+  get run() {
+    return this.box.dataset.run || this.box.dataset.lastRun;
   }
 
   get area() {
@@ -61,7 +80,13 @@ export class Composer {
   async draw() {
     const isAtEnd = this.navigation?.viewport.isAtEnd;
     await redraw(this.box, this.source);
-    const { home } = this.box.dataset;
+    const { home, texts } = this.box.dataset;
+    for (const piece of JSON.parse(texts)) {
+      const known = this.textOf(this.run, piece.subagent);
+      known.add(piece, true);
+      if (piece.turn === known.turn) known.logged = Math.max(known.logged, piece.offset);
+    }
+    this.showStream();
     if (!this.navigation && home && !this.isInUse) return location.replace(home);
     this.area.value ||= sessionStorage[this.source] ?? "";
     if (isAtEnd) this.navigation?.viewport.scrollToEnd();
@@ -69,28 +94,62 @@ export class Composer {
 
   // --- events ---
 
-  handle({ kind, run, state, text, thinking, subagent }) {
-    if (kind === "resync") {
-      return void this.draw().then(() => this.showStream(find("[data-streamed]").textContent), () => 0);
-    }
-    if (kind !== "words") this.refresh();
-    if (run !== this.box.dataset.run) return;
-    if (kind === "words" && !thinking && !subagent) this.showStream((this.isOver ? "" : this.words) + text);
+  handle(event) {
+    const { kind, run, text } = event;
+    if (kind === "words") return this.addText(event);
+    this.refresh();
+    const isOurs = run === this.box.dataset.run;
+    if (/^(turn_ended|cut_off)$/.test(kind) || event.state === "ended") this.endTexts(event, isOurs);
+    if (!isOurs) return;
     if (kind === "remarked") note(text);
-    if (kind !== "turn_ended" && state !== "ended") return;
-    this.isOver = true;
-    this.timer = setTimeout(() => this.showStream(""), STREAM_TIMEOUT);
+    // The agent has started another session, as /clear does: follow it.
+    if (kind === "session" && event.left && this.navigation) location.assign(`/runs/${run}`);
   }
 
-  /** Show text that is being written. */
-  showStream(words) {
+  /** What a run, or a sub-agent of it, is writing. */
+  textOf(run, subagent) {
+    const key = `${run}/${subagent ?? ""}`;
+    if (!this.texts.has(key)) this.texts.set(key, new LiveText());
+    return /** @type {LiveText} */ (this.texts.get(key));
+  }
+
+  addText(event) {
+    if (event.thinking) return;
+    const isComplete = this.textOf(event.run, event.subagent).add(event);
+    if (event.run !== this.box.dataset.run) return;
+    if (isComplete) this.showStream();
+    // The page was too slow for some of the pieces.
+    else this.refresh();
+  }
+
+  /** The turn is over: the log has its text soon, or never if it was cut off. */
+  endTexts({ kind, run }, isOurs) {
+    const main = this.textOf(run, null);
+    for (const key of this.texts.keys()) if (key.startsWith(`${run}/`) && key !== `${run}/`) this.texts.delete(key);
+    if (kind === "cut_off") main.isCutOff = true;
+    if (!isOurs) return;
+    this.showStream();
+    const { turn } = main;
+    const hide = () => {
+      if (main.isCutOff || main.turn !== turn) return;
+      main.rest = "";
+      this.showStream();
+    };
+    if (kind === "turn_ended") this.timer = setTimeout(hide, STREAM_TIMEOUT);
+  }
+
+  /** Show what is being written. */
+  showStream() {
     clearTimeout(this.timer);
-    this.isOver = false;
-    this.words = words;
+    const { run } = this;
+    const { rest, isCutOff } = this.textOf(run, null);
+    const below = [...this.texts].filter(([key]) => key.startsWith(`${run}/`) && key !== `${run}/`);
     const show = () => {
-      this.stream.textContent = words.trimStart();
-      this.stream.hidden = !words.trim();
-      find("#pages").append(this.stream);
+      this.stream.textContent = rest.trimStart();
+      this.stream.hidden = !rest.trim();
+      this.stream.classList.toggle("cut-off", isCutOff);
+      this.others.replaceChildren(...below.map(([key, { text }]) => subagentText(key, text)));
+      find("#pages").append(this.stream, this.others);
     };
     if (this.navigation) void this.navigation.viewport.change(show, true);
     else show();
@@ -99,11 +158,13 @@ export class Composer {
   /** Remove from the streamed text what the log has. */
   onLogged(content) {
     if (!content.matches?.("#pages .entry.answer")) return;
-    const words = this.words.match(/\S+\s*/g) ?? [];
+    const main = this.textOf(this.run, null);
+    const words = main.rest.match(/\S+\s*/g) ?? [];
     const said = onlyLetters(find(".prose", content).textContent);
     for (let count = said.length; words.length && count > 0; ) count -= onlyLetters(words.shift()).length;
     // Links in Markdown are streamed but not shown, so the end of the text can be left over.
-    this.showStream(said.endsWith(onlyLetters(words.join(""))) ? "" : words.join(""));
+    main.rest = said.endsWith(onlyLetters(words.join(""))) ? "" : words.join("");
+    this.showStream();
   }
 
   // --- actions ---

@@ -4,6 +4,7 @@ import { contentAdded, debounce, fetchFragment, find, findAll, grouped, toast, a
 import { morph } from "./morph.js";
 import { onScroll } from "./viewport.js";
 import { listen } from "./event-stream.js";
+import { onRun } from "./runs.js";
 
 export class LivePage {
   main = find("main");
@@ -29,6 +30,7 @@ export class LivePage {
     this.viewport = reading?.navigation.viewport;
     onScroll(() => this.clearUnread());
     this.pill.addEventListener("click", () => reading?.navigation.goToEnd());
+    onRun((event) => this.handleRun(event));
     const position = () => ({ seq: this.seq, session: this.session });
     listen("/api/events", position, (event) => this.handle(event), (isOnline) => this.show(isOnline));
   }
@@ -52,6 +54,16 @@ export class LivePage {
     if (kind === "events" && /^(events|session|resync)/.test(event.kind)) this.refreshMain();
     const isOurs = event.kind === "resync" || String(event.session?.id) === this.session;
     if (isOurs && this.reading) this.apply(event, this.reading);
+  }
+
+  /** What the supervisor reports outranks the log, so it is shown at once. */
+  handleRun({ kind, run, state }) {
+    if (kind === "words") return;
+    this.refreshList();
+    const { run: ours, lastRun } = find("#composer")?.dataset ?? {};
+    if (!this.reading || (run !== ours && run !== lastRun)) return;
+    if (/^(asked|answered|withdrawn|turn_ended)$/.test(kind) || state === "ended") this.refreshAll();
+    else this.refreshHead();
   }
 
   apply(event, { updates, rail, navigation }) {

@@ -86,7 +86,11 @@ export async function startRuns(begin) {
     seq = event.seq ?? seq;
     document.dispatchEvent(new CustomEvent(RUN_EVENT, { detail: event }));
   };
-  // Streamed text was lost while disconnected, or the server and its agents have ended.
-  const show = (isOnline) => isOnline && handle({ kind: "resync" });
+  // After an interruption, the server and its agents may have ended. At first everything has just been fetched.
+  let wasOffline = false;
+  const show = (isOnline) => {
+    if (isOnline && wasOffline) handle({ kind: "resync" });
+    wasOffline = !isOnline;
+  };
   listen("/api/runs/events", () => ({ seq, session: "" }), handle, show);
 }

@@ -1,0 +1,95 @@
+"""The text that the model is writing, in pieces with offsets: a page that joins late misses nothing and adds no piece
+twice.
+
+Offsets count UTF-16 code units, as the strings of browsers do, from the start of the turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .protocol import TextDelta
+
+MAX_LIVE_TEXT = 200_000
+"""Characters of a text that are kept; the session log has all of it."""
+
+
+class LiveText(msgspec.Struct, kw_only=True):
+    """The text of the current turn, or of a sub-agent in it."""
+
+    turn: int
+    """Counts the turns of the run."""
+    subagent: str | None = None
+    offset: int = 0
+    """Where the kept text starts in the text of the turn."""
+    text: str = ""
+    is_cut_off: bool = False
+    """The turn ended before the reply was complete."""
+
+    @property
+    def end(self) -> int:
+        """The offset after the last character."""
+        return self.offset + utf16_length(self.text)
+
+    def append(self, text: str) -> None:
+        """Add a piece at the end."""
+        whole = self.text + text
+        dropped, self.text = whole[:-MAX_LIVE_TEXT], whole[-MAX_LIVE_TEXT:]
+        self.offset += utf16_length(dropped)
+
+    def from_end(self, text: str) -> LiveText:
+        """Only the end of this text."""
+        return msgspec.structs.replace(self, text=text, offset=self.end - utf16_length(text))
+
+
+class LiveTexts:
+    """All texts of one run: that of the conversation, and those of sub-agents."""
+
+    def __init__(self) -> None:
+        self._turn = 0
+        self._texts: dict[tuple[str | None, bool], LiveText] = {}
+
+    @property
+    def main(self) -> LiveText | None:
+        """The text of the conversation, if the model has written any in this turn."""
+        return self._texts.get((None, False))
+
+    def start_turn(self) -> None:
+        """A turn has started; what came before is in the log."""
+        self._turn += 1
+        self._texts.clear()
+
+    def add(self, delta: TextDelta) -> dict[str, Any]:
+        """Add a piece; returns what is published about it."""
+        key = (delta.subagent, delta.thinking)
+        text = self._texts.setdefault(key, LiveText(turn=self._turn, subagent=delta.subagent))
+        offset = text.end
+        text.append(delta.text)
+        return {
+            "turn": self._turn,
+            "offset": offset,
+            "text": delta.text,
+            "thinking": delta.thinking,
+            "subagent": delta.subagent,
+        }
+
+    def end_turn(self, is_cut_off: bool) -> LiveText | None:
+        """The turn has ended. Returns the text of the conversation if it was cut off, which no log may have."""
+        main = self.main
+        self._texts = {(None, False): main} if is_cut_off and main is not None and main.text.strip() else {}
+        kept = self.main
+        if kept is not None:
+            kept.is_cut_off = True
+        return kept
+
+    def written(self) -> list[LiveText]:
+        """All texts without the model's thinking, that of the conversation first."""
+        shown = [text for (_, is_thinking), text in self._texts.items() if not is_thinking]
+        return sorted(shown, key=lambda text: text.subagent is not None)
+
+
+def utf16_length(text: str) -> int:
+    """The length of a text as a browser counts it."""
+    return len(text) + sum(character > "\uffff" for character in text)

@@ -1,0 +1,82 @@
+"""A run as it is shown, on pages and in the API."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .approvals import OpenRequest
+from .live_text import LiveText
+from .messages import RunMessage
+from .protocol import Capabilities
+from .state import IN_TURN, State
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class RunView(msgspec.Struct, kw_only=True):
+    """A run as it is shown."""
+
+    id: str
+    agent: str
+    session: str | None
+    folder: str
+    state: State
+    reason: str | None
+    since: datetime
+    started_at: datetime
+    mode: str | None
+    model: str | None
+    pid: int | None
+    capabilities: Capabilities
+    messages: list[RunMessage]
+    """The last ones, in the order that counts."""
+    questions: list[OpenRequest]
+    """Requests that wait for an answer."""
+    text: str = msgspec.field(name="words")
+    """The response that the model is writing."""
+    texts: list[LiveText]
+    """The same with its offset, followed by what sub-agents are writing; also a response that was cut off."""
+    error: str | None
+
+
+class RunDetails(msgspec.Struct, kw_only=True):
+    """What the agent has reported about itself."""
+
+    session: str | None
+    mode: str | None
+    model: str | None
+    pid: int | None = None
+    error: str | None = None
+    started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    left: dict[str, float] = {}
+    """Sessions that the agent has left for another one, as `/clear` does, and when."""
+
+
+def view_of(run: Run) -> RunView:
+    """A run as it is now."""
+    machine, details, main = run.machine, run.details, run.texts.main
+    age = time.monotonic() - machine.since
+    return RunView(
+        id=run.id,
+        agent=run.agent,
+        session=details.session,
+        folder=run.spec.folder,
+        state=machine.state,
+        reason=machine.reason,
+        since=datetime.fromtimestamp(time.time() - age, UTC),
+        started_at=details.started_at,
+        mode=details.mode,
+        model=details.model,
+        pid=details.pid,
+        capabilities=run.driver.capabilities,
+        messages=run.messages.latest(),
+        questions=run.approvals.open(),
+        text=main.text if main is not None and machine.state in IN_TURN else "",
+        texts=run.texts.written(),
+        error=details.error,
+    )

@@ -1,0 +1,172 @@
+"""A running agent looks the same everywhere, and none of its words is lost, whenever a page is opened."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ..waiting import wait_until
+from .browser import PHONE, Visitor, expect, is_sideways, shot, until
+from .test_browser_runs import (  # noqa: F401 - fixtures
+    Page,
+    Served,
+    act,
+    begin,
+    launch,
+    nothing_runs,
+    ready,
+    run_of,
+    said,
+    say,
+    server,
+    state,
+)
+
+
+def listed(page: Page, visitor: Visitor) -> Any:
+    """The session of a page in the list beside it."""
+    session = page.locator("main").get_attribute("data-session")
+    return page.locator(f"#sessions li.session[data-session='{session}']")
+
+
+def test_a_call_that_waits_is_shown_as_waiting_everywhere(visitor: Visitor) -> None:
+    """In the list, the header, the composer and the transcript; after a stop nothing is live."""
+    page = begin(visitor, "run make all\nwait")
+    ready(page)
+    head, item = page.locator(".session-head"), listed(page, visitor)
+    call = page.locator("#pages .entry.call")
+    for place in (head, item, state(page), call):
+        expect(place).to_contain_text("waiting for you")
+    expect(page.locator("#sessions li.session").first).to_have_attribute("data-run-state", "waiting-input")
+    for place in (head, item, call):
+        expect(place).not_to_contain_text("unfinished")
+    expect(page.locator(".entry.orphan")).to_have_count(0)
+    shot(page, "agents-waiting")
+    page.locator("#composer [data-action=stop]").click()
+    for place in (head, item):
+        expect(place.locator(".state").first).not_to_have_class("run-waiting-input")
+        expect(place).not_to_contain_text("waiting for you")
+        expect(place).not_to_contain_text("live")
+    expect(item).to_have_attribute("data-live", "false")
+    page.reload()
+    expect(page.locator(".session-head")).not_to_contain_text("live")
+
+
+def test_a_clear_moves_the_page_to_the_new_session(visitor: Visitor) -> None:
+    """The page of the old session, opened later, says where the agent is."""
+    page = begin(visitor, "say Begun.")
+    expect(said(page, "Begun.")).to_have_count(1)
+    old, run = urlsplit(page.url).path, run_of(page)
+    say(page, "clear")
+    page.wait_for_url("**/runs/*")
+    say(page, "say Afresh.")
+    expect(said(page, "Afresh.")).to_have_count(1)
+    assert run_of(page) == run
+    assert urlsplit(page.url).path != old
+    left = visitor.open(old)
+    expect(state(left)).to_contain_text("continued in another session")
+    expect(left.locator(".session-head .state").first).not_to_have_text("killed")
+    state(left).locator("a").click()
+    expect(said(left, "Afresh.")).to_have_count(1)
+
+
+POINTS = ("before", "composer asked", "composer answered", "loaded")
+
+
+def test_a_page_opened_in_mid_stream_has_all_words(visitor: Visitor) -> None:
+    """Whether they were written before it loads, while its parts are fetched, or after that."""
+    first = begin(visitor, "say Begun.\nwait")
+    path, run = first.url.removeprefix(visitor.server.base), run_of(first)
+    first.close()
+
+    def texts() -> Any:
+        return visitor.context.request.get(f"{visitor.server.base}/api/runs/{run}").json()["texts"]
+
+    def write(word: str) -> None:
+        act(visitor, f"/{run}/messages", id=word, text=f"begin {word}", who="the tests")
+        wait_until(lambda: texts() and texts()[0]["text"].endswith(word), f"{word} to be written")
+
+    write("[before]")
+    page = visitor.context.new_page()
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        write("[composer asked]")
+        held.append((route, route.fetch()))
+        write("[composer answered]")
+
+    page.route("**/composer?*", hold, times=1)
+    page.goto(visitor.server.base + path)
+    wait_until(lambda: page.evaluate("1") and held, "the composer to be fetched")
+    for route, response in held:
+        route.fulfill(response=response)
+    page.locator("#composer form").wait_for()
+    write("[loaded]")
+    expect(page.locator(".streaming").first).to_have_text("".join(f"[{point}]" for point in POINTS))
+    page.reload()
+    expect(page.locator(".streaming").first).to_have_text("".join(f"[{point}]" for point in POINTS))
+
+
+def test_words_of_subagents_are_shown(visitor: Visitor) -> None:
+    page = begin(visitor, "say Begun.\nwait")
+    say(page, "below Looking into it.")
+    expect(page.locator(".streaming.subagent")).to_contain_text("Looking into it.")
+    page.reload()
+    expect(page.locator(".streaming.subagent")).to_contain_text("scout")
+    say(page, "say Done.")
+    expect(page.locator(".streaming.subagent")).to_have_count(0)
+
+
+@pytest.mark.parametrize("end", ["interrupt", "stop", "crash"])
+def test_a_reply_that_was_cut_off_is_kept(visitor: Visitor, end: str) -> None:
+    """The agent does not log it; the page shows it, also after a reload, until the next turn."""
+    page = begin(visitor, "say Begun.\nwait")
+    say(page, "begin Half of an ans")
+    reply = page.locator(".streaming.cut-off")
+    expect(page.locator(".streaming").first).to_contain_text("Half of an ans")
+    if end == "crash":
+        act(visitor, f"/{run_of(page)}/messages", id="crash", text="fail boom", who="the tests")
+    else:
+        act(visitor, f"/{run_of(page)}/{end}", who="the tests")
+    expect(reply).to_have_text("Half of an ans")
+    page.reload()
+    expect(reply).to_have_text("Half of an ans")
+    if end == "stop":
+        page.set_viewport_size(PHONE)
+        shot(page, "agents-cut-off")
+        assert not is_sideways(page)
+    say(page, "say Whole again.")
+    expect(said(page, "Whole again.")).to_have_count(1)
+    expect(reply).to_have_count(0)
+
+
+def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> None:
+    page = begin(visitor, "say Begun.\nwait")
+    expect(said(page, "Begun.")).to_have_count(1)
+    fetched: list[str] = []
+    other = visitor.context.new_page()
+    other.on("request", lambda request: fetched.append(urlsplit(request.url).path))
+    other.goto(page.url)
+    other.locator("#composer form").wait_for()
+    until(other, "() => document.documentElement.dataset.stream === 'open'")
+    assert [path for path in fetched if path == "/agents/needs"] == ["/agents/needs"]
+    assert len([path for path in fetched if path.endswith("/composer")]) == 1
+
+
+def test_a_page_that_reconnects_fetches_what_it_missed(visitor: Visitor, server: Served) -> None:  # noqa: F811
+    """The run has ended with the server; what was written stays, as cut off."""
+    path = launch(visitor, "say Begun.\nbegin Half of it")
+    wait_until(
+        lambda: visitor.context.request.get(server.base + path, max_redirects=0).status == 303,
+        "the session in the store",
+    )
+    page = visitor.open(path)
+    expect(page.locator(".streaming").first).to_have_text("Half of it")
+    server.stop()
+    expect(page.locator("#offline")).to_be_visible()
+    server.start()
+    expect(state(page)).to_contain_text("ended: the server ended")
+    expect(page.locator(".streaming.cut-off")).to_have_text("Half of it")
+    expect(page.locator(".session-head")).not_to_contain_text("live")

@@ -65,3 +65,24 @@ def test_a_run_is_reviewed_and_a_file_reverted(visitor: Visitor, server: Served)
     page.get_by_role("button", name="Write this").click()
     expect(page.locator(".review .file")).to_contain_text("as before")
     assert path.read_text() == "good morning\n"
+
+
+def test_rules_are_suggested_from_decisions_as_text_to_copy(visitor: Visitor) -> None:
+    """The page shows the rule and the decisions; nothing is applied."""
+    page = begin(visitor, "run pytest -q\n" * 5 + "run pip install x\n" * 3 + "say Done.")
+    run = run_of(page)
+    for _ in range(5):
+        answer(visitor, run, "allow")
+    for _ in range(3):
+        answer(visitor, run, "deny", reason="Use uv")
+    page = visitor.open("/agents")
+    page.get_by_role("link", name="Rules from your decisions").click()
+    allow = page.locator(".suggestion.allow")
+    expect(allow.locator("h2")).to_contain_text("You allowed `pytest` 5 times")
+    expect(allow.locator("pre")).to_contain_text("Bash(pytest:*)")
+    expect(allow.locator("li")).to_have_count(5)
+    expect(page.locator(".suggestion.instruct pre")).to_have_text("- Use uv")
+    shot(page, "rules")
+    page.set_viewport_size(PHONE)
+    assert not is_sideways(page)
+    shot(page, "rules-phone")

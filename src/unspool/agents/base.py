@@ -13,6 +13,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..core.decision_rules import RuleText
 from ..core.rules import Rules
 from ..io.sources import LogSource, file_source
 from ._repair import RepairStrategy
@@ -55,6 +56,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Opens the agent's folder for finding and reading sessions; nothing is read yet."""
     repair: RepairStrategy | None = None
     """How damaged logs are repaired; None when they cannot be."""
+    instructions: str = "AGENTS.md"
+    """The file of a project with instructions to the model."""
     driver: str | None = None
     """`module:name` of the `DriverFactory` that runs the agent, imported when agents are run; None if it cannot run."""
 
@@ -204,6 +207,14 @@ class Agent:
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - subclasses know the tools
         """The files that a call of one of its tools concerns."""
         return []
+
+    def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:  # noqa: ARG002 - subclasses know their rules
+        """The rule that allows all commands with these first words; None if there is no such rule."""
+        return None
+
+    def allow_tool(self, tool: str) -> RuleText | None:  # noqa: ARG002 - subclasses know their rules
+        """The rule that allows all calls of a tool; None if there is no such rule."""
+        return None
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """What a decoded record of a log is, in the agent's own words: the general word first."""

@@ -45,6 +45,7 @@ _COMMAND_GROUPS = {
         "deny": "deny what an agent asks for, optionally with a reason",
         "interrupt": "interrupt the current turn of a running agent",
         "stop": "stop a running agent",
+        "rules": "suggest rules from your decisions: what to allow always, what to tell the model",
         "verify": "check that the log of your decisions is complete and unchanged",
     },
 }

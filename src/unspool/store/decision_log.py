@@ -86,6 +86,12 @@ def recorded_decisions(agent: str, session: str) -> list[RecordedDecision]:
     return _load("agent = ? AND session = ?", agent, session).get((agent, session), [])
 
 
+def all_decisions() -> list[RecordedDecision]:
+    """The decisions about all sessions that were made on this computer, in order; none where they cannot be read."""
+    found = [decision for decisions in _load("session IS NOT NULL").values() for decision in decisions]
+    return sorted(found, key=lambda decision: decision.at)
+
+
 def decision_mark(agent: str, session: str) -> str:
     """Short text that changes with the decisions about a session; empty if there are none."""
     return _mark(recorded_decisions(agent, session))

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
+from ...core.decision_rules import RuleText
 from ...io.decode import decode_any
 from ...io.files import read_whole
 from ..base import Agent, AgentInfo, Colour, strings_at
@@ -37,6 +38,7 @@ class Claude(Agent):
         install="pip install 'unspool[claude]'",
         source=ClaudeSource,
         repair=ClaudeRepair(),
+        instructions="CLAUDE.md",
         driver="unspool.runs.drivers.claude:ClaudeDriverFactory",
     )
     rules = RULES
@@ -67,6 +69,15 @@ class Claude(Agent):
     def is_log(self, path: Path) -> bool:
         """Logs, the notes beside them, and saved outputs that were too large for a line."""
         return path.suffix in (".jsonl", ".json") or path.name == "summary.md" or path.parent.name == SAVED
+
+    def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
+        """A rule of its permission settings."""
+        return self.allow_tool(f"Bash({' '.join(prefix)}:*)")
+
+    def allow_tool(self, tool: str) -> RuleText | None:
+        """A rule of its permission settings."""
+        rule = {"permissions": {"allow": [tool]}}
+        return RuleText(".claude/settings.json", msgspec.json.format(msgspec.json.encode(rule)).decode())
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type, and by the types within it."""

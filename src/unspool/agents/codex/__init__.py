@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
+from ...core.decision_rules import RuleText
 from ..base import Agent, AgentInfo, Colour, strings_at
 from .discovery import rollout_file
 from .reader import CodexSource
@@ -58,6 +59,11 @@ class Codex(Agent):
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
         return paths_in(raw_input)
+
+    def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
+        """A rule of its execution policy."""
+        pattern = ", ".join(f'"{word}"' for word in prefix)
+        return RuleText("~/.codex/rules/default.rules", f'prefix_rule(pattern=[{pattern}], decision="allow")')
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type, and by the types within it."""

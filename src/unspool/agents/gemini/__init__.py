@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
+from ...core.decision_rules import RuleText
 from ...io.decode import decode_any
 from ...io.files import read_whole
 from ..base import Agent, AgentInfo, Colour
@@ -39,6 +40,7 @@ class Gemini(Agent):
         install="npm install -g @google/gemini-cli",
         source=GeminiSource,
         repair=GeminiRepair(),
+        instructions="GEMINI.md",
         driver="unspool.runs.drivers.gemini:GeminiDriverFactory",
     )
     rules = RULES
@@ -73,6 +75,15 @@ class Gemini(Agent):
         return path.name in ("logs.json", "projects.json", ".project_root") or (
             path.suffix in (".json", ".jsonl") and "chats" in path.parts
         )
+
+    def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
+        """A rule of its settings."""
+        return self.allow_tool(f"run_shell_command({' '.join(prefix)})")
+
+    def allow_tool(self, tool: str) -> RuleText | None:
+        """A rule of its settings."""
+        rule = {"tools": {"allowed": [tool]}}
+        return RuleText(".gemini/settings.json", msgspec.json.format(msgspec.json.encode(rule)).decode())
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type; changes of the conversation have none."""

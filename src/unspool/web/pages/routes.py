@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar.handlers import HTTPRouteHandler
 
 from .. import agent_styles
-from . import events, review, runs, search, session, session_fragments, sessions, stats
+from . import events, review, rules, runs, search, session, session_fragments, sessions, stats
 
 routes: list[HTTPRouteHandler] = [
     *sessions.routes,
@@ -16,5 +16,6 @@ routes: list[HTTPRouteHandler] = [
     *stats.routes,
     *runs.routes,
     *review.routes,
+    *rules.routes,
     agent_styles.stylesheet,
 ]

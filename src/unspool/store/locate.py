@@ -16,6 +16,7 @@ from ..core.errors import NotFoundError, UnspoolError
 if TYPE_CHECKING:
     from .store import Store
 
+STORE_VARIABLE = "UNSPOOL_STORE"
 _ELSEWHERE = "choose another data directory with UNSPOOL_DATA"
 
 
@@ -95,7 +96,7 @@ def open_store(
     from .store import Store
 
     environ = os.environ if environ is None else environ
-    location = location or environ.get("UNSPOOL_STORE")
+    location = location or environ.get(STORE_VARIABLE)
     folder = data_folder(environ)
     if location is not None and location.startswith(("postgresql://", "postgres://")):
         from .backends.postgres import PostgresDatabase

@@ -51,7 +51,7 @@ class AppState:
         self.live_events = LiveEvents(self.pool, _render_new)
         self.progress: dict[str, Any] | None = None
         """How far the first reading of all sessions is."""
-        self._ingest = IngestProcess(_ingest_arguments(settings), self._on_report)
+        self._ingest = IngestProcess(_ingest_arguments(settings), self._on_report, settings.store)
         self._supervisor: Supervisor | None = None
         self._run_events: RunEvents | None = None
         self.reverts: Reverts | None = None
@@ -167,6 +167,5 @@ def _render_new(query: SessionQuery, first: int, last: int) -> list[LiveEntry]:
 
 
 def _ingest_arguments(settings: Settings) -> list[str]:
-    store = ["--store", settings.store] if settings.store else []
     homes = [argument for home in settings.homes for argument in ("--home", home)]
-    return [*store, *homes, *(["--poll"] if settings.polls else [])]
+    return [*homes, *(["--poll"] if settings.polls else [])]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
+
+from ..store.locate import STORE_VARIABLE
 
 _PAUSES = (0.5, 1, 2, 5, 10, 30)
 """Seconds before a restart, growing while the process keeps ending without a report."""
@@ -19,9 +22,16 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class IngestProcess:
     """Runs the process that reads the agents' files. It ends together with this one, because its input does."""
 
-    def __init__(self, arguments: list[str], on_report: Callable[[dict[str, Any]], None]) -> None:
-        """`on_report` is called with each report of the process."""
+    def __init__(
+        self, arguments: list[str], on_report: Callable[[dict[str, Any]], None], store: str | None = None
+    ) -> None:
+        """`on_report` is called with each report of the process.
+
+        The address of the store is passed in the environment: it may contain a password, and all users of a computer
+        can read the arguments of its processes.
+        """
         self._command = [sys.executable, "-m", "unspool.ingest.worker", *arguments]
+        self._environment = {**os.environ, **({STORE_VARIABLE: store} if store else {})}
         self._on_report = on_report
         self._process: asyncio.subprocess.Process | None = None
 
@@ -41,7 +51,7 @@ class IngestProcess:
         pipe = asyncio.subprocess.PIPE
         # Ctrl-C in a terminal goes to the whole process group. The child ends because its input does.
         self._process = process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True
+            *self._command, stdin=pipe, stdout=pipe, limit=1 << 20, start_new_session=True, env=self._environment
         )
         assert process.stdout is not None
         has_reported = False

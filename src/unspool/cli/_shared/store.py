@@ -7,9 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 from ...ingest.sync import Progress, Report, Syncer
 from ...store import Store, open_store
+from ...store.locate import STORE_VARIABLE
 from .options import home_help
 from .output import remark
 
@@ -32,6 +34,15 @@ def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
     )
     if syncs:
         parser.add_argument("--no-sync", action="store_true", help="do not import changes first")
+
+
+def warn_of_password(location: str | None) -> None:
+    """Say that a password on the command line is not secret. For commands that run for long."""
+    if location is not None and "://" in location and urlsplit(location).password:
+        remark(
+            "Other users of this computer can see the password in the arguments of this command. Use a password file"
+        )
+        remark(f"(~/.pgpass), or put the address in {STORE_VARIABLE}.")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ...library import Library
 from ...store.locate import data_folder
 from .._shared.client import forget_server, note_server
 from .._shared.output import remark
-from .._shared.store import add_store
+from .._shared.store import add_store, warn_of_password
 
 if TYPE_CHECKING:
     from ...web.settings import Settings
@@ -61,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         raise MissingExtraError(
             f"the web app needs {error.name}; install it with: pip install 'unspool[web]'"
         ) from error
+    warn_of_password(args.store)
     if args.host not in _LOOPBACK:
         remark(f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains")
         remark("the access token, can read every session and run agents. The connection is not encrypted.")

@@ -13,7 +13,7 @@ from ...render.sanitize import local, one_line
 from ...store import Store, open_store
 from ...store.rows import Change
 from .._shared.output import print_json, remark, short_id
-from .._shared.store import add_store
+from .._shared.store import add_store, warn_of_password
 
 EXAMPLES = """examples:
   unspool watch
@@ -30,6 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Watch until Ctrl-C."""
+    warn_of_password(args.store)
     store = open_store(args.store)
     try:
         remark("Watching. Press Ctrl-C to stop")

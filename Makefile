@@ -7,8 +7,8 @@
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
 
-# Tests wait for browsers and agents more than they compute.
-WORKERS ?= $(shell echo $$((3 * $$(nproc 2>/dev/null || echo 2))))
+# As many compute as there are processors, the others wait for browsers, servers and agents: see tests/scheduling.py.
+WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2) + 1)))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(if $(SHUFFLE),,-p no:randomly)

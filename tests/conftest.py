@@ -11,24 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from .needs import FIXTURES, NEEDS
+
 pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
 
-NEEDS = {
-    "agent": (
-        "runs/drivers/test_claude.py", "runs/drivers/test_codex.py", "runs/drivers/test_gemini.py",
-        "runs/test_repair.py", "runs/test_end_to_end.py", "runs/test_evidence.py",
-    ),
-    "server": (
-        "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",
-        "runs/test_supervisor.py",
-    ),
-    "slow": (
-        "store/test_faults.py", "store/test_numbers.py", "test_docs.py", "test_package.py", "tools/test_measure.py",
-        "tools/test_public_check.py", "tools/test_record.py", "web/api/test_openapi.py",
-    ),
-}  # fmt: skip
-"""Modules in which every test needs something; `make test-fast` leaves them out."""
-_FIXTURES = {"browser": "browser", "postgres_server": "server", "postgres_address": "server"}
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
@@ -55,8 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if mark := needs.get(item.path):
             item.add_marker(mark)
-        for fixture in set(getattr(item, "fixturenames", ())) & _FIXTURES.keys():
-            item.add_marker(_FIXTURES[fixture])
+        for fixture in set(getattr(item, "fixturenames", ())) & FIXTURES.keys():
+            item.add_marker(FIXTURES[fixture])
         callspec = getattr(item, "callspec", None)
         if callspec is not None and "postgres" in callspec.params.values():
             item.add_marker("server")

@@ -1,34 +1,45 @@
-"""Which worker runs which tests.
+"""Which worker runs which tests, and in which order.
 
 Tests that share something expensive run in one worker: otherwise the server, the browser or the store of a module would
-be started in every worker, and a recording read in each. Tests that wait for other programs come first, then what only
-computes, one by one, so that no worker is idle at the end.
+be started in every worker, and a recording read in each. Tests that wait for other programs run beside tests that
+compute, so that no processor is idle while they wait. Long tests come first, so that no worker is left with one.
 """
 
 from __future__ import annotations
 
+import os
 import re
+from functools import cache
 from typing import Any
 
 import pytest
 
+from .needs import NEEDS
+
+LONGEST_FIRST = ("browser", "agent", "server", "slow")
+"""Marks of tests, in the order in which they start."""
+_BROWSER = re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py")
 _SHARED = (
-    (re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py"), None),
+    (_BROWSER, None),
     (re.compile(r"^tests/web/(?:api/|pages/|test_(?:auth|errors|session_query)\.py)"), "recordings"),
     (re.compile(r"\[postgres"), "postgres"),
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
     (re.compile(r"^tests/test_architecture\.py"), None),
 )
 """Tests that share something, and the name of their group; without a name, what the pattern finds is the name."""
-WAITING = ("browser", "server", "agent", "slow")
-"""Marks of tests that take longest."""
+_WAITING_MODULES = tuple(f"tests/{path}::" for mark in ("agent", "server") for path in NEEDS[mark])
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the tests that take longest, unless a random order is wanted."""
     if not config.pluginmanager.hasplugin("randomly"):
-        items.sort(key=lambda item: not any(map(item.get_closest_marker, WAITING)))
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()}
+    return next((rank for rank, name in enumerate(LONGEST_FIRST) if name in marks), len(LONGEST_FIRST))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -39,17 +50,45 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     config.option.loadscopereorder = False
 
     class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-        """Groups in the order of their first test."""
+        """Groups in the order of their first test; as many workers compute as there are processors."""
 
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
+        def _reschedule(self, node: Any) -> None:
+            # Finished groups would be counted through again after every test.
+            unfinished = [
+                (group, tests) for group, tests in self.assigned_work[node].items() if not all(tests.values())
+            ]
+            self.assigned_work[node] = dict(unfinished)
+            super()._reschedule(node)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            others = sum(self._has_waiting(other) for other in self.nodes if other is not node)
+            # A worker that waits gets more of the same: its tests follow each other anyway.
+            takes_waiting = self._has_waiting(node) or others < len(self.nodes) - (os.cpu_count() or 1)
+            for group in self.workqueue:
+                if is_waiting(group) == takes_waiting:
+                    self.workqueue.move_to_end(group, last=False)
+                    break
+            super()._assign_work_unit(node)
+
+        def _has_waiting(self, node: Any) -> bool:
+            return any(map(is_waiting, self.assigned_work[node]))
+
     return GroupScheduling(config, log)
 
 
+@cache
 def group_of(nodeid: str) -> str:
     """The group of a test: its own id if it shares nothing."""
     for pattern, name in _SHARED:
         if found := pattern.search(nodeid):
             return name or found[found.lastindex or 0]
     return nodeid
+
+
+@cache
+def is_waiting(group: str) -> bool:
+    """Whether the tests of a group wait for other programs most of the time."""
+    return group == "postgres" or _BROWSER.search(group) is not None or group.startswith(_WAITING_MODULES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import NEEDS
+from .needs import NEEDS
 from .waiting import is_running, wait_until
 
 ROOT = Path(__file__).parents[1]

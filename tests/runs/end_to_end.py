@@ -243,6 +243,11 @@ class Whole:
         found: Json = self.until(seen, f"{states} of {run}")
         return found
 
+    def send(self, run: str, message: str, text: str) -> None:
+        """Send a message to an agent that runs."""
+        status, reply = self.post(f"/runs/{run}/messages", id=message, text=text, who="the tests")
+        assert status == 201, reply
+
     def asked(self, run: str) -> Json:
         """The next request of an agent."""
         found: Json = self.until_in(run, "waiting-input")["questions"][0]

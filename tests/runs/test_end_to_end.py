@@ -209,7 +209,7 @@ def test_a_fork_continues_from_an_older_branch(agent: str, tmp_path: Path) -> No
         run = at.start("@do say One.")
         for word in ("Two.", "Three."):
             at.until_in(run, "idle")
-            assert at.post(f"/runs/{run}/messages", id=word, text=f"@do say {word}")[0] == 201
+            at.send(run, word, f"@do say {word}")
         session = at.until_in(run, "idle")["session"]
         at.post(f"/runs/{run}/stop")
         line = ["One.", "Two.", "Three."]

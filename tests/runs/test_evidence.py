@@ -8,24 +8,35 @@ from pathlib import Path
 import pytest
 
 from unspool import Session
+from unspool.core import model as m
 
-from .end_to_end import Whole, calls, results, said, whole
+from .end_to_end import Whole, results, said, whole
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are ended with signals")
 every_agent = pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
 SLOW = "touch began; sleep 300; touch ended"
 
 
-def run_slowly(at: Whole) -> tuple[str, str]:
-    """Allow a command and wait until it runs; returns the run and the session."""
-    run = at.start(f"@do {at.agent.asking} {SLOW};;say Never.")
+def run_slowly(at: Whole, run: str | None = None) -> str:
+    """Allow a command and wait until it runs, in a run or in a new one; returns the session."""
+    prompt = f"@do {at.agent.asking} {SLOW};;say Never."
+    if run is None:
+        run = at.start(prompt)
+    else:
+        at.send(run, "slow", prompt)
     status, reply = at.answer(run, at.asked(run), "allow")
     assert status == 200, reply
     at.until((at.project / "began").exists, "the command to begin")
-    session = at.view(run)["session"]
+    session: str = at.view(run)["session"]
     if at.agent.name != "gemini":  # It writes a call down when it has a result.
-        at.until(lambda: calls(at.record(session)), "the call in the file")
-    return run, session
+        at.until(lambda: SLOW in commands(at.record(session)), "the call in the file")
+    return session
+
+
+def commands(record: Session) -> str:
+    """What the tools of a session were called with."""
+    blocks = (block for message in record.messages for block in message.blocks)
+    return "\n".join(str(block.input) for block in blocks if isinstance(block, m.ToolCall))
 
 
 def summary(record: Session) -> list[tuple[str, str, float]]:
@@ -34,18 +45,31 @@ def summary(record: Session) -> list[tuple[str, str, float]]:
 
 
 @every_agent
-def test_an_allowed_command_that_is_interrupted_was_not_rejected(agent: str, tmp_path: Path) -> None:
+def test_decisions_outrank_what_the_file_suggests(agent: str, tmp_path: Path) -> None:
+    """A rejection has its command, also where the agent's file lost it, and an allowed command was not rejected.
+
+    One run for all of it, because the start of an agent is most of what this costs.
+    """
     with whole(tmp_path, agent) as at:
-        run, session = run_slowly(at)
+        run = at.start(f"@do {at.agent.asking} touch one;;say Well then.")
+        assert at.answer(run, at.asked(run), "deny")[0] == 200
+        at.until_in(run, "idle")
+        at.send(run, "two", f"@do {at.agent.asking} touch two;;say Well then.")
+        assert at.answer(run, at.asked(run), "deny_stop")[0] == 200
+        at.until_in(run, "idle", "interrupted")
+        session = run_slowly(at, run)
         assert at.post(f"/runs/{run}/interrupt", who="Ann")[0] == 200
         at.until_in(run, "interrupted")
         assert at.post(f"/runs/{run}/stop", who="Ann")[0] == 200
         at.until_in(run, "ended")
-        record = at.agreed(session, lambda record: record.interruptions != [])
-        assert record.rejections == []
+        record = at.agreed(session, lambda record: record.interruptions != [] and len(record.rejections) == 2)
+        assert [(each.action.command, each.evidence, each.confidence) for each in record.rejections if each.action] == [
+            ("touch one", "supervisor", 1.0),
+            ("touch two", "supervisor", 1.0),
+        ]
         assert summary(record) == [("user", "supervisor", 1.0)]
-        assert [each.outcome for each in results(record)] in (["interrupted"], [])
-        assert record.info.status == "interrupted"
+        assert [each.outcome for each in results(record)][-1] == "interrupted"
+        assert (record.info.status, record.errors) == ("interrupted", [])
 
 
 @every_agent
@@ -53,7 +77,7 @@ def test_an_allowed_command_that_is_interrupted_was_not_rejected(agent: str, tmp
 def test_a_server_that_ends_interrupts_its_agents(agent: str, how: str, tmp_path: Path) -> None:
     """By itself or by force: one interruption by the system, and nobody rejected anything."""
     with whole(tmp_path, agent) as at:
-        _, session = run_slowly(at)
+        session = run_slowly(at)
         if how == "ended":
             at.server.stop()
         else:
@@ -77,18 +101,3 @@ def test_an_input_that_was_changed_before_it_was_allowed(tmp_path: Path) -> None
         (change,) = record.input_changes
         assert (change.asked.command, change.ran.command) == ("touch asked", "touch ran")
         assert at.shown(session)["input_changes"][0]["ran"]["command"] == "touch ran"
-
-
-@every_agent
-@pytest.mark.parametrize("verdict", ["deny", "deny_stop"])
-def test_a_rejection_has_the_command_that_was_rejected(agent: str, verdict: str, tmp_path: Path) -> None:
-    """Also where the agent's file has lost it."""
-    with whole(tmp_path, agent) as at:
-        run = at.start(f"@do {at.agent.asking} touch made;;say Well then.")
-        assert at.answer(run, at.asked(run), verdict)[0] == 200
-        session = at.until_in(run, "idle", "interrupted")["session"]
-        record = at.agreed(session, lambda record: record.rejections != [])
-        (rejection,) = record.rejections
-        assert rejection.action is not None
-        assert (rejection.action.command, rejection.evidence, rejection.confidence) == ("touch made", "supervisor", 1.0)
-        assert (record.interruptions, record.errors) == ([], [])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from unspool.search.query import Filters, parse
-from unspool.store import Store
-from unspool.store.regex_search import RegexRequest, literal_in, run, search_regex
+from unspool.store import Store, regex_search
+from unspool.store.regex_search import RegexMatch, RegexRequest, literal_in, run, search_regex
 from unspool.testing import GeminiLog
 
 from .contents import synced
@@ -60,10 +63,26 @@ def test_filters_and_limits(rewritten: Store) -> None:
     assert len(list(search_regex(rewritten, "reply", Filters(), limit=7))) == 7
 
 
+def _request(store: Store, seconds: float = 60.0) -> RegexRequest:
+    return RegexRequest(store.location, r"reply \d+", "", limit=5, hits=2, seconds=seconds, most_seconds=60.0)
+
+
+def test_time_in_which_other_programs_run_does_not_count(rewritten: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is CPU time: a search that was not given a processor has not used it."""
+
+    def interrupted(*arguments: Any) -> Iterator[RegexMatch]:
+        for match in search_regex(*arguments):
+            if match.text.message == 5:
+                time.sleep(1.1)  # the injected fault: longer than the limit
+            yield match
+
+    monkeypatch.setattr(regex_search, "search_regex", interrupted)
+    assert run(rewritten, _request(rewritten, seconds=1.0)).complete
+
+
 def test_the_program_groups_matches_by_session(rewritten: Store) -> None:
     """With as many hits of each as asked for, and the number of further ones."""
-    request = RegexRequest(rewritten.location, r"reply \d+", "", limit=5, hits=2, seconds=60.0)
-    result = run(rewritten, request)
+    result = run(rewritten, _request(rewritten))
     assert result.complete
     (found,) = result.found
     assert [hit.snippet.text for hit in found.hits] == ["reply 0", "reply 1"]

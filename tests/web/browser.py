@@ -315,6 +315,16 @@ def scrolled(page: Page, pixels: int) -> None:
     settle(page)
 
 
+def expand(summary: Any) -> None:
+    """Open the details of a summary. Content laid out between press and release can move it away from the mouse, and
+    then nothing was clicked.
+    """
+    wait_until(
+        lambda: summary.evaluate("(summary) => summary.parentElement.open") or summary.click(),
+        f"the details of {summary} to open",
+    )
+
+
 def unfolded(page: Page) -> None:
     """Wait until all expanded content has been fetched, or could not be fetched."""
     until(

@@ -14,7 +14,7 @@ import pytest
 
 from unspool.testing import ClaudeLog, call
 
-from .browser import SCENARIOS, Page, Server, Visitor, entries, go, serving, shot, unfolded, until
+from .browser import SCENARIOS, Page, Server, Visitor, entries, expand, go, serving, shot, unfolded, until
 from .conftest import put_together, recordings
 
 PAYLOADS = (
@@ -288,7 +288,7 @@ def test_huge_texts_render_quickly(visitor: Visitor, server: Server) -> None:
     assert_harmless(page, "giant")
     go(page, server, f"/sessions/{key}")
     entry = page.locator(".entry.call").nth(1)
-    entry.locator("summary").click()
+    expand(entry.locator("summary"))
     entry.locator("button.more").last.click()
     until(page, "document.querySelectorAll('.entry.call')[1].textContent.includes('line 9999')")
     shot(page, "hostile-giant")

@@ -20,6 +20,7 @@ from .browser import (
     Server,
     Visitor,
     entries,
+    expand,
     expect,
     home_of_recordings,
     serving,
@@ -139,7 +140,7 @@ def test_a_result_is_added_to_its_call(visitor: Visitor, server: Server) -> None
     entry = page.locator(".entry.call")
     expect(entry).to_have_count(1)
     expect(entry.locator(".unfinished")).to_be_visible()
-    entry.locator("summary").click()
+    expand(entry.locator("summary"))
     page.evaluate("document.querySelector('.entry.call').isTheSame = true")
     work.log.result("slow", "everything is made")
     work.log.model("It is done.")

@@ -20,6 +20,7 @@ from .browser import (
     Server,
     Visitor,
     entries,
+    expand,
     expect,
     go,
     home_of_recordings,
@@ -188,10 +189,10 @@ def test_tool_calls_are_collapsed_and_expand(visitor: Visitor, server: Server) -
     change, run = page.locator(".entry.call").nth(0), page.locator(".entry.call").nth(1)
     expect(change.locator("summary")).to_contain_text("+1")
     expect(change.locator(".diff")).to_be_hidden()
-    change.locator("summary").click()
+    expand(change.locator("summary"))
     expect(change.locator("tr.add td").last).to_have_text("PORT = 2")
     expect(change.locator("tr.del td").last).to_have_text("PORT = 1")
-    run.locator("summary").click()
+    expand(run.locator("summary"))
     red = run.locator("pre span", has_text="red words")
     plain, colour = (run.locator(".result pre").evaluate(f"(e) => getComputedStyle({what}).color") for what in (
         "e", "[...e.querySelectorAll('span')].find((s) => s.textContent.includes('red words'))"))  # fmt: skip
@@ -228,7 +229,7 @@ def test_a_subagent_is_expanded_in_its_call(visitor: Visitor, server: Server, ag
     row = next(row for row in server.with_count("subagent", agent))
     page = visitor.open(address(row))
     opener = page.locator("details[data-load$='/embedded']").first
-    opener.locator("summary").first.click()
+    expand(opener.locator("summary").first)
     expect(opener.locator(".embedded")).to_be_visible()
     number = opener.locator(".embedded").get_attribute("data-session")
     told = server.history(number)
@@ -259,7 +260,7 @@ def test_a_branch_is_offered_where_it_was_left(visitor: Visitor, server: Server,
     chip = page.locator(f"[data-key=fork{branch}]")
     before = chip.evaluate("(chip) => Number(chip.previousElementSibling?.dataset.index ?? -1)")
     assert before <= fork < min(own)
-    chip.locator("summary").first.click()
+    expand(chip.locator("summary").first)
     expect(chip.locator(".old-branch")).to_be_visible()
     found = entries(page, f"[data-key=fork{branch}] .old-branch")
     shown = {int(entry["index"]) for entry in found if entry.get("index")}
@@ -339,7 +340,7 @@ def test_a_summary_is_shown_beside_the_replaced_messages(visitor: Visitor, serve
     boundary = server.api(f"/sessions/{row['id']}")["compaction"]["boundaries"][0]
     page = visitor.open(f"{address(row)}?at={boundary['message_index']}")
     band = page.locator(f".entry.compaction[data-index='{boundary['message_index']}']")
-    band.locator("summary").first.click()
+    expand(band.locator("summary").first)
     expect(band.locator(".replaced .side")).to_have_count(2)
     if boundary.get("summary"):
         assert words(boundary["summary"])[:80] in words(band.locator(".side").nth(0).text_content())
@@ -413,7 +414,7 @@ def test_rejected_changes_are_struck_through(visitor: Visitor, server: Server) -
     )  # fmt: skip
     page = visitor.open("/events/rejections")
     row = page.locator(".events > li").nth(number)
-    row.locator("details summary").click()
+    expand(row.locator("details summary"))
     expect(row.locator(".diff.struck tr.add").first).to_be_visible()
     row.locator("a.event-title").click()
     wait_at(page, entry["message_index"])
@@ -435,7 +436,7 @@ def test_statistics_equal_the_api(visitor: Visitor, server: Server) -> None:
     assert numbers["tool calls"] == f"{sum(tool['calls'] for tool in told['tools']):,}"
     assert page.locator(".plot svg").count() == 4
     for table in page.locator(".plot details.table").all():
-        table.locator("summary").click()
+        expand(table.locator("summary"))
     rows = page.locator(".plot").filter(has=page.get_by_role("heading", name="Tools")).locator("tbody tr")
     expect(rows).to_have_count(len(told["tools"]))
     shot(page, "stats")
@@ -453,7 +454,7 @@ def test_a_session_is_exported_as_a_file(visitor: Visitor, server: Server, agent
     """In three formats, each with the whole text; the HTML is self-contained."""
     row = server.with_count("rejection", agent)[0]
     page = visitor.open(address(row))
-    page.locator(".actions summary", has_text="Export").click()
+    expand(page.locator(".actions summary", has_text="Export"))
     prompts = [item["text"] for item in server.history(row["name"]) if item["kind"] == "prompt"]
     for label, suffix in (("Markdown", "md"), ("HTML", "html"), ("NDJSON", "ndjson")):
         with page.expect_download() as download:
@@ -495,7 +496,7 @@ def test_unfinished_calls_are_marked_hidden_or_synthesized(visitor: Visitor, ser
     expect(call).to_be_visible()
 
     def choose(name: str) -> None:
-        page.locator("summary", has_text="unfinished call").first.click()
+        expand(page.locator("summary", has_text="unfinished call").first)
         page.get_by_role("link", name=name).click()
 
     choose("Hide them")
@@ -507,6 +508,6 @@ def test_unfinished_calls_are_marked_hidden_or_synthesized(visitor: Visitor, ser
     until(page, "location.search.includes('at=') && location.search.includes('orphans=hide')")
     choose("Add a synthetic result")
     page.wait_for_url("**orphans=synthesize**")
-    call.locator("summary").first.click()
+    expand(call.locator("summary").first)
     expect(made_up).to_contain_text("synthetic result")
     assert page.locator("a[download]").first.get_attribute("href").endswith("?orphans=synthesize")

@@ -19,7 +19,7 @@ import pytest
 from unspool.web.access import Access
 
 from ..waiting import PATIENCE, wait_until
-from .browser import DESK, PHONE, Server, Visitor, expect, go, is_sideways, rest, shot, until
+from .browser import DESK, PHONE, Server, Visitor, expand, expect, go, is_sideways, rest, shot, until
 
 Page = Any
 ROOT = Path(__file__).parents[2]
@@ -463,7 +463,7 @@ def test_a_session_in_use_is_taken_over_only_after_confirmation(visitor: Visitor
     os.utime(path, (later, later))
     say(page, "say Sent in vain.")
     expect(page.locator("#composer [role=alert]")).to_contain_text("take it over")
-    page.locator(".take-over summary").click()
+    expand(page.locator(".take-over summary"))
     page.locator("[data-action=take-over]").click()
     expect(said(page, "Sent in vain.")).to_have_count(1)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]

@@ -12,7 +12,7 @@ import pytest
 
 from unspool.testing import ClaudeLog, call
 
-from .browser import Page, Server, Visitor, home_of_recordings, scrolled, settle, until
+from .browser import Page, Server, Visitor, expand, home_of_recordings, scrolled, settle, until
 
 STATIC = Path(__file__).parents[2] / "src/unspool/web/static"
 TURNS = 310
@@ -386,7 +386,7 @@ def test_an_abandoned_branch_is_expanded_in_place(page: Page, served: Served) ->
     """And when that fails, it says so and can be tried again."""
     open_at(page, served.address, prompt(20))
     page.route("**/branches/*", lambda route: route.abort())
-    page.locator("article.fork summary").first.click()
+    expand(page.locator("article.fork summary").first)
     page.locator("article.fork .failed").wait_for()
     page.unroute("**/branches/*")
     page.locator("article.fork .retry").click()

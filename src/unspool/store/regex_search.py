@@ -1,8 +1,8 @@
 """Search with a regular expression, in this process or as a program: `python -m unspool.store.regex_search`.
 
 Matching a pattern can take practically forever, and cannot be interrupted within a process. A server therefore runs it
-in a process that it can kill. The request comes on standard input, because a database URL may contain a password, which
-other users would see on the command line.
+in a process that ends when it has used too much CPU time, however busy the machine is. The request comes on standard
+input, because a database URL may contain a password, which other users would see on the command line.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as sre_parser  # type: ignore[import-not-found]
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from .search import Found, Hit
 
 STARTED = b"\n"
 """Written before the result, as a sign that the search has started. JSON parsers skip it."""
+OUT_OF_TIME = -getattr(signal, "SIGPROF", 0)
+"""Exit status of a search that used up its CPU time in a single match; 0 where the system cannot limit it."""
 _MOST_MATCHES = 2000
 _CONTEXT = 80
 """How many characters around a match are shown."""
@@ -71,6 +74,9 @@ class RegexRequest(msgspec.Struct):
     hits: int
     """How many hits of each."""
     seconds: float
+    """CPU time after which it returns what it has found."""
+    most_seconds: float
+    """CPU time after which it is ended, because it is still at one text."""
 
 
 class RegexResult(msgspec.Struct):
@@ -83,13 +89,13 @@ class RegexResult(msgspec.Struct):
 
 def run(store: Store, request: RegexRequest) -> RegexResult:
     """Search until a limit is reached."""
-    until = time.monotonic() + request.seconds
+    until = time.process_time() + request.seconds
     filters = parse(request.filters).filters if request.filters else Filters()
     by_session: dict[int, list[RegexMatch]] = {}
     complete = True
     for number, match in enumerate(search_regex(store, request.pattern, filters, _MOST_MATCHES + 1)):
         is_full = match.session not in by_session and len(by_session) == request.limit
-        if is_full or number == _MOST_MATCHES or time.monotonic() > until:
+        if is_full or number == _MOST_MATCHES or time.process_time() > until:
             complete = False
             break
         by_session.setdefault(match.session, []).append(match)
@@ -149,9 +155,11 @@ def main() -> None:
     """Read a request from standard input and write the result to standard output."""
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=RegexRequest)
     store = open_store(request.location, read_only=True)
-    # The caller measures the time from here: on a busy machine it takes a while to start a process.
+    # Time is measured from here: it takes a while to start a process.
     sys.stdout.buffer.write(STARTED)
     sys.stdout.buffer.flush()
+    if OUT_OF_TIME:
+        signal.setitimer(signal.ITIMER_PROF, request.most_seconds)
     try:
         sys.stdout.buffer.write(msgspec.json.encode(run(store, request)))
     finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 import unspool
+from unspool.testing import ClaudeLog
 
 from .run import call_main
 
@@ -158,6 +160,27 @@ def test_deleted_sessions_stay_in_the_store(home: Path, tmp_path: Path, capsys: 
     capsys.readouterr()
     assert output(capsys, "forget", "37c23", "--yes") == "1 removed\n"
     assert "37c23" not in output(capsys, "search", "frozen dataclass")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="such names are not possible there")
+def test_restored_files_are_private_and_their_names_harmless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A directory of the archived path may contain a sequence with which a terminal sets the clipboard (OSC 52)."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    log = ClaudeLog("hostile")
+    log.user("hello")
+    folder = tmp_path / ".claude" / "projects" / "-demo-\x1b]52;c;cHduZWQ=\x07"
+    folder.mkdir(parents=True)
+    (folder / f"{log.session}.jsonl").write_bytes(log.data)
+    output(capsys, "sync")
+    for _ in range(2):
+        call_main(("restore", log.session, "--to", str(tmp_path / "restored")))
+        said = capsys.readouterr()
+        assert "projects" in said.out + said.err
+        assert "\x1b" not in said.out + said.err
+    (restored,) = (tmp_path / "restored").rglob("*.jsonl")
+    assert restored.stat().st_mode & 0o077 == 0
 
 
 def test_push_copies_everything(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

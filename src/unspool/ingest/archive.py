@@ -10,6 +10,7 @@ from ..agents import agent_named
 from ..io.files import name_of
 from ..store import Store
 from ..store.compression import pack
+from ..store.private_files import make_private_folder, open_private
 from ..store.rows import FileRow
 from .scan import ChangedLog, LogStat, Mark, mark_of
 
@@ -117,9 +118,9 @@ def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path
     written = []
     for file, agent, path in (*store.files.of_session(session), *store.files.beside_session(session)):
         place = target / _layout(agent, path)
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(place.parent)
         length = 0
-        with open(place, "xb") as out:
+        with open_private(place, "xb") as out:
             for data in store.files.chunks(file):
                 length += out.write(data)
         written.append((place, length))

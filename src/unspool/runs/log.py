@@ -20,6 +20,7 @@ import msgspec
 from ..core.decisions import RecordedDecision, TurnEnd
 from ..core.errors import UnspoolError
 from ..store import decision_chain, decision_log
+from ..store.private_files import close_database, create_private
 
 _TABLES = """
 CREATE TABLE run (
@@ -76,6 +77,9 @@ class RunLog:
         self._lock = threading.RLock()
         try:
             address = f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
+            if not read_only:
+                create_private(path)
+                close_database(path)
             self._database = sqlite3.connect(
                 address, uri=read_only, isolation_level=None, timeout=60, check_same_thread=False
             )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import NotFoundError, UnspoolError
+from .private_files import close_database, make_private_folder, replace_private
 
 if TYPE_CHECKING:
     from .store import Store
@@ -66,7 +67,7 @@ def _make_key(path: Path) -> str:
     """Write a key. Where several processes start at once, the first key is kept; no process sees an empty file."""
     key = uuid.uuid4().hex
     new = path.with_name(f"{path.name}-{key}")
-    new.write_text(key + "\n", encoding="utf-8")
+    replace_private(new, f"{key}\n".encode())
     try:
         if path.exists() and not _key_in(path):
             # A process was killed before it wrote the key.
@@ -108,12 +109,14 @@ def open_store(
     if read_only and not path.exists():
         raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
     _make_folder(path.parent)
+    if not location:
+        close_database(path)
     return Store(SqliteDatabase(path, machine=machine_identity(folder), read_only=read_only))
 
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(folder)
     except OSError as error:
         raise UnspoolError(
             f"{folder} cannot be created: {error.strerror}; choose another data directory with UNSPOOL_DATA"

@@ -7,12 +7,14 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 if os.name == "posix":
     import fcntl
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
+_RIGHTS_OF_OTHERS = 0o077
 
 
 def make_private_folder(folder: Path) -> None:
@@ -21,18 +23,31 @@ def make_private_folder(folder: Path) -> None:
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file for its owner alone; one that exists is closed to everybody else."""
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
-        return
-    close_to_others(path)
+    """Create an empty file that only its owner can use, if there is none.
 
-
-def close_to_others(path: Path) -> None:
-    """Take all rights to a file from other users, if it is ours."""
+    SQLite gives the files beside a database the rights of the database. If the file cannot be created, opening it
+    reports why.
+    """
     with suppress(OSError):
-        if path.stat().st_mode & 0o077:
-            path.chmod(FILE_MODE)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+
+
+def close_database(path: Path) -> None:
+    """Take the rights to a database from other users: earlier versions let them read it."""
+    for each in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
+        with suppress(OSError):
+            if each.stat().st_mode & _RIGHTS_OF_OTHERS:
+                each.chmod(FILE_MODE)
+
+
+def open_private(path: str | Path, mode: Literal["wb", "xb"] = "wb") -> BinaryIO:
+    """Open a file for writing. A new one can be read by its owner alone; an existing one keeps its rights."""
+    return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
+
+
+def is_open_to_others(folder: Path) -> bool:
+    """Whether other users can enter a folder. Windows has other rights, which are those of the user's profile."""
+    return os.name == "posix" and folder.exists() and bool(folder.stat().st_mode & _RIGHTS_OF_OTHERS)
 
 
 def replace_private(path: Path, data: bytes) -> None:
@@ -40,7 +55,7 @@ def replace_private(path: Path, data: bytes) -> None:
     make_private_folder(path.parent)
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+        with open_private(new, "xb") as file:
             file.write(data)
         new.replace(path)
     finally:

@@ -15,6 +15,7 @@ import msgspec
 
 from ...core.errors import NotFoundError, UnspoolError
 from ...core.resolve import matching
+from ...runs.processes import acts_for_agent
 from ...store.locate import data_folder
 from ...store.private_files import replace_private
 from ...web.access import Access
@@ -58,7 +59,12 @@ class Server:
         self._token = Access.kept(data_folder()).token
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send a request and decode the answer."""
+        """Send a request and decode the answer. Raises UnspoolError, also if an agent wants to act through us."""
+        if method != "GET" and acts_for_agent(os.getpid(), self._running.pid):
+            raise UnspoolError(
+                "this command was started by an agent that unspool runs; decisions about agents are made by people, "
+                "in a terminal of their own"
+            )
         with self._sent(method, path, body, _SECONDS) as response:
             data = response.read()
         answer = json.loads(data) if data else None

@@ -39,10 +39,8 @@ def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
 def warn_of_password(location: str | None) -> None:
     """Say that a password on the command line is not secret. For commands that run for long."""
     if location is not None and "://" in location and urlsplit(location).password:
-        remark(
-            "Other users of this computer can see the password in the arguments of this command. Use a password file"
-        )
-        remark(f"(~/.pgpass), or put the address in {STORE_VARIABLE}.")
+        remark("Other users of this computer can see the password in the arguments of this command.")
+        remark(f"Use a password file (~/.pgpass), or put the address in {STORE_VARIABLE}.")
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from ...core.errors import UnspoolError, UsageError
 from ...core.session import Session
 from ...core.stream import SessionLine, iter_stream
 from ...core.views import Branches
+from ...store.private_files import open_private
 from .._shared.failures import Failures
 from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
 from .._shared.output import remark
@@ -81,7 +82,7 @@ def _output(name: str | None) -> AbstractContextManager[BinaryIO]:
     if name is None:
         return nullcontext(sys.stdout.buffer)
     try:
-        return open(name, "wb")
+        return open_private(name)
     except OSError as error:
         raise UnspoolError(f"{name}: {error.strerror}") from error
 
@@ -166,7 +167,7 @@ class _Folder:
     def write(self, pieces: Iterator[Piece]) -> None:
         """Write the files of a session and the sub-agents in the same file."""
         for id, group in groupby(pieces, key=itemgetter(0)):
-            with open(self._path / self._name(id), "wb") as file:
+            with open_private(self._path / self._name(id)) as file:
                 file.writelines(piece for _, piece in group)
 
     def _name(self, id: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...core.errors import UnspoolError, UsageError
 from ...ingest.archive import restore_session
+from ...render.exact import exact_text
 from .._shared.output import print_json
 from .._shared.store import add_store, opened
 
@@ -42,5 +43,6 @@ def run(args: argparse.Namespace) -> int:
                 if args.json:
                     print_json({"session": row.name, "path": str(path), "size": size})
                 else:
-                    print(f"{path}  {size:,} bytes")
+                    # The path is partly that of the archived file, which may contain sequences for terminals.
+                    print(f"{exact_text(str(path))}  {size:,} bytes")
     return 0

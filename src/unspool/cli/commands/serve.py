@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...api import samples
 from ...core.errors import MissingExtraError
 from ...library import Library
 from ...store.locate import data_folder
+from ...store.private_files import is_open_to_others
 from .._shared.client import forget_server, note_server
 from .._shared.output import remark
 from .._shared.store import add_store, warn_of_password
@@ -62,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             f"the web app needs {error.name}; install it with: pip install 'unspool[web]'"
         ) from error
     warn_of_password(args.store)
+    _warn_of_open_folder(data_folder())
     if args.host not in _LOOPBACK:
         remark(f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains")
         remark("the access token, can read every session and run agents. The connection is not encrypted.")
@@ -70,6 +74,13 @@ def run(args: argparse.Namespace) -> int:
     finally:
         forget_server()
     return 0
+
+
+def _warn_of_open_folder(folder: Path) -> None:
+    """The files in it are closed to others, but not their names, and others may be able to replace them."""
+    if is_open_to_others(folder):
+        remark(f"Other users can enter {folder}, where unspool keeps its token and what agents did.")
+        remark(f"Run: chmod 700 {shlex.quote(str(folder))}")
 
 
 def _print_link(settings: Settings, revokes: bool) -> int:

@@ -14,6 +14,7 @@ from ...core.errors import UnspoolError
 from ...search.query import Node, to_fts5
 from ..database import Database, NameTable, Row, WordIndex
 from ..migrations import Migrations
+from ..private_files import create_private
 from ..rows import NOTHING
 
 _WAIT_SECONDS = 600.0
@@ -45,6 +46,8 @@ class SqliteDatabase(Database):
 
     def _connect(self) -> sqlite3.Connection:
         location = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
+        if not self.read_only:
+            create_private(self.path)
         connection = sqlite3.connect(
             location, uri=self.read_only, isolation_level=None, timeout=_STEP_SECONDS, check_same_thread=False,
             cached_statements=256,
@@ -144,6 +147,7 @@ class SqliteDatabase(Database):
         A transaction would be too short: changes are detected before it begins. Instead an empty database beside the
         store is locked, because every operating system releases such a lock when the process dies.
         """
+        create_private(self.path.with_name(f"{self.path.name}-lock"))
         guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_STEP_SECONDS)
         try:
             try:

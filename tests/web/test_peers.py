@@ -1,0 +1,89 @@
+"""The process that sends a request: an agent cannot decide about itself, however it tries."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.runs.processes import MARK
+from unspool.web.peers import PEER_IS_GONE, Peer, find_peer
+
+from ..waiting import PATIENCE
+from .browser import Server, serving
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system does not list connections in /proc"),
+]
+POST = """
+import sys, urllib.error, urllib.request
+base, token = sys.argv[1:]
+headers = {"authorization": f"Bearer {token}"}
+for method in ("POST", "GET"):
+    request = urllib.request.Request(f"{base}/api/runs", b"{}" if method == "POST" else None, headers, method=method)
+    try:
+        print(urllib.request.urlopen(request).status)
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("peers")
+    (folder / "home").mkdir()
+    with serving(folder, folder / "home", "--no-follow") as server:
+        yield server
+
+
+def lines_of(*command: str, **environment: str) -> list[str]:
+    """What a program prints."""
+    variables = {name: value for name, value in os.environ.items() if name != MARK} | environment
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE, check=False)
+    return (done.stdout + done.stderr).splitlines()
+
+
+def test_an_agent_cannot_act_with_the_token(server: Server) -> None:
+    """Neither by itself, nor through a program from whose environment it has removed the mark. Reading is allowed."""
+    command = (sys.executable, "-c", POST, server.base, server.token)
+    acted, read = lines_of(*command)
+    assert (acted[:3], read) == ("400", "200")
+    for attempt in (command, ("sh", "-c", 'env -u "$0" "$@"; true', MARK, *command)):
+        acted, read = lines_of(*attempt, **{MARK: "an-agent"})
+        assert acted.startswith("403 ")
+        assert "decisions about them are made by people" in acted
+        assert read == "200"
+
+
+def test_an_agent_cannot_use_the_commands(server: Server) -> None:
+    """The same, with a clear message. Commands that only read work."""
+    data = str(server.store.parent / "data")
+    for command, mark, said in (
+        (("run", "--agent", "none", "hello"), "", "Unknown agent"),
+        (("run", "--agent", "none", "hello"), "an-agent", "decisions about agents are made by people"),
+        (("ps", "--json"), "an-agent", "[]"),
+    ):
+        variables = {"UNSPOOL_DATA": data} | ({MARK: mark} if mark else {})
+        printed = " ".join(lines_of(sys.executable, "-m", "unspool", *command, **variables))
+        assert said in printed
+
+
+def test_a_peer_is_found_while_it_is_connected() -> None:
+    """With its user; one that has closed its end is gone, and one elsewhere is unknown."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        here = listening.getsockname()
+        with socket.create_connection(here) as client:
+            peer = find_peer(client.getsockname(), here)
+            assert isinstance(peer, Peer)
+            assert peer.uid == os.geteuid()
+            address = client.getsockname()
+        assert find_peer(address, here) is PEER_IS_GONE
+        assert find_peer(("192.0.2.1", 4000), here) is None
+        assert find_peer(None, here) is None
+    assert find_peer(address, here) is None

@@ -9,7 +9,7 @@ NEEDS = {
     ),
     "server": (
         "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",
-        "runs/test_supervisor.py",
+        "runs/test_supervisor.py", "runs/test_terminal.py",
     ),
     "slow": (
         "store/test_faults.py", "store/test_numbers.py", "test_docs.py", "test_package.py", "tools/test_measure.py",

@@ -52,7 +52,7 @@ def test_a_log_that_nobody_touched(folder: Path) -> None:
     assert (found.decisions, found.not_covered, found.unprotected, found.faults) == (4, 0, 0, [])
     assert found.head == str(read_head(folder))
     assert (folder / HEAD_NAME).stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in folder.iterdir() if path.name.startswith(HEAD_NAME)] == [HEAD_NAME]
+    assert [path.name for path in folder.iterdir() if HEAD_NAME in path.name] == [HEAD_NAME]
 
 
 SWAP = ("UPDATE decision SET id = -3 WHERE id = 4", "UPDATE decision SET id = 4 WHERE id = 5",
@@ -199,11 +199,11 @@ def test_a_crash_before_the_first_head_was_written(tmp_path: Path, monkeypatch: 
 def test_a_head_that_cannot_be_written_withholds_no_decision(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The entries after the one it names are reported as unprotected."""
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     with closing(RunLog(folder / FILE_NAME)) as log, monkeypatch.context() as crash:
-        crash.setattr(decision_chain, "_write", full)
+        crash.setattr(decision_chain, "replace_private", full)
         for _ in range(3):
             log.record_decision("run", denied(), {})
     found = verify_decisions(folder)

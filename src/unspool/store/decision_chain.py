@@ -9,13 +9,14 @@ lock. So it always names a row that was committed: the newest one or, after a cr
 from __future__ import annotations
 
 import hashlib
-import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
+
+from .private_files import replace_private
 
 HEAD_NAME = "decisions.head"
 """The file with the newest row, in the folder of the database."""
@@ -184,7 +185,7 @@ def save_head(connection: sqlite3.Connection, folder: Path) -> None:
     """
     if (last := _last(connection)) is not None:
         with suppress(OSError):
-            _write(folder / HEAD_NAME, msgspec.json.encode(last))
+            replace_private(folder / HEAD_NAME, msgspec.json.encode(last), durable=True)
 
 
 def catch_up(connection: sqlite3.Connection, folder: Path) -> None:
@@ -192,16 +193,3 @@ def catch_up(connection: sqlite3.Connection, folder: Path) -> None:
     last = _last(connection)
     if last is not None and _agree(connection, head := read_head(folder), last) and head != last:
         save_head(connection, folder)
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file in one step: after a power cut it has the old content or the new one."""
-    new = path.with_name(f"{path.name}-{os.getpid()}")
-    try:
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)

@@ -50,13 +50,16 @@ def is_open_to_others(folder: Path) -> bool:
     return os.name == "posix" and folder.exists() and bool(folder.stat().st_mode & _RIGHTS_OF_OTHERS)
 
 
-def replace_private(path: Path, data: bytes) -> None:
-    """Replace a file by another, at once and for its owner alone."""
+def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Replace a file by another, at once and for its owner alone. A durable one has its content after a power cut."""
     make_private_folder(path.parent)
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     try:
         with open_private(new, "xb") as file:
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

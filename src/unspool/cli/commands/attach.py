@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import threading
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import UnspoolError
+from ...render.exact import exact_text
 from ...render.sanitize import harmless
 from .._shared.client import Server, path_of, who
+from .._shared.decide import PAST_TENSE, send_answer, to_agent
 from .._shared.output import print_json, remark
-from .ps import format_request
+from .._shared.request_text import request_lines
+from .._shared.shown_requests import ShownRequests
+from .answer import options_in
 
 EXAMPLES = """examples:
   unspool attach
   unspool attach 3f2a          by a prefix of its id or session
   unspool attach --json | jq .kind"""
 
-_HELP = "Type a message, or: a allow, s allow for the session, d deny, r REASON deny with a reason, i interrupt, q quit"
-_VERDICT_NAMES = {
-    "allow": "allowed",
-    "allow_session": "allowed for the session",
-    "deny": "denied",
-    "deny_stop": "denied and the turn stopped",
-}
+_HELP = """Type a message for the agent, or a command:
+  a           allow the request           s           allow it for the session
+  d [REASON]  deny it                     c CHOICE    answer a question: 2 or 1,3 or your own words
+  i           interrupt the turn          m TEXT      send a message that starts like a command
+  q           quit; the agent continues   ?           this help
+With several requests, name one: a #2, d #2 too early"""
 _VERDICTS = {"a": "allow", "s": "allow_session", "d": "deny", "r": "deny"}
 
 
@@ -40,88 +46,157 @@ def run(args: argparse.Namespace) -> int:
     server = Server()
     since = server.ask("GET", "/api/runs")["seq"]
     found = server.find(args.agent)
-    if not args.json:
-        remark(f"{found['agent']} in {harmless(found['folder'])}: {found['state']}")
-        for opened in found["questions"]:
-            print(f"? {format_request(opened['asked'])}", flush=True)
-    return follow(server, found["id"], since, as_json=args.json)
+    return Attached(server, found, as_json=args.json).follow(since)
 
 
-def follow(server: Server, id: str, since: int, *, as_json: bool, until_idle: bool = False) -> int:
-    """Print the events of an agent until it ends, or until it is idle if `until_idle` is set and nobody can type."""
-    can_type = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
-    if can_type:
-        remark(_HELP)
-        threading.Thread(target=_read_input, args=(server, id), daemon=True).start()
-    has_finished_turn = False
-    for event in server.events(since):
-        if event["run"] != id:
-            continue
-        if as_json:
-            print_json(event)
-        else:
-            _show(event)
-        has_finished_turn = has_finished_turn or event["kind"] == "turn_ended"
-        if event["kind"] == "state" and event["state"] == "ended":
-            return 0 if event["reason"] in ("done", "idle") or event["reason"].startswith("stopped") else 1
-        # An agent is also idle before its first turn; that is not the end.
-        if event["kind"] == "state" and event["state"] in ("idle", "interrupted") and has_finished_turn:
-            if until_idle and not can_type:
-                return 0
-            has_finished_turn = False
-    return 1
+class Attached:
+    """A terminal, or another output, that shows one agent."""
 
+    def __init__(self, server: Server, run: dict[str, Any], *, as_json: bool) -> None:
+        self._server = server
+        self._run = run
+        self._as_json = as_json
+        self._has_quit = False
+        self._requests = ShownRequests()
+        self._events: dict[str, Callable[[dict[str, Any]], None]] = {
+            "words": self._show_words,
+            "sent": lambda event: self._print(_from_person(event["message"])),
+            "asked": lambda event: self._show_request(event["question"]),
+            "answered": self._show_answer,
+            "withdrawn": lambda event: self._requests.close(event["request"]),
+            "turn_ended": lambda event: self._print(f"\n— {event['outcome']}{_because(event['error'])}"),
+            "state": self._show_state,
+            "remarked": lambda event: self._print(f"· {harmless(event['text'])}"),
+        }
 
-def _show(event: dict[str, Any]) -> None:
-    kind = event["kind"]
-    if kind == "words" and not event["thinking"]:
-        print(harmless(event["text"]), end="", flush=True)
-    elif kind == "asked":
-        print(f"\n? {format_request(event['question']['asked'])}", flush=True)
-    elif kind == "answered":
-        reason = f": {harmless(event['reason'])}" if event["reason"] else ""
-        print(f"! {_VERDICT_NAMES[event['verdict']]} by {harmless(event['who'])}{reason}", flush=True)
-    elif kind == "turn_ended":
-        error = f": {harmless(event['error'])}" if event["error"] else ""
-        print(f"\n— {event['outcome']}{error}", flush=True)
-    elif kind == "state" and event["state"] == "ended":
-        print(f"— ended: {harmless(event['reason'])}", flush=True)
-    elif kind == "remarked":
-        print(f"· {harmless(event['text'])}", flush=True)
+    # --- what happens ---
 
-
-def _read_input(server: Server, id: str) -> None:
-    for line in sys.stdin:
-        text = line.strip()
+    def follow(self, since: int, *, until_idle: bool = False) -> int:
+        """Show what the agent does until it ends, or until it is idle if `until_idle` is set and nobody can type."""
         try:
-            if text == "q":
-                sys.stdin.close()
-                return
-            if text:
-                act(server, id, text)
-        except UnspoolError as error:
-            remark(f"unspool: {error}")
+            return self._follow(since, until_idle)
+        except KeyboardInterrupt:
+            if self._has_quit:
+                return 0
+            raise
+
+    def _follow(self, since: int, until_idle: bool) -> int:
+        can_type = sys.stdin.isatty() and sys.stdout.isatty() and not self._as_json
+        if not self._as_json:
+            remark(f"{self._run['agent']} in {exact_text(self._run['folder'])}: {self._run['state']}")
+            for opened in self._run["questions"]:
+                self._show_request(opened)
+        if can_type:
+            remark(_HELP)
+            threading.Thread(target=self._read_input, daemon=True).start()
+        has_finished_turn = False
+        for event in self._server.events(since):
+            if event["run"] != self._run["id"]:
+                continue
+            self._show(event)
+            has_finished_turn = has_finished_turn or event["kind"] == "turn_ended"
+            if event["kind"] == "state" and event["state"] == "ended":
+                return 0 if event["reason"] in ("done", "idle") or event["reason"].startswith("stopped") else 1
+            # An agent is also idle before its first turn; that is not the end.
+            if event["kind"] == "state" and event["state"] in ("idle", "interrupted") and has_finished_turn:
+                if until_idle and not can_type:
+                    return 0
+                has_finished_turn = False
+        return 1
+
+    def _show(self, event: dict[str, Any]) -> None:
+        if self._as_json:
+            print_json(event)
+        elif event["kind"] in self._events:
+            self._events[event["kind"]](event)
+
+    def _print(self, text: str) -> None:
+        print(text, flush=True)
+
+    def _show_words(self, event: dict[str, Any]) -> None:
+        if not event["thinking"]:
+            print(harmless(event["text"]), end="", flush=True)
+
+    def _show_request(self, opened: dict[str, Any]) -> None:
+        number = self._requests.show(opened)
+        if number is not None:
+            self._print("\n".join((f"\n? #{number}", *request_lines(self._run, opened))))
+
+    def _show_answer(self, event: dict[str, Any]) -> None:
+        self._requests.close(event["request"])
+        self._print(f"! {PAST_TENSE[event['verdict']]} by {harmless(event['who'])}")
+        if event["reason"]:
+            self._print(to_agent(event["reason"]))
+
+    def _show_state(self, event: dict[str, Any]) -> None:
+        if event["state"] == "ended":
+            self._print(f"— ended: {harmless(event['reason'])}")
+
+    # --- what is typed ---
+
+    def _read_input(self) -> None:
+        for line in sys.stdin:
+            text = line.strip()
+            try:
+                if text == "q":
+                    self._has_quit = True
+                    # The other thread waits for the next event, which may never come.
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+                if text:
+                    self.act(text)
+            except UnspoolError as error:
+                remark(f"unspool: {error}")
+            finally:
+                self._requests.line_was_typed()
+
+    def act(self, text: str) -> None:
+        """Carry out a line that was typed."""
+        word, _, rest = text.partition(" ")
+        if text == "?":
+            remark(_HELP)
+        elif text == "i":
+            self._server.ask("POST", path_of(self._run["id"], "interrupt"), {"who": who()})
+        elif word in ("d", "r") or (word in ("a", "s") and (not rest or rest.startswith("#"))):
+            self._answer(word, rest)
+        elif word == "c":
+            self._choose(rest)
+        else:
+            self._send(rest if word == "m" and rest else text)
+
+    def _answer(self, word: str, rest: str) -> None:
+        opened, reason = self._requests.pick(rest)
+        if opened["asked"]["choices"] and word in ("a", "s"):
+            raise UnspoolError("This is a question; answer it with `c CHOICE`, or dismiss it with `d`")
+        send_answer(self._server, self._run["id"], opened, _VERDICTS[word], reason=reason or None)
+
+    def _choose(self, rest: str) -> None:
+        opened, text = self._requests.pick(rest)
+        questions = opened["asked"]["choices"]
+        texts = [text] if len(questions) == 1 else text.split(";")
+        if not text or len(texts) != len(questions):
+            raise UnspoolError(
+                f"Type `c` and {len(questions)} answers, separated by semicolons" if questions else _NONE
+            )
+        pairs = zip(questions, texts, strict=True)
+        answers = {each["question"]: options_in(each, chosen.strip(), own_words=True) for each, chosen in pairs}
+        send_answer(self._server, self._run["id"], opened, "allow", answers=answers)
+        self._print("\n".join(to_agent(f"{question} {', '.join(chosen)}") for question, chosen in answers.items()))
+
+    def _send(self, text: str) -> None:
+        self._server.ask(
+            "POST", path_of(self._run["id"], "messages"), {"id": uuid.uuid4().hex, "text": text, "who": who()}
+        )
 
 
-def act(server: Server, id: str, text: str) -> None:
-    """Carry out a line that was typed."""
-    word, _, rest = text.partition(" ")
-    if word == "i" and not rest:
-        server.ask("POST", path_of(id, "interrupt"), {"who": who()})
-    elif word in _VERDICTS and (not rest or word == "r"):
-        answer(server, server.ask("GET", path_of(id)), None, _VERDICTS[word], rest or None)
-    else:
-        server.ask("POST", path_of(id, "messages"), {"id": uuid.uuid4().hex, "text": text, "who": who()})
+_NONE = "This is no question; answer it with `a` or `d`"
 
 
-def answer(
-    server: Server, run: dict[str, Any], request: str | None, verdict: str, reason: str | None
-) -> dict[str, Any]:
-    """Answer a request of an agent, by default the first one; returns the request."""
-    matching = [one for one in run["questions"] if request is None or one["asked"]["id"].startswith(request)]
-    if not matching:
-        raise UnspoolError(f"Agent {run['id']} has no open request{f' {request!r}' if request else ''}")
-    opened: dict[str, Any] = matching[0]
-    body = {"digest": opened["digest"], "verdict": verdict, "reason": reason, "who": who()}
-    server.ask("POST", path_of(run["id"], "answers", opened["asked"]["id"]), body)
-    return opened
+def _because(error: str | None) -> str:
+    return f": {harmless(error)}" if error else ""
+
+
+def _from_person(message: dict[str, Any]) -> str:
+    """A message to the agent, as it was sent."""
+    sender = "" if message["who"] == who() else f" (from {harmless(message['who'])})"
+    return f"{to_agent(message['text'])}{sender}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from .approve import add_request_arguments, answer_request
+from .._shared.decide import add_request_arguments, answer_request
 
 EXAMPLES = """examples:
-  unspool deny
-  unspool deny 3f2a --reason "use the dataclass we have"
-  unspool deny --stop                 and stop the turn"""
+  unspool deny                                 show the only open request, and ask
+  unspool deny 3f2a ask-1:9f86d081884c --reason "use the dataclass we have"
+  unspool deny 3f2a --stop                     and stop the turn
+
+Without a terminal, the request has to be named with its digest."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,4 +23,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Deny the request."""
-    return answer_request(args, "deny_stop" if args.stop else "deny", args.reason)
+    return answer_request(args, "deny", "deny_stop" if args.stop else "deny", args.reason)

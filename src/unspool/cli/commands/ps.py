@@ -1,22 +1,25 @@
-"""`unspool ps`: the running agents, with those that need a person first."""
+"""`unspool ps`: the running agents, with those that need a person first, and everything they ask for."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from ...render.sanitize import harmless, one_line
+from ...render.sanitize import harmless
 from .._shared.client import Server
 from .._shared.output import print_json, short_id
+from .._shared.request_text import request_lines, request_name, request_summary, warning_lines
 
 EXAMPLES = """examples:
   unspool ps
+  unspool ps --full                            with all of each request
   unspool ps --json | jq '.[] | select(.questions != [])'"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--all", action="store_true", help="include agents that have ended")
+    parser.add_argument("--full", action="store_true", help="print all of each open request")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
 
 
@@ -31,8 +34,17 @@ def run(args: argparse.Namespace) -> int:
     for found in runs:
         print(format_run(found))
         for opened in found["questions"]:
-            print(f"    asks: {format_request(opened['asked'])}")
+            print("\n".join(request_lines(found, opened) if args.full else _brief(opened)))
     return 0
+
+
+def _brief(opened: dict[str, Any]) -> list[str]:
+    """An open request, by the name with which it can be answered."""
+    request = opened["asked"]
+    return [
+        f"    {request_name(opened)}  {request_summary(request)}",
+        *(f"      {each}" for each in warning_lines(request)),
+    ]
 
 
 def format_run(run: dict[str, Any]) -> str:
@@ -40,8 +52,3 @@ def format_run(run: dict[str, Any]) -> str:
     session = short_id(run["session"]) if run["session"] else "-"
     state = run["state"] + (f" ({harmless(run['reason'])})" if run["reason"] else "")
     return f"{run['id']}  {run['agent']:<7} {harmless(session):<14} {state:<14} {harmless(run['folder'])}"
-
-
-def format_request(request: dict[str, Any]) -> str:
-    """A request as one line."""
-    return f"{harmless(request['tool'])} {one_line(request['title'], 100)}"

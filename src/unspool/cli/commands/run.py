@@ -10,7 +10,7 @@ from ...agents import AGENTS
 from ...core.errors import UsageError
 from .._shared.client import Server, who
 from .._shared.output import print_json
-from .attach import follow
+from .attach import Attached
 
 EXAMPLES = """examples:
   unspool run "fix the failing tests"
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.detach:
         print_json(started["run"]) if args.json else print(started["run"]["id"])
         return 0
-    return follow(server, started["run"]["id"], since, as_json=args.json, until_idle=True)
+    return Attached(server, started["run"], as_json=args.json).follow(since, until_idle=True)
 
 
 def _names() -> list[str]:

@@ -1,0 +1,154 @@
+"""A request of an agent as a terminal shows it before a person decides: all of it, with every character in sight."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ...render.exact import exact_text, findings_in
+from ...render.excerpt import excerpt
+from .options import is_terminal
+
+DIGEST_SHOWN = 12
+"""Characters of the digest that are shown, and that an answer has to repeat."""
+_SUMMARY = 160
+_HEADINGS = {
+    "command": "wants to run a command", "edit": "wants to change files", "tool": "wants to use a tool",
+    "plan": "has a plan to approve", "question": "asks a question", "permission": "asks for a permission",
+}  # fmt: skip
+_MARGIN = "  │ "
+_CONTINUED = "  ┆ "
+"""Each line of a request has a margin, so that nothing in it passes for a line of unspool. This one is for the rest of
+a line that does not fit."""
+_NARROWEST = 20
+
+Json = dict[str, Any]
+
+
+class Part(NamedTuple):
+    """A text of a request, and what it is."""
+
+    name: str
+    text: str
+    is_prose: bool = False
+    is_warning: bool = False
+
+
+def request_name(opened: Json) -> str:
+    """A request by its id and the beginning of its digest: what an answer can name."""
+    return f"{exact_text(opened['asked']['id'])}:{opened['digest'][:DIGEST_SHOWN]}"
+
+
+def request_summary(request: Json) -> str:
+    """A request in one line, with its beginning and its end."""
+    action, choices = request["action"], request["choices"]
+    text = action.get("command") or (choices[0]["question"] if choices else "") or action.get("path")
+    head, middle, tail = excerpt(text or request["title"], lines=_SUMMARY, characters=_SUMMARY)
+    between = f" … {len(middle):,} characters more … " if middle else ""
+    return f"{_in_one_line(request['tool'])}: {_in_one_line(head)}{between}{_in_one_line(tail)}"
+
+
+def request_lines(run: Json, opened: Json) -> Iterator[str]:
+    """A request with everything in it, in lines that fit the terminal."""
+    request = opened["asked"]
+    heading = _HEADINGS.get(request["kind"], "asks")
+    yield f"{exact_text(run['agent'])} {heading} (run {run['id']}, request {request_name(opened)})"
+    parts = [Part("folder", run["folder"]), *_parts(request)]
+    for part in parts:
+        yield from _lines_of(part)
+    yield from _warnings(parts)
+
+
+def warning_lines(request: Json) -> list[str]:
+    """What a person should know about the characters of a request."""
+    return _warnings(list(_parts(request)))
+
+
+def _warnings(parts: list[Part]) -> list[str]:
+    prose = [part.text for part in parts if part.is_prose]
+    other = [part.text for part in parts if not part.is_prose]
+    found = findings_in(*other) + findings_in(*prose, prose=True)
+    return [f"⚠ {finding.text}" for finding in found]
+
+
+# --- the parts of a request ------------------------------------------------------------------------------------------
+
+
+def _parts(request: Json) -> Iterator[Part]:
+    yield Part("tool", request["tool"])
+    for name in ("subagent", "reason"):
+        if request[name]:
+            yield Part(name, request[name], is_prose=True)
+    yield from _subject(request)
+    for detail in request["details"]:
+        yield Part(detail["name"], detail["value"])
+    if request["session_rule"]:
+        yield Part("allowed for the session", request["session_rule"], is_prose=True)
+
+
+def _subject(request: Json) -> Iterator[Part]:
+    """What would be done: the change of each file, the command, the plan or the questions."""
+    action, files, choices = request["action"], request["files"], request["choices"]
+    for file in files:
+        yield Part("file", file["path"])
+        if file["diff"]:
+            yield Part("change", file["diff"].removesuffix("\n"))
+        for text in file["warnings"]:
+            yield Part("warning", text, is_prose=True, is_warning=True)
+    for name, key in (("change", "diff"), ("command", "command"), ("plan", "plan")):
+        # The change as the model described it, unless it is known what it does to the files as they are.
+        if action.get(key) and not (key == "diff" and any(file["diff"] for file in files)):
+            # The last line of a diff ends like the others; that is no part of the change.
+            text = action[key].removesuffix("\n") if key == "diff" else action[key]
+            yield Part(name, text, is_prose=key == "plan")
+    for number, choice in enumerate(choices, 1):
+        yield from _question(number, choice)
+    if not (action.get("diff") or action.get("command") or action.get("plan") or choices):
+        yield Part("asks for", request["title"])
+        if not request["details"]:
+            yield Part("input", msgspec.json.encode(action["input"]).decode())
+
+
+def _question(number: int, choice: Json) -> Iterator[Part]:
+    several = ", several answers are possible" if choice["multiple"] else ""
+    header = f"{choice['header']}: " if choice["header"] else ""
+    yield Part(f"question {number}{several}", header + choice["question"], is_prose=True)
+    for place, option in enumerate(choice["options"], 1):
+        description = f": {option['description']}" if option["description"] else ""
+        yield Part(f"  {place}", option["label"] + description, is_prose=True)
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _lines_of(part: Part) -> Iterator[str]:
+    """A short text beside its name, a longer one below it."""
+    name = exact_text(part.name)
+    # The visible tab is enough: how far a real one moves depends on the terminal.
+    shown = exact_text(part.text, prose=part.is_prose).replace("␉\t", "␉")
+    if part.is_warning:
+        yield from _wrapped(f"⚠ {shown}")
+    elif "\n" not in shown and part.name not in ("command", "change", "plan"):
+        yield from _wrapped(f"{name}: {shown}")
+    else:
+        yield from _wrapped(f"{name}:")
+        for line in shown.split("\n"):
+            yield from _wrapped(f"    {line}")
+
+
+def _wrapped(line: str) -> Iterator[str]:
+    """A line with a margin, cut where the terminal would cut it: the rest must not start at the edge."""
+    pieces = [line]
+    if is_terminal():
+        from rich.cells import chop_cells
+
+        pieces = chop_cells(line, max(_NARROWEST, shutil.get_terminal_size().columns - len(_MARGIN))) or [""]
+    yield _MARGIN + pieces[0]
+    yield from (_CONTINUED + piece for piece in pieces[1:])
+
+
+def _in_one_line(text: str) -> str:
+    return exact_text(text).replace("␉\t", "␉").replace("␊\n", "␊").replace("\n", "␊")

@@ -1,0 +1,65 @@
+"""The requests that a terminal has shown, so that what is typed answers one that the person has read."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ...core.errors import UnspoolError
+
+Json = dict[str, Any]
+
+
+class ShownRequests:
+    """Open requests by number, as they were shown. One thread shows them while another one reads what is typed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open: dict[int, Json] = {}
+        self._count = 0
+        self._since_line: list[int] = []
+        """The requests that were shown since a line was typed last."""
+
+    def show(self, opened: Json) -> int | None:
+        """Number a request; None if it was shown before and has not changed. A changed one gets a new number."""
+        with self._lock:
+            for number, known in list(self._open.items()):
+                if known["asked"]["id"] == opened["asked"]["id"]:
+                    if known["digest"] == opened["digest"]:
+                        return None
+                    del self._open[number]
+            self._count += 1
+            self._open[self._count] = opened
+            self._since_line.append(self._count)
+            return self._count
+
+    def close(self, id: str) -> None:
+        """A request was answered, or the agent no longer waits."""
+        with self._lock:
+            self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] != id}
+
+    def line_was_typed(self) -> None:
+        """A line was carried out, or refused."""
+        with self._lock:
+            self._since_line.clear()
+
+    def pick(self, text: str) -> tuple[Json, str]:
+        """The request that a line is about, and the rest of the line.
+
+        Without a number it is the only open one. But if another one was shown while the line was being typed, the
+        person may have read that one, even if it is gone by now.
+        """
+        name, _, rest = text.partition(" ")
+        with self._lock:
+            if name.startswith("#"):
+                number = int(name[1:]) if name[1:].isdecimal() else 0
+                if number not in self._open:
+                    raise UnspoolError(f"Request {name} is not open")
+                return self._open[number], rest.strip()
+            if not self._open:
+                raise UnspoolError("No request is open. To send this as a message, type `m` before it")
+            candidates = sorted({*self._open, *self._since_line})
+            if len(candidates) > 1:
+                listed = " or ".join(f"#{number}" for number in sorted(self._open))
+                raise UnspoolError(f"Several requests were shown. Name the one you mean: {listed}")
+            return self._open[candidates[0]], text

@@ -189,13 +189,13 @@ def playing(model: ClaudeModel | CodexModel | GeminiModel) -> Iterator[None]:
 class Whole:
     """A home, a project, an agent with its model, and the server that runs it."""
 
-    def __init__(self, folder: Path, agent: Agent) -> None:
+    def __init__(self, folder: Path, agent: Agent, *options: str) -> None:
         self.agent = agent
         self.home, self.project = folder / "home", folder / "project"
         self.data = folder / "data"
         for path in (self.home, self.project, self.data):
             path.mkdir(parents=True)
-        self.server = Server(folder, self.home)
+        self.server = Server(folder, self.home, *options)
         self.until = self.server.wait_for
         self.runs: list[str] = []
 
@@ -340,11 +340,11 @@ def _last_of(reply: Json) -> Json:
 
 
 @contextmanager
-def whole(folder: Path, agent: str, **environment: str) -> Iterator[Whole]:
-    """A server with an agent. Afterwards nothing is running, and the server has not failed."""
+def whole(folder: Path, agent: str, *options: str, **environment: str) -> Iterator[Whole]:
+    """A server with an agent and options of its own. Afterwards nothing is running, and the server has not failed."""
     chosen = installed(agent)
     with playing(chosen.model):
-        made = Whole(folder, chosen)
+        made = Whole(folder, chosen, *options)
         with mock.patch.dict("os.environ", chosen.prepare(made.home) | environment):
             try:
                 made.server.start()

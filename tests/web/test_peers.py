@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,6 +75,26 @@ def test_an_agent_cannot_use_the_commands(server: Server) -> None:
         variables = {"UNSPOOL_DATA": data} | ({MARK: mark} if mark else {})
         printed = " ".join(lines_of(sys.executable, "-m", "unspool", *command, **variables))
         assert said in printed
+
+
+GET = """
+import encodings.idna, http.client, os, sys  # all at once: another user may not be able to read the library
+port, cookie, user = sys.argv[1:]
+os.setuid(int(user))
+connection = http.client.HTTPConnection("127.0.0.1", int(port))
+connection.request("GET", "/api/runs", headers={"cookie": cookie})
+print(connection.getresponse().status)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only the administrator can start a program as another user")
+def test_another_user_cannot_read_with_a_cookie(server: Server) -> None:
+    """At a name that all servers of this computer share, any of them may have received it."""
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as connection:
+        connection.request("POST", "/open", json.dumps({"token": server.token}), {"origin": server.base})
+        cookie = (connection.getresponse().headers["set-cookie"] or "").partition(";")[0]
+    for user, status in ((os.geteuid(), "200"), (65534, "403")):
+        assert lines_of(sys.executable, "-c", GET, str(server.port), cookie, str(user)) == [status]
 
 
 def test_a_peer_is_found_while_it_is_connected() -> None:

@@ -65,11 +65,14 @@ class Supervisor:
         *,
         limits: Limits | None = None,
         max_agents: int = MAX_AGENTS,
+        hidden: tuple[str, ...] = (),
     ) -> None:
+        """Agents run in a sandbox without what is `hidden`, if anything is."""
         self.log = log
         self.drivers = drivers
         self._limits = limits or Limits()
         self._max_agents = max_agents
+        self._hidden = hidden
         self._runs: dict[str, Run] = {}
         self._watchers: set[Watcher] = set()
         self._wake = asyncio.Event()
@@ -128,7 +131,7 @@ class Supervisor:
         if spec.session is not None and not spec.fork:
             self._check_owner(agent, spec.session, ref, take_over)
         id = uuid.uuid4().hex[:12]
-        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id)
+        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id, hidden=self._hidden)
         machine = RunState(self._limits, time.monotonic())
         run = Run(id, agent, spec, factory.create(), machine, self.log, self._publish)
         self._runs[id] = run

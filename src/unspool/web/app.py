@@ -21,8 +21,10 @@ from litestar.static_files import create_static_files_router
 from ..core.errors import NotFoundError, UnspoolError
 from ..runs.log import RunLog
 from ..runs.revert import Reverts
+from ..runs.sandbox import hidden_paths
 from ..runs.supervisor import Supervisor, limits_from, run_log_path
 from ..store import open_store
+from ..store.locate import STORE_VARIABLE
 from .api.routes import routes as api_routes
 from .api.streams import LIVE_EVENTS, RUN_EVENTS
 from .auth import AuthMiddleware, hosts_of
@@ -109,7 +111,10 @@ class AppState:
     async def _start_supervisor(self, folder: Path) -> Supervisor:
         from ..runs.registry import DRIVERS
 
-        supervisor = Supervisor(RunLog(run_log_path(folder)), DRIVERS, limits=limits_from(os.environ))
+        log, limits = RunLog(run_log_path(folder)), limits_from(os.environ)
+        store = self.settings.store or os.environ.get(STORE_VARIABLE)
+        hidden = hidden_paths(folder, store) if self.settings.sandbox else ()
+        supervisor = Supervisor(log, DRIVERS, limits=limits, hidden=hidden)
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
         supervisor.watch(self.reverts.keeper.on_event)

@@ -31,6 +31,8 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     polls: bool = False
     data: str | None = None
     """The data directory, with the run log; without one the server runs no agents."""
+    sandbox: bool = False
+    """Whether agents run where they cannot reach the data directory."""
 
     @property
     def cookie(self) -> str:

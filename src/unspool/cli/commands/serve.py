@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...api import samples
 from ...core.errors import MissingExtraError
 from ...library import Library
+from ...runs.sandbox import check_sandbox
 from ...store.locate import data_folder
 from ...store.private_files import is_open_to_others
 from .._shared.client import forget_server, note_server
@@ -46,6 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--no-follow", action="store_true", help="show the store as it is, without importing new sessions"
     )
     parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
+    parser.add_argument(
+        "--sandbox", action="store_true", help="run agents where they cannot reach unspool's data (needs bubblewrap)"
+    )
     parser.add_argument("--link", action="store_true", help="print the link to the running server and exit")
     parser.add_argument(
         "--revoke", action="store_true", help="log out all browsers, replace the token, print the new link and exit"
@@ -58,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     settings = _settings(args)
     if args.link or args.revoke:
         return _print_link(settings, args.revoke)
+    if args.sandbox:
+        check_sandbox()
     try:
         from ...web.server import serve
     except ModuleNotFoundError as error:
@@ -103,7 +109,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     return Settings(
         store=store, homes=homes, host=args.host,
         port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
-        polls=args.poll, data=str(folder),
+        polls=args.poll, data=str(folder), sandbox=args.sandbox,
     )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from ..protocol import (
     Started,
     TextDelta,
 )
+from ..sandbox import sandboxed
 from .acp_agent import AcpAgent
 from .acp_connection import (
     CALL_SECONDS,
@@ -152,7 +153,7 @@ class AcpDriver(AcpAgent, Driver):
         """Start the process and a session in it; nothing is left running if that fails. Returns the agent's version."""
         connection = AcpConnection(self.title, connection_class, self._handle)
         self._connection = connection
-        await connection.open(command, self.spec.folder, self.environment(), self.spec.mark)
+        await connection.open(sandboxed(command, self.spec), self.spec.folder, self.environment(), self.spec.mark)
         try:
             version = await self._initialize()
             await self._open_session()

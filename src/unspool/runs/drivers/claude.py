@@ -26,6 +26,7 @@ import msgspec
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..protocol import AgentExited, Answer, Capabilities, Emit, PermissionRequest, RunSpec
+from ..sandbox import sandboxed
 from .claude_command import MODES, build_command, build_environment, check_spec
 from .claude_conversation import ClaudeConversation, text_or_none
 from .claude_fork import copy_for_fork
@@ -130,7 +131,9 @@ class ClaudeDriver:
         self._permissions.folder = spec.folder
         self._fork_copy = await asyncio.to_thread(copy_for_fork, spec)
         command = build_command(self._factory.find_program(), spec, conversation.session, self._fork_copy)
-        self._process = ClaudeProcess(command, spec.folder, build_environment(spec, os.environ), spec.mark)
+        self._process = ClaudeProcess(
+            sandboxed(command, spec), spec.folder, build_environment(spec, os.environ), spec.mark
+        )
         options = options_class(
             can_use_tool=self._permissions.decide, include_partial_messages=True, forward_subagent_text=True
         )

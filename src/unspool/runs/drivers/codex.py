@@ -33,6 +33,7 @@ from ..._version import __version__
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..protocol import AgentExited, Answer, Capabilities, Driver, Emit, PermissionRequest, RunSpec, Started
+from ..sandbox import sandboxed
 from .codex_config import FULL_ACCESS, MODES, Mode, build_environment, find_mode, find_turn
 from .codex_requests import object_at, text_at
 from .codex_session import CodexSession
@@ -106,7 +107,8 @@ class CodexDriver:
             raise UsageError("`--fork` needs a session to fork from")
         self._spec, self._emit.target = spec, emit
         environment = build_environment(spec, self.program)
-        await self._process.start([self.program, "app-server"], spec.folder, environment, spec.mark)
+        command = sandboxed([self.program, "app-server"], spec)
+        await self._process.start(command, spec.folder, environment, spec.mark)
         try:
             version = await self._initialize()
             await self._open_thread(mode)

@@ -26,7 +26,7 @@ from unspool.runs.log import RunLog
 from unspool.runs.processes import MARK, is_alive, start_time
 from unspool.runs.protocol import Answer
 from unspool.runs.run import Run
-from unspool.runs.state import Limits
+from unspool.runs.state import Limits, StopRun
 from unspool.runs.supervisor import Supervisor, limits_from
 from unspool.store.decision_log import recorded_decisions
 
@@ -478,6 +478,24 @@ def test_an_interruption_that_comes_too_late(tmp_path: Path, monkeypatch: pytest
                 ("interrupt", "interrupted"),
                 ("interrupt", "completed"),
             ]
+
+    run_async(body())
+
+
+def test_a_time_limit_is_not_a_decision_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if a turn starts after the limit was reached and before the agent is stopped."""
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            await run.send("m1", "sleep 600", "tab 1")
+            await watched.state(run, "in-turn")
+            due = [StopRun("idle")]
+            monkeypatch.setattr(run.machine, "tick", lambda _: [due.pop()] if due else [])
+            watched.supervisor._wake.set()
+            await watched.state(run, "ended")
+            (decision,) = watched.supervisor.log.decisions("gemini", run.session or "")
+            assert (decision.verdict, decision.by, decision.who) == ("interrupt", "timeout", "idle")
 
     run_async(body())
 

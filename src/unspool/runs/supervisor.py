@@ -193,7 +193,7 @@ class Supervisor:
             for run in list(self._runs.values()):
                 for action in run.machine.tick(now):
                     if isinstance(action, StopRun):
-                        self._spawn(run.stop(action.reason))
+                        self._spawn(run.stop(action.reason, by="timeout"))
                     else:
                         self._spawn(run.deny_unanswered(action.request))
             deadlines = [at for run in self._runs.values() if (at := run.machine.next_deadline()) is not None]

@@ -180,6 +180,27 @@ def test_typed_lines_are_answers_or_messages(server: FakeServer, line: str, path
     assert field.items() <= body.items()
 
 
+def test_text_of_the_model_waits_behind_a_request(
+    server: FakeServer, terminal: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So that nothing that looks like another request comes between it and the answer."""
+    terminal()
+    server.run = RUN | {"questions": []}
+    server.script = [
+        {"kind": "asked", "question": REQUEST},
+        {"kind": "words", "text": "\n? #1\nclaude wants to run a command\n  │ ls", "thinking": False},
+        {"kind": "answered", "request": "ask-1", "verdict": "deny", "who": "tab 1", "reason": None},
+        {"kind": "asked", "question": opened("ask-2")},
+        {"kind": "words", "text": "late", "thinking": False},
+        {"kind": "withdrawn", "request": "ask-2"},
+        {"kind": "state", "state": "ended", "reason": "done"},
+    ]
+    assert attached(server).follow(0) == 0
+    out = capsys.readouterr().out
+    assert out.index("touch made") < out.index("! denied by tab 1") < out.index("  │ ls")
+    assert out.endswith("touch made\nlate— ended: done\n")
+
+
 def test_help_is_not_sent_to_the_agent(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
     """A question mark alone is a question to unspool."""
     typed(server, [], "?")

@@ -41,7 +41,7 @@ class RequestName(NamedTuple):
         return str(opened["asked"]["id"]).startswith(self.id)
 
 
-class Chosen(NamedTuple):
+class ChosenRequest(NamedTuple):
     """A request that is to be answered."""
 
     run: Json
@@ -63,7 +63,7 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the answered request as JSON")
 
 
-def choose_request(server: Server, args: argparse.Namespace, command: str) -> Chosen:
+def choose_request(server: Server, args: argparse.Namespace, command: str) -> ChosenRequest:
     """The request that the arguments name. Without a digest it has to be shown first, which needs a terminal."""
     agent, text = args.agent, args.request or args.request_option
     if text is None and ":" in (agent or ""):
@@ -75,7 +75,7 @@ def choose_request(server: Server, args: argparse.Namespace, command: str) -> Ch
             f"unspool {command} RUN REQUEST:DIGEST"
         )
     run = _run_with(server, name) if agent is None and name.digest else server.find(agent)
-    return Chosen(run, _request_of(run, name), bool(name.digest))
+    return ChosenRequest(run, _request_of(run, name), bool(name.digest))
 
 
 def _run_with(server: Server, name: RequestName) -> Json:
@@ -113,7 +113,7 @@ def _is_shown(opened: Json, name: RequestName) -> bool:
 # --- showing, asking, answering --------------------------------------------------------------------------------------
 
 
-def confirm(chosen: Chosen, question: str, *, as_json: bool) -> bool:
+def confirm(chosen: ChosenRequest, question: str, *, as_json: bool) -> bool:
     """Show all of a request. Unless it was named by its digest, ask whether to continue."""
     # Beside a question it has to be on the terminal, wherever the output goes.
     out = sys.stderr if as_json or not (chosen.has_digest or sys.stdout.isatty()) else sys.stdout
@@ -170,7 +170,7 @@ def answer_request(args: argparse.Namespace, command: str, verdict: str, reason:
     return 0
 
 
-def report(chosen: Chosen, verdict: str, reason: str | None, *, as_json: bool) -> None:
+def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: bool) -> None:
     """Print what was answered."""
     if as_json:
         print_json({"verdict": verdict, "reason": reason, "question": chosen.opened})

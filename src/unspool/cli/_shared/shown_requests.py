@@ -20,6 +20,11 @@ class ShownRequests:
         self._since_line: list[int] = []
         """The requests that were shown since a line was typed last."""
 
+    @property
+    def is_any_open(self) -> bool:
+        """Whether a request that was shown waits for an answer."""
+        return bool(self._open)
+
     def show(self, opened: Json) -> int | None:
         """Number a request; None if it was shown before and has not changed. A changed one gets a new number."""
         with self._lock:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core.errors import UsageError
 from .._shared.client import Server
-from .._shared.decide import Chosen, add_request_arguments, ask, choose_request, confirm, send_answer, to_agent
+from .._shared.decide import ChosenRequest, add_request_arguments, ask, choose_request, confirm, send_answer, to_agent
 from .._shared.output import print_json
 from .._shared.request_text import request_name
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _answers(chosen: Chosen, args: argparse.Namespace) -> dict[str, list[str]]:
+def _answers(chosen: ChosenRequest, args: argparse.Namespace) -> dict[str, list[str]]:
     """What was chosen, by question; nothing if the person does not want to answer."""
     questions: list[Json] = chosen.opened["asked"]["choices"]
     given = args.choose or args.text
@@ -72,7 +72,7 @@ def _answers(chosen: Chosen, args: argparse.Namespace) -> dict[str, list[str]]:
     return found if confirm(chosen, f"Answer {'; '.join(given)}?", as_json=args.json) else {}
 
 
-def _ask_each(chosen: Chosen, questions: list[Json], *, as_json: bool) -> dict[str, list[str]]:
+def _ask_each(chosen: ChosenRequest, questions: list[Json], *, as_json: bool) -> dict[str, list[str]]:
     confirm(chosen._replace(has_digest=True), "", as_json=as_json)
     found: dict[str, list[str]] = {}
     for number, question in enumerate(questions, 1):

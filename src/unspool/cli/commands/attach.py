@@ -57,13 +57,16 @@ class Attached:
         self._run = run
         self._as_json = as_json
         self._has_quit = False
+        self._can_type = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+        self._held = ""
+        """Text of the model that is not printed yet."""
         self._requests = ShownRequests()
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "words": self._show_words,
             "sent": lambda event: self._print(_from_person(event["message"])),
             "asked": lambda event: self._show_request(event["question"]),
             "answered": self._show_answer,
-            "withdrawn": lambda event: self._requests.close(event["request"]),
+            "withdrawn": self._show_withdrawn,
             "turn_ended": lambda event: self._print(f"\n— {event['outcome']}{_because(event['error'])}"),
             "state": self._show_state,
             "remarked": lambda event: self._print(f"· {harmless(event['text'])}"),
@@ -81,12 +84,11 @@ class Attached:
             raise
 
     def _follow(self, since: int, until_idle: bool) -> int:
-        can_type = sys.stdin.isatty() and sys.stdout.isatty() and not self._as_json
         if not self._as_json:
             remark(f"{self._run['agent']} in {exact_text(self._run['folder'])}: {self._run['state']}")
             for opened in self._run["questions"]:
                 self._show_request(opened)
-        if can_type:
+        if self._can_type:
             remark(_HELP)
             threading.Thread(target=self._read_input, daemon=True).start()
         has_finished_turn = False
@@ -99,7 +101,7 @@ class Attached:
                 return 0 if event["reason"] in ("done", "idle") or event["reason"].startswith("stopped") else 1
             # An agent is also idle before its first turn; that is not the end.
             if event["kind"] == "state" and event["state"] in ("idle", "interrupted") and has_finished_turn:
-                if until_idle and not can_type:
+                if until_idle and not self._can_type:
                     return 0
                 has_finished_turn = False
         return 1
@@ -114,19 +116,32 @@ class Attached:
         print(text, flush=True)
 
     def _show_words(self, event: dict[str, Any]) -> None:
-        if not event["thinking"]:
-            print(harmless(event["text"]), end="", flush=True)
+        if event["thinking"]:
+            return
+        # A request stays the last thing on the screen until it is answered: text could look like another request.
+        self._held += harmless(event["text"])
+        self._print_held()
+
+    def _print_held(self) -> None:
+        if not (self._can_type and self._requests.is_any_open):
+            print(self._held, end="", flush=True)
+            self._held = ""
 
     def _show_request(self, opened: dict[str, Any]) -> None:
         number = self._requests.show(opened)
         if number is not None:
             self._print("\n".join((f"\n? #{number}", *request_lines(self._run, opened))))
 
+    def _show_withdrawn(self, event: dict[str, Any]) -> None:
+        self._requests.close(event["request"])
+        self._print_held()
+
     def _show_answer(self, event: dict[str, Any]) -> None:
         self._requests.close(event["request"])
         self._print(f"! {PAST_TENSE[event['verdict']]} by {harmless(event['who'])}")
         if event["reason"]:
             self._print(to_agent(event["reason"]))
+        self._print_held()
 
     def _show_state(self, event: dict[str, Any]) -> None:
         if event["state"] == "ended":

@@ -142,6 +142,40 @@ def test_a_reply_that_was_cut_off_is_kept(visitor: Visitor, end: str) -> None:
     expect(reply).to_have_count(0)
 
 
+def test_waiting_messages_are_edited_and_held_after_an_interrupt(visitor: Visitor) -> None:
+    """What is sent is what the queue showed, in its order."""
+    page = visitor.open(launch(visitor, "wait", "gemini"))
+    expect(state(page)).to_contain_text("working")
+    items, texts = page.locator(".queue li"), page.locator(".queue .text")
+    for number in range(3):
+        say(page, f"say number {number}")
+        expect(items).to_have_count(number + 1)
+    items.nth(2).locator("[data-edit=up]").click()
+    expect(texts).to_have_text(["say number 0", "say number 2", "say number 1"])
+    items.nth(0).locator("[data-edit=remove]").click()
+    expect(texts).to_have_text(["say number 2", "say number 1"])
+    items.nth(1).locator("summary").click()
+    items.nth(1).locator("textarea").fill("say number one")
+    shot(page, "agents-queue")
+    items.nth(1).locator("[data-edit=save]").click()
+    expect(texts).to_have_text(["say number 2", "say number one"])
+    page.locator("#composer [data-action=interrupt]").click()
+    expect(page.locator(".held")).to_contain_text("2 messages are waiting")
+    page.set_viewport_size(PHONE)
+    assert not is_sideways(page)
+    shot(page, "agents-held-phone")
+    page.locator("[data-queue=hold]").click()
+    expect(page.locator(".held")).to_contain_text("Messages are held")
+    expect(state(page)).to_contain_text("interrupted")
+    page.locator("[data-queue=send]").press("Enter")
+    expect(items).to_have_count(0)
+    run = visitor.context.request.get(f"{visitor.server.base}/api/runs/{run_of(page)}").json()
+    assert [one["text"] for one in run["messages"] if one["state"] == "taken_up"][1:] == [
+        "say number 2",
+        "say number one",
+    ]
+
+
 def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> None:
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)

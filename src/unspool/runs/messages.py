@@ -14,6 +14,10 @@ MAX_WAITING_MESSAGES = 50
 MAX_MESSAGE_LENGTH = 1_000_000
 
 
+MessageState = Literal["queued", "sent", "taken_up", "removed"]
+"""`queued` until it is sent to the agent, `taken_up` once the agent has accepted it, `removed` if it was not sent."""
+
+
 class RunMessage(msgspec.Struct, kw_only=True):
     """A message that a person sent to the agent."""
 
@@ -21,8 +25,7 @@ class RunMessage(msgspec.Struct, kw_only=True):
     text: str
     who: str
     at: datetime
-    state: Literal["sent", "taken_up"] = "sent"
-    """`taken_up` once the agent has accepted it."""
+    state: MessageState = "sent"
 
 
 def check_text(text: str) -> None:
@@ -41,11 +44,30 @@ class RunMessages:
         """A message by the id its sender chose."""
         return next((message for message in self._messages if message.id == id), None)
 
-    def add(self, id: str, text: str, who: str) -> RunMessage:
+    def queued(self) -> list[RunMessage]:
+        """The messages that have not been sent yet, in the order in which they will be."""
+        return [message for message in self._messages if message.state == "queued"]
+
+    def find_queued(self, id: str) -> RunMessage:
+        """A message that has not been sent yet. Raises if it has."""
+        message = self.find(id)
+        if message is None or message.state != "queued":
+            raise ConflictError("This message is not waiting any more")
+        return message
+
+    def move(self, id: str, position: int) -> None:
+        """Move a message to another place among those that have not been sent yet."""
+        moved = self.find_queued(id)
+        others = [message for message in self.queued() if message is not moved]
+        place = max(0, min(position, len(others)))
+        order = iter([*others[:place], moved, *others[place:]])
+        self._messages = [next(order) if message.state == "queued" else message for message in self._messages]
+
+    def add(self, id: str, text: str, who: str, state: MessageState = "sent") -> RunMessage:
         """Add a message. Raises when too many are waiting."""
-        if sum(message.state == "sent" for message in self._messages) >= MAX_WAITING_MESSAGES:
+        if sum(message.state in ("queued", "sent") for message in self._messages) >= MAX_WAITING_MESSAGES:
             raise ConflictError(f"{MAX_WAITING_MESSAGES} messages are waiting already; wait until the agent reads some")
-        message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC))
+        message = RunMessage(id=id, text=text, who=who, at=datetime.now(UTC), state=state)
         self._messages.append(message)
         return message
 

@@ -103,6 +103,12 @@ class MessageAccepted(msgspec.Struct, tag="took_up"):
     """The id that the sender chose."""
 
 
+class MessageReturned(msgspec.Struct, tag="returned"):
+    """The turn was interrupted before the model has read a message that was sent into it."""
+
+    message: str
+
+
 class Option(msgspec.Struct):
     """One of the answers that a question offers."""
 
@@ -211,6 +217,7 @@ DriverEvent = (
     | TurnStarted
     | TextDelta
     | MessageAccepted
+    | MessageReturned
     | PermissionRequest
     | RequestCancelled
     | TurnEnded

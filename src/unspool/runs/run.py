@@ -15,7 +15,8 @@ from .approvals import Approvals
 from .errors import ConflictError
 from .live_text import LiveTexts
 from .log import RunLog
-from .messages import RunMessage, RunMessages, check_text
+from .messages import RunMessage, RunMessages
+from .outbox import Outbox
 from .processes import start_time
 from .protocol import (
     AgentExited,
@@ -23,6 +24,7 @@ from .protocol import (
     Driver,
     DriverEvent,
     MessageAccepted,
+    MessageReturned,
     Notice,
     PermissionRequest,
     RequestCancelled,
@@ -82,9 +84,9 @@ class Run:
         self.messages = RunMessages()
         self.approvals = Approvals(spec.folder)
         self.texts = LiveTexts()
-        self._recorder = RunRecorder(id, log, publish)
+        self.recorder = RunRecorder(id, log, publish)
+        self.outbox = Outbox(self)
         self._reported_state: State = machine.state
-        self._is_interrupting = False
 
     @property
     def session(self) -> str | None:
@@ -118,10 +120,12 @@ class Run:
                 self.texts.start_turn()
                 self.machine.turn_started(now)
             case TextDelta():
-                self._recorder.emit("words", self.texts.add(event))
+                self.recorder.emit("words", self.texts.add(event))
             case MessageAccepted():
                 if self.messages.accept(event.message):
-                    self._recorder.record("taken_up", {"message": event.message})
+                    self.recorder.record("taken_up", {"message": event.message})
+            case MessageReturned():
+                self.outbox.returned(event.message)
             case PermissionRequest():
                 self._handle_request(event, now)
             case RequestCancelled():
@@ -130,9 +134,9 @@ class Run:
                 self._handle_turn_ended(event, now)
             case SettingsChanged():
                 self._update_settings(event.mode, event.model)
-                self._recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
+                self.recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
             case Notice():
-                self._recorder.record("remarked", {"text": event.text})
+                self.recorder.record("remarked", {"text": event.text})
             case AgentExited():
                 self._handle_exited(event, now)
         self.report_state()
@@ -141,7 +145,7 @@ class Run:
         self._update_settings(event.mode, event.model)
         if event.pid is not None and event.pid != self.details.pid:
             self.details.pid = event.pid
-            self._recorder.log.set_process(self.id, event.pid, start_time(event.pid))
+            self.recorder.log.set_process(self.id, event.pid, start_time(event.pid))
         if event.session is not None and event.session != self.details.session:
             self._enter_session(event.session)
         self.machine.started(now)
@@ -153,8 +157,8 @@ class Run:
             self.details.left[left] = time.time()
         self.details.left.pop(session, None)
         self.details.session = session
-        self._recorder.log.set_session(self.id, session)
-        self._recorder.record("session", {"session": session, "left": left})
+        self.recorder.log.set_session(self.id, session)
+        self.recorder.record("session", {"session": session, "left": left})
 
     def _update_settings(self, mode: str | None, model: str | None) -> None:
         self.details.mode = mode or self.details.mode
@@ -163,12 +167,12 @@ class Run:
     def _handle_request(self, request: PermissionRequest, now: float) -> None:
         opened = self.approvals.add(request)
         self.machine.requested(request.id, now)
-        self._recorder.record("asked", {"question": opened})
+        self.recorder.record("asked", {"question": opened})
 
     def _cancel_request(self, id: str, now: float) -> None:
         if self.approvals.cancel(id):
             self.machine.cancelled(id, now)
-            self._recorder.record("withdrawn", {"request": id})
+            self.recorder.record("withdrawn", {"request": id})
 
     def _cancel_requests(self, now: float) -> None:
         for opened in self.approvals.open():
@@ -178,18 +182,21 @@ class Run:
         if self.machine.has_ended:
             return
         self._cancel_requests(now)
-        if self._is_interrupting and event.outcome == "completed":
-            self._recorder.log.set_turn_end(self.id, "completed")
-        self._is_interrupting = False
+        if self.details.is_interrupting and event.outcome == "completed":
+            self.recorder.log.set_turn_end(self.id, "completed")
+        was_interrupted = self.details.is_interrupting
+        self.details.is_interrupting = False
         self._end_text(event.outcome != "completed")
         self.machine.turn_ended(now, interrupted=event.outcome == "interrupted")
         self.details.error = event.error
-        self._recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
+        self.recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
+        # An interrupt that came too late was meant to stop the agent, too.
+        self.outbox.turn_ended("interrupted" if was_interrupted else event.outcome)
 
     def _end_text(self, is_cut_off: bool) -> None:
         """Keep a response that was cut off: some agents erase it, and one that was killed cannot write it."""
         if (kept := self.texts.end_turn(is_cut_off)) is not None:
-            self._recorder.record("cut_off", {"text": kept})
+            self.recorder.record("cut_off", {"text": kept})
 
     def _handle_exited(self, event: AgentExited, now: float) -> None:
         if self.machine.state in IN_TURN:
@@ -202,18 +209,8 @@ class Run:
     # --- actions of people ---
 
     async def send(self, id: str, text: str, who: str) -> RunMessage:
-        """Send the agent a message; the order in the log is the order for everyone."""
-        if self.machine.has_ended:
-            raise ConflictError("This agent has ended; resume the session to continue")
-        check_text(text)
-        if known := self.messages.find(id):
-            return known
-        message = self.messages.add(id, text, who)
-        self._recorder.record("sent", {"message": message})
-        self.machine.message_sent(time.monotonic())
-        self.report_state()
-        await self.driver.send(id, text)
-        return message
+        """Send the agent a message."""
+        return await self.outbox.send(id, text, who)
 
     async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
         """Answer a request. The first answer counts, and only if the request is still the one that was shown.
@@ -221,7 +218,7 @@ class Run:
         An answer that allows a change of files that have changed since is refused, and the request is shown again.
         """
         if answer.verdict in ("allow", "allow_session") and (changed := self.approvals.refresh(request)) is not None:
-            self._recorder.record("asked", {"question": changed})
+            self.recorder.record("asked", {"question": changed})
             raise ConflictError("The file has changed since you saw it. Review the change again.")
         opened = self.approvals.get(request)
         answered = self.approvals.answer(request, digest, answer, who, by)
@@ -231,7 +228,7 @@ class Run:
         decision = decision_on(self, answered, answer, who, by)
         decision.asked_at = opened.at if opened is not None else None
         decision.digest = digest
-        self._recorder.record_decision("answered", decision, facts)
+        self.recorder.record_decision("answered", decision, facts)
         self.report_state()
         await self.driver.answer(answered, answer)
 
@@ -254,10 +251,10 @@ class Run:
 
         In the agents' files that looks like a rejection, or like an interruption by the user, or leaves no trace.
         """
-        self._is_interrupting = True
+        self.details.is_interrupting = True
         call_ids = [opened.request.call_id for opened in self.approvals.open() if opened.request.call_id]
         decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
-        self._recorder.record_decision("interrupting", decision, {"who": who})
+        self.recorder.record_decision("interrupting", decision, {"who": who})
 
     async def change(self, mode: str | None, model: str | None) -> None:
         """Change the mode or the model."""
@@ -296,9 +293,9 @@ class Run:
         if state == "ended":
             reason = self.machine.reason or "done"
             facts = {"state": state, "reason": reason, "error": self.details.error}
-            self._recorder.record_end(reason, facts)
+            self.recorder.record_end(reason, facts)
         else:
-            self._recorder.record("state", {"state": state, "reason": None, "error": self.details.error})
+            self.recorder.record("state", {"state": state, "reason": None, "error": self.details.error})
 
     def view(self) -> RunView:
         """The run as it is now."""

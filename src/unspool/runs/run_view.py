@@ -11,6 +11,7 @@ import msgspec
 from .approvals import OpenRequest
 from .live_text import LiveText
 from .messages import RunMessage
+from .outbox import Held
 from .protocol import Capabilities
 from .state import IN_TURN, State
 
@@ -35,6 +36,8 @@ class RunView(msgspec.Struct, kw_only=True):
     capabilities: Capabilities
     messages: list[RunMessage]
     """The last ones, in the order that counts."""
+    held: Held | None
+    """Why messages that wait are not sent: a turn was interrupted."""
     questions: list[OpenRequest]
     """Requests that wait for an answer."""
     text: str = msgspec.field(name="words")
@@ -53,6 +56,8 @@ class RunDetails(msgspec.Struct, kw_only=True):
     pid: int | None = None
     error: str | None = None
     started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    is_interrupting: bool = False
+    """A person has interrupted the turn, which has not ended yet."""
     left: dict[str, float] = {}
     """Sessions that the agent has left for another one, as `/clear` does, and when."""
 
@@ -75,6 +80,7 @@ def view_of(run: Run) -> RunView:
         pid=details.pid,
         capabilities=run.driver.capabilities,
         messages=run.messages.latest(),
+        held=run.outbox.held,
         questions=run.approvals.open(),
         text=main.text if main is not None and machine.state in IN_TURN else "",
         texts=run.texts.written(),

@@ -23,6 +23,7 @@ from unspool.runs.protocol import (
     AgentExited,
     Answer,
     MessageAccepted,
+    MessageReturned,
     PermissionRequest,
     RequestCancelled,
     RunSpec,
@@ -473,7 +474,10 @@ def test_interrupting_a_command_ends_it_and_loses_no_message(tmp_path: Path) -> 
         pid = await pid_in(at.folder / "pid")
         later = await at.send("@do say Instead.")
         await at.driver.interrupt()
+        # The message is given back; a person decides whether it is sent.
         assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+        assert (await at.events.next(MessageReturned)).message == later
+        await at.driver.send(later, "@do say Instead.")
         await at.events.next(MessageAccepted, lambda event: event.message == later)
         assert (await at.events.next(TurnEnded)).outcome == "completed"
         assert at.events.text() == "Instead."

@@ -6,8 +6,8 @@ allows everything by default. The protocol itself is JSON-RPC in lines.
 
 Behaviour of the program when it is run this way, as of 0.163:
 
-* A message sent during a turn reaches that turn. If the turn is stopped before it has read the message, Codex drops
-  it; the driver sends it again.
+* A message sent during a turn reaches that turn. If the turn ends before it has read the message, Codex drops it;
+  the driver sends it again, or gives it back if the turn was interrupted.
 * A denial has no reason. If the turn continues, the driver sends the reason as a message beside the denial, so that
   the model reads both at once; if the denial ends the turn, the reason is added to the conversation afterwards.
   `MessageAccepted` with the id of the request reports that the model has it.

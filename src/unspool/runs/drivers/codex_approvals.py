@@ -6,7 +6,7 @@ import asyncio
 
 from ...core.errors import UsageError
 from ..protocol import Answer, Emit, PermissionRequest
-from .background_tasks import BackgroundTasks
+from ..tasks import BackgroundTasks
 from .codex_config import find_script, is_script_open
 from .codex_messages import CodexMessages, CodexSender
 from .codex_requests import CodexRequest, build_answer, build_request

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ...core.errors import UnspoolError
-from ..protocol import Emit, MessageAccepted, Notice
+from ..protocol import Emit, MessageAccepted, MessageReturned, Notice
 from .codex_requests import object_at, text_at
 from .codex_threads import CodexThreads
 from .jsonrpc import CallError, Params, RpcConnection
@@ -93,8 +93,14 @@ class CodexSender:
             self._threads.state.apply("send_failed")
             raise
 
+    def return_dropped(self) -> None:
+        """Give back what an interrupted turn has not read: a person decides whether it is sent again."""
+        for id in self._messages.take_dropped():
+            self._messages.drop(id)
+            self._emit(MessageReturned(id))
+
     async def send_dropped(self) -> None:
-        """Send again what an interrupted turn has not read."""
+        """Send again what a turn has not read before it ended."""
         async with self.lock:
             for id, text in self._messages.take_dropped().items():
                 try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..protocol import Emit, MessageAccepted, Notice, SettingsChanged, TextDelta, TurnStarted
-from .background_tasks import BackgroundTasks
+from ..tasks import BackgroundTasks
 from .codex_approvals import CodexApprovals
 from .codex_config import MODES
 from .codex_messages import CodexMessages, CodexSender
@@ -162,7 +162,9 @@ class CodexSession:
             self._emit(outcome)
         if thread == self.threads.main:
             self._report_settings()
-            if self.messages.has_dropped() and not self._life.is_stopping:
+            if text_at(turn, "status") == "interrupted":
+                self.sender.return_dropped()
+            elif self.messages.has_dropped() and not self._life.is_stopping:
                 self.tasks.run(self.sender.send_dropped())
 
     def _start_item(self, thread: str, item: Params) -> None:

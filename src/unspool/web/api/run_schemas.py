@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ...runs.messages import RunMessage
+from ...runs.outbox import QueueAction
 from ...runs.protocol import Capabilities
 from ...runs.run_view import RunView
 
@@ -36,6 +37,23 @@ class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     id: str
     """Chosen by the sender: a message sent twice with one id counts once."""
     text: str
+    who: str = "someone"
+
+
+class EditBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A change of a message that has not been sent to the agent yet."""
+
+    text: str | None = None
+    position: int | None = None
+    """Its new place among the messages that wait, from 0."""
+    remove: bool = False
+    who: str = "someone"
+
+
+class QueueBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to do with the messages that wait after an interrupt."""
+
+    action: QueueAction
     who: str = "someone"
 
 
@@ -109,8 +127,8 @@ class RunList(msgspec.Struct, kw_only=True):
 
 
 RunEventKind = Literal[
-    "run.started", "session", "state", "sent", "taken_up", "words", "asked", "answered", "withdrawn", "interrupting",
-    "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
+    "run.started", "session", "state", "sent", "queue", "taken_up", "words", "asked", "answered", "withdrawn",
+    "interrupting", "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
 ]  # fmt: skip
 
 
@@ -147,6 +165,14 @@ RUN_ENDPOINTS = (
         Started, StartBody, 201,
     ),
     RunEndpoint("post", "/runs/{id}/messages", "send", "Send a message to the agent.", RunMessage, SendBody, 201),
+    RunEndpoint(
+        "post", "/runs/{id}/messages/{message}", "edit", "Change, move or remove a message that has not been sent yet.",
+        RunView, EditBody,
+    ),
+    RunEndpoint(
+        "post", "/runs/{id}/queue", "queue", "Send, hold or discard the messages that wait after an interrupt.",
+        RunView, QueueBody,
+    ),
     RunEndpoint(
         "post", "/runs/{id}/answers/{question}", "answer", "Answer an approval request; the first answer counts.",
         RunView, AnswerBody,

@@ -27,7 +27,18 @@ from ...store.rows import SessionRow
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from .run_schemas import AgentKind, AnswerBody, ChangeBody, RunList, SendBody, StartBody, Started, WhoBody
+from .run_schemas import (
+    AgentKind,
+    AnswerBody,
+    ChangeBody,
+    EditBody,
+    QueueBody,
+    RunList,
+    SendBody,
+    StartBody,
+    Started,
+    WhoBody,
+)
 
 Pool: TypeAlias = NamedDependency[StorePool]
 Runs: TypeAlias = NamedDependency[Supervisor]
@@ -110,6 +121,31 @@ async def send(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[s
     return json_response(message, 201)
 
 
+@post("/api/runs/{id:str}/messages/{message:str}", include_in_schema=False)
+async def edit(
+    request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str], message: FromPath[str]
+) -> Response[bytes]:
+    """Change, move or remove a message that has not been sent yet."""
+    body: EditBody = await decoded_body(request, EditBody)
+    found = supervisor.run(id)
+    if body.remove:
+        found.outbox.remove(message)
+    if body.text is not None:
+        found.outbox.edit(message, body.text)
+    if body.position is not None:
+        found.outbox.move(message, body.position)
+    return json_response(found.view())
+
+
+@post("/api/runs/{id:str}/queue", include_in_schema=False)
+async def queue(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
+    """Send, hold or discard the messages that wait after an interrupt."""
+    body: QueueBody = await decoded_body(request, QueueBody)
+    found = supervisor.run(id)
+    found.outbox.decide(body.action)
+    return json_response(found.view())
+
+
 @post("/api/runs/{id:str}/answers/{question:str}", include_in_schema=False)
 async def answer(
     request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str], question: FromPath[str]
@@ -152,7 +188,7 @@ async def change(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath
     return json_response(found.view())
 
 
-routes: list[HTTPRouteHandler] = [agents, runs, run, start, send, answer, interrupt, stop, change]
+routes: list[HTTPRouteHandler] = [agents, runs, run, start, send, edit, queue, answer, interrupt, stop, change]
 
 
 # --- what to start ---------------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def _card(store: Store, view: RunView) -> RunCard:
 
 
 def _waiting(view: RunView) -> list[RunMessage]:
-    return [message for message in view.messages if message.state == "sent"]
+    return [message for message in view.messages if message.state in ("queued", "sent")]
 
 
 def _session_row(store: Store, agent: str, session: str | None) -> SessionRow | None:

@@ -15,6 +15,7 @@ import { Palette } from "./palette.js";
 import { Navigation } from "./navigation.js";
 import { Rail } from "./rail.js";
 import { startReview } from "./review.js";
+import { startQueue } from "./queue.js";
 import { startRuns } from "./runs.js";
 import { startSearch } from "./search.js";
 import { startTimes } from "./relative-time.js";
@@ -46,6 +47,7 @@ startSearch();
 startReview();
 new LivePage(reading);
 void startRuns(() => {
+  startQueue();
   if (find("#composer")) new Composer(reading);
   if (find("#board")) startBoard();
 });

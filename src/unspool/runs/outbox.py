@@ -1,0 +1,127 @@
+"""Sends the messages of one run, and keeps those that have to wait.
+
+An agent that can be steered gets every message at once. Any other gets one message at the end of each turn; until
+then a message can be changed, moved and removed. After a turn that did not complete, nothing is sent until a person
+has decided about the messages that wait.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Literal
+
+from ..core.errors import UnspoolError
+from .errors import ConflictError
+from .messages import RunMessage, check_text
+from .protocol import TurnOutcome
+from .state import IN_TURN
+from .tasks import BackgroundTasks
+
+if TYPE_CHECKING:
+    from .run import Run
+
+QueueAction = Literal["send", "hold", "discard"]
+Held = Literal["asking", "holding"]
+"""`asking`: a turn was interrupted, and nobody has decided yet. `holding`: a person has decided to wait."""
+
+
+class Outbox:
+    """The way of messages from people to one agent. It belongs to one event loop."""
+
+    def __init__(self, run: Run) -> None:
+        self.held: Held | None = None
+        """Why nothing is sent."""
+        self._run = run
+        self._tasks = BackgroundTasks()
+
+    async def send(self, id: str, text: str, who: str) -> RunMessage:
+        """Accept a message from a person; the order in the log is the order for everyone."""
+        run = self._run
+        if run.machine.has_ended:
+            raise ConflictError("This agent has ended; resume the session to continue")
+        check_text(text)
+        if known := run.messages.find(id):
+            return known
+        has_to_wait = run.machine.state in IN_TURN and not run.driver.capabilities.steer
+        message = run.messages.add(id, text, who, state="queued" if has_to_wait else "sent")
+        run.recorder.record("sent", {"message": message})
+        if not has_to_wait:
+            await self._deliver(message)
+        return message
+
+    async def _deliver(self, message: RunMessage) -> None:
+        run = self._run
+        message.state = "sent"
+        run.machine.message_sent(time.monotonic())
+        run.report_state()
+        await run.driver.send(message.id, message.text)
+
+    # --- waiting messages ---
+
+    def turn_ended(self, outcome: TurnOutcome) -> None:
+        """Send the next message, or ask what to do with the messages that wait."""
+        if not self._run.messages.queued():
+            return
+        if outcome == "completed":
+            self._send_next()
+        elif self.held is None:
+            self._hold("asking")
+
+    def returned(self, id: str) -> None:
+        """The agent has not read a message that it got before its turn was interrupted."""
+        message = self._run.messages.find(id)
+        if message is not None and message.state == "sent":
+            message.state = "queued"
+            self._hold("asking")
+
+    def edit(self, id: str, text: str) -> None:
+        """Change the text of a message that waits."""
+        check_text(text)
+        self._run.messages.find_queued(id).text = text
+        self._report()
+
+    def move(self, id: str, position: int) -> None:
+        """Move a message that waits to another place among those that wait."""
+        self._run.messages.move(id, position)
+        self._report()
+
+    def remove(self, id: str) -> None:
+        """Remove a message that waits."""
+        self._run.messages.find_queued(id).state = "removed"
+        self._report()
+
+    def decide(self, action: QueueAction) -> None:
+        """What to do with the messages that wait after an interrupt."""
+        if action == "discard":
+            for message in self._run.messages.queued():
+                message.state = "removed"
+        self._hold("holding" if action == "hold" else None)
+        if self._run.machine.state not in IN_TURN:
+            self._send_next()
+
+    def _hold(self, held: Held | None) -> None:
+        self.held = held
+        self._report()
+
+    def _report(self) -> None:
+        queued = self._run.messages.queued()
+        if not queued:
+            self.held = None
+        self._run.recorder.record("queue", {"messages": queued, "held": self.held})
+
+    def _send_next(self) -> None:
+        queued = self._run.messages.queued()
+        if queued and self.held is None and not self._run.machine.has_ended:
+            self._tasks.run(self._deliver_or_keep(queued[0]))
+            # At once, so that the agent does not look idle in between.
+            self._run.machine.message_sent(time.monotonic())
+
+    async def _deliver_or_keep(self, message: RunMessage) -> None:
+        if message.state != "queued":
+            return self._send_next()
+        try:
+            await self._deliver(message)
+        except UnspoolError as error:
+            message.state = "queued"
+            self._run.recorder.record("remarked", {"text": f"A message could not be sent: {error}"})
+            self._hold("asking")

@@ -2,8 +2,8 @@
 
 A prompt is a list of things to do, one a line: `say words`, `begin words` (an answer it has not ended when it is
 steered), `hold words` (one that it ends when it is steered), `wait` (until it is interrupted or steered), `run
-command`, `edit`, `write name content`, `ask`, `plan`, `clear` (start another session), `below words` (a sub-agent's),
-`fail`. The first agent
+command`, `edit`, `write name content`, `ask`, `plan`, `call TOOL INPUT` (one of Claude Code's tools, with an input in
+JSON), `clear` (start another session), `below words` (a sub-agent's), `fail`. The first agent
 writes a log as Claude Code does, so that the pages show it; the second one is a Gemini that writes none, cannot be
 steered and cannot fork; the third one is not installed.
 """
@@ -25,6 +25,7 @@ import msgspec
 
 from unspool.agents import AGENTS
 from unspool.core.errors import NotFoundError
+from unspool.runs.drivers.claude_requests import build_request
 from unspool.runs.protocol import (
     AgentExited,
     Answer,
@@ -55,6 +56,12 @@ EDIT = {
     "old_string": 'def greet(name):\n    print("hello " + name)\n    return None\n',
     "new_string": 'def greet(name: str) -> str:\n    """Say hello."""\n    return f"hello {name}"\n',
 }
+CONTEXT: Any = types.SimpleNamespace(
+    tool_use_id=None, decision_reason=None, agent_id=None, blocked_path=None, title=None, description=None
+)
+RULE: Any = types.SimpleNamespace(
+    rules=[types.SimpleNamespace(tool_name="Bash", rule_content="make:*")], directories=None, mode=None
+)
 COLOURS = Choice(
     question="Which colour should the button have?", header="Colour",
     options=[Option("Blue", "as everywhere else"), Option("Green", "as in the sketch")],
@@ -220,6 +227,9 @@ class ScriptedDriver:
                 await self._wait()
             case "run":
                 await self._ask("Bash", {"command": rest}, "command", rest)
+            case "call":
+                tool, _, given = rest.partition(" ")
+                await self._ask(tool, json.loads(given), None, "")
             case "write":
                 name, _, content = rest.partition(" ")
                 path = Path(self._folder, name)
@@ -271,8 +281,9 @@ class ScriptedDriver:
             self._log.model({"type": "tool_use", "id": call, "name": tool, "input": given})
         action = AGENTS["claude"].describe(tool, msgspec.Raw(msgspec.json.encode(given)))
         is_call = kind in ("command", "edit")
-        asked = PermissionRequest(
-            id=f"ask-{len(self._answers)}", kind=kind, tool=tool, title=title, action=action, call_id=call,
+        id = f"ask-{len(self._answers)}"
+        asked = build_request(id, tool, given, CONTEXT, [RULE]) if kind is None else PermissionRequest(
+            id=id, kind=kind, tool=tool, title=title, action=action, call_id=call,
             reason="It is not allowed yet in this folder." if is_call else None,
             choices=[COLOURS, SIZES] if kind == "question" else [],
             verdicts=("allow", "allow_session", "deny", "deny_stop") if is_call else ("allow", "deny"),
@@ -289,7 +300,7 @@ class ScriptedDriver:
         if decision.verdict == "deny_stop":
             self._interrupted = True
         elif decision.answers:
-            await self._say("Answered: " + json.dumps(decision.answers))
+            await self._say("Answered: " + json.dumps(decision.answers) + json.dumps(decision.notes))
         elif decision.verdict.startswith("allow"):
             used = (decision.input or given).get("command", "")
             await self._say(f"Allowed ({decision.verdict}): {tool} {used}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from unspool.render.exact import original
 from unspool.web.access import Access
 
 from ..waiting import PATIENCE, wait_until
@@ -23,6 +25,12 @@ from .browser import DESK, PHONE, Server, Visitor, expand, expect, go, is_sidewa
 
 Page = Any
 ROOT = Path(__file__).parents[2]
+SHOWN_COMMAND = "[...document.querySelectorAll('.approval .command pre')].map((part) => part.textContent).join('')"
+IN_SIGHT = """(selector) => {
+  const { left, bottom } = document.querySelector(selector).getBoundingClientRect();
+  const found = document.elementFromPoint(left + 60, bottom - 4);
+  return Boolean(found?.closest(selector));
+}"""
 
 
 class Served(Server):
@@ -252,10 +260,52 @@ def test_questions_are_answered_with_options_and_text(visitor: Visitor) -> None:
     expect(page.locator(".approval [role=alert]")).to_contain_text("Answer every question")
     page.get_by_label("Green").check()
     page.get_by_label("Large").check()
-    page.locator("fieldset").nth(1).locator("[type=text]").fill("Huge")
+    page.locator("fieldset").nth(1).get_by_label("Your own answer").fill("Huge")
+    page.locator("fieldset").nth(1).get_by_label("A note").fill("soon")
     shot(page, "agents-question")
     page.locator("[data-verdict=allow]").click()
     expect(said(page, '["Green"]')).to_contain_text('["Large", "Huge"]')
+    expect(said(page, '["Green"]')).to_contain_text('{"Which sizes are needed?": "soon"}')
+
+
+def test_the_card_shows_what_runs(browser: Any, visitor: Visitor, server: Served) -> None:
+    """In the browser, too, the shown text is the command, whatever it is; its end is in sight, also on a phone."""
+    command = "ls .\x1bP ; touch\r\n\ta\x00 \u202e" + "echo \u0430b \n" * 90 + "rm -rf ~"
+    page = begin(visitor, "call Bash " + json.dumps({"command": command, "dangerouslyDisableSandbox": True}))
+    phone = Visitor(browser, server, viewport=PHONE, has_touch=True, is_mobile=True)
+    small = phone.open(page.url.removeprefix(server.base))
+    for each in (page, small):
+        ready(each)
+        assert original(each.evaluate(SHOWN_COMMAND)) == command
+        assert (
+            each.evaluate("JSON.parse(document.querySelector('.approval .command .copy').dataset.copyJson)") == command
+        )
+        expect(each.locator(".request-details")).to_contain_text("dangerouslyDisableSandbox")
+        expect(each.locator(".not-shown")).to_contain_text("lines not shown here: show all")
+        # The last line is in sight before anything is scrolled or opened.
+        assert each.evaluate(IN_SIGHT, ".approval .command .end .row:last-child")
+        assert not is_sideways(each)
+    shot(page, "agents-exact")
+    shot(small, "agents-exact-phone")
+    phone.leave()
+
+
+def test_a_change_is_reviewed_again_if_its_file_has_changed(visitor: Visitor, server: Served) -> None:
+    """The answer to the old preview does not count."""
+    file = server.project / "changing.py"
+    file.write_text("first = 1\n")
+    edit = {"file_path": str(file), "old_string": "first", "new_string": "second"}
+    page = begin(visitor, "call Edit " + json.dumps(edit))
+    ready(page)
+    listen(page)
+    expect(page.locator(".approval .diff .add")).to_have_text(re.compile("second = 1"))
+    file.write_text("other = 1\n")
+    page.locator(".verdicts .primary").click()
+    note(page, "The file has changed since you saw it")
+    expect(page.locator(".approval-warnings")).to_contain_text("is not in the file")
+    page.locator(".verdicts .primary").click()
+    expect(page.locator(".approval")).to_have_count(0)
+    visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
 
 
 def test_an_answer_in_one_tab_appears_in_the_other(visitor: Visitor) -> None:

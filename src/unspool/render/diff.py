@@ -15,6 +15,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_for_filename
 from pygments.util import ClassNotFound
 
+from .exact_markup import exact_inline
 from .sanitize import harmless
 
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
@@ -100,6 +101,13 @@ def diff_rows(diff: str, path: str | None = None) -> list[Row]:
             text = next(new_side)
         rows.append(Row(line.kind, line.old, line.new, _SIGNS.get(line.kind, ""), text))
     return list(_worth_showing(rows))
+
+
+def exact_diff_rows(diff: str) -> list[Row]:
+    """All rows of a diff that a person decides on, with every character in sight and no colours that could hide one."""
+    return [
+        Row(line.kind, line.old, line.new, _SIGNS.get(line.kind, ""), exact_inline(line.text)) for line in _lines(diff)
+    ]
 
 
 def _worth_showing(rows: list[Row]) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """Text that a person decides on, shown exactly: nothing is removed, and nothing can hide.
 
 Every character that is invisible, changes how others are drawn, or passes for another one becomes a visible token such
-as `␛` or `⟨U+202E⟩`. `original` turns the shown text back into the input, whatever the input was. Transcripts, which
+as `⟨ESC⟩` or `⟨U+202E⟩`. `original` turns the shown text back into the input, whatever that was. Transcripts, which
 nobody decides on, use `sanitize.harmless` instead.
 """
 
@@ -19,11 +19,17 @@ Kind = Literal["plain", "space", "control", "direction", "invisible", "lookalike
 """`space` is white space that would be ambiguous; `rtl` are letters that are read from right to left."""
 
 _OPEN, _CLOSE = "⟨", "⟩"
-_PICTURES = {chr(code): chr(0x2400 + code) for code in range(0x21)} | {"\x7f": "␡"}
-_CHARACTER_OF = {picture: character for character, picture in _PICTURES.items()}
-_RESERVED = frozenset((_OPEN, _CLOSE, *_CHARACTER_OF))
+_SHORT_NAMES = {"\0": "NUL", "\b": "BS", "\r": "CR", "\x1b": "ESC", "\x7f": "DEL"}
+_MARKS = {"\n": "¶", "\t": "›", " ": "·"}
+"""Visible white space, in characters that every font has; those of line breaks and tabs are followed by a real one."""
+_NAMED = {name: character for character, name in _SHORT_NAMES.items()}
+_MARKED = {mark: character for character, mark in _MARKS.items()}
+_RESERVED = frozenset((_OPEN, _CLOSE, *_MARKED))
 """Characters that tokens are made of. In the input they become tokens themselves, so that a token is never forged."""
-_TOKEN = re.compile(rf"{_OPEN}U\+(10[0-9A-F]{{4}}|[0-9A-F]{{4,5}})(?:×([0-9]{{1,9}}))?{_CLOSE}(\n?)|([␀-␠␡])([\n\t]?)")
+_TOKEN = re.compile(
+    rf"{_OPEN}(?:U\+(10[0-9A-F]{{4}}|[0-9A-F]{{4,5}})(?:×([0-9]{{1,9}}))?|({'|'.join(_NAMED)})){_CLOSE}(\n?)"
+    rf"|([{''.join(_MARKED)}])([\n\t]?)"
+)
 _CHUNK = re.compile(r"(?P<plain>[!-~]+)|(?P<breaks>\n+)|(?P<blanks> +)|(?P<other>.)", re.DOTALL)
 _LONG_SPACE = 16
 _LONG_INDENT = 80
@@ -130,8 +136,8 @@ def original(shown: str) -> str:
 
 
 def _source_of(found: re.Match[str]) -> str:
-    code, times, line_break, picture, layout = found.groups(default="")
-    character = _CHARACTER_OF[picture] if picture else chr(int(code, 16))
+    code, times, name, line_break, mark, layout = found.groups(default="")
+    character = _MARKED[mark] if mark else _NAMED[name] if name else chr(int(code, 16))
     # A visible line break or tab is followed by a real one, which only lays the text out.
     after = layout or line_break
     return character * int(times or 1) + (after if after != character else "")
@@ -168,7 +174,7 @@ class _Scanner:
         """A character that is neither printable ASCII nor a blank."""
         if character == "\t":
             self._marks, self._is_rtl = 0, False
-            return Segment("space", "␉\t", character, "tab")
+            return Segment("space", _MARKS["\t"] + "\t", character, "tab")
         category = unicodedata.category(character)
         self._marks = self._marks + 1 if category == "Mn" else 0
         kind = self._kind(character, category, index)
@@ -205,13 +211,15 @@ class _Scanner:
 def _breaks(run: str, *, is_edge: bool) -> Segment:
     if len(run) > _LONG_BREAK:
         return _repeated(run, "\n")
-    return Segment("space", "␊\n" * len(run), run, "line break") if is_edge else Segment("plain", run, run)
+    return (
+        Segment("space", f"{_MARKS[run[0]]}\n" * len(run), run, "line break") if is_edge else Segment("plain", run, run)
+    )
 
 
 def _blanks(run: str, *, starts_line: bool, ends_line: bool) -> Segment:
     if len(run) > (_LONG_INDENT if starts_line and not ends_line else _LONG_SPACE):
         return _repeated(run)
-    return Segment("space", "␠" * len(run), run, "space") if ends_line else Segment("plain", run, run)
+    return Segment("space", _MARKS[" "] * len(run), run, "space") if ends_line else Segment("plain", run, run)
 
 
 def _repeated(run: str, layout: str = "") -> Segment:
@@ -220,7 +228,7 @@ def _repeated(run: str, layout: str = "") -> Segment:
 
 
 def _token(kind: Kind, character: str, twin: str) -> Segment:
-    shown = _PICTURES.get(character) or f"{_OPEN}{_code(character)}{_CLOSE}"
+    shown = f"{_OPEN}{_SHORT_NAMES.get(character) or _code(character)}{_CLOSE}"
     note = _name(character) + (f" (looks like {twin})" if twin else "")
     return Segment(kind, shown, character, note)
 

@@ -21,9 +21,7 @@ class Excerpt(NamedTuple):
         """How much is not shown, in words; empty if all of it is."""
         if not self.middle:
             return ""
-        lines = self.middle.count("\n")
-        characters = f"{len(self.middle):,} character{'s' if len(self.middle) > 1 else ''}"
-        return f"{characters} in {lines + 1:,} lines" if lines else characters
+        return sizes(self.middle)
 
     @property
     def tail_line(self) -> int:
@@ -43,6 +41,19 @@ def excerpt(text: str, lines: int = _LINES, characters: int = _CHARACTERS) -> Ex
     head_end = _head_end(text, lines // 2, characters // 2)
     tail_start = max(head_end, _tail_start(text, lines // 2, characters // 2))
     return Excerpt(text[:head_end], text[head_end:tail_start], text[tail_start:])
+
+
+def sizes(text: str) -> str:
+    """How long a text is, in words."""
+    lines = text.count("\n")
+    characters = f"{len(text):,} character{'' if len(text) == 1 else 's'}"
+    return f"{characters} in {lines + 1:,} lines" if lines else characters
+
+
+def split_end(text: str, lines: int, characters: int) -> tuple[str, str]:
+    """A text without its last lines, and these."""
+    start = _tail_start(text, lines, characters)
+    return text[:start], text[start:]
 
 
 def _head_end(text: str, lines: int, characters: int) -> int:

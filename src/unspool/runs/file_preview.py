@@ -13,6 +13,7 @@ import msgspec
 from ..core.proposed_actions import CellEdit, ProposedEdit, Replacement, file_diff
 from .protocol import FilePreview
 
+_FAILS = "the change would fail"
 _LARGEST = 4 << 20
 """Bytes up to which a file is compared."""
 
@@ -38,7 +39,13 @@ def preview_edit(edit: ProposedEdit, folder: str) -> FilePreview:
         after = _apply(edit, found.text, warnings)
         if after is not None:
             diff = file_diff(edit.path, *after)
-    return FilePreview(path=edit.path, diff=diff, warnings=warnings, version=found.version)
+    return FilePreview(
+        path=edit.path,
+        diff=diff,
+        warnings=warnings,
+        applies=not any(_FAILS in warning for warning in warnings),
+        version=found.version,
+    )
 
 
 def _read(path: Path) -> _Found:
@@ -96,21 +103,21 @@ def _replace(replacement: Replacement, text: str | None, warnings: list[str]) ->
     """The text after one replacement, or as it was if it would fail."""
     old, new = replacement.old.replace("\r\n", "\n"), replacement.new
     if text is None and old:
-        warnings.append("The file does not exist, so there is nothing to replace: the change would fail.")
+        warnings.append(f"The file does not exist, so there is nothing to replace: {_FAILS}.")
     if not old:
         if text:
-            warnings.append("The change is meant for a new file, but the file has content: the change would fail.")
+            warnings.append(f"The change is meant for a new file, but the file has content: {_FAILS}.")
         return text or new
     times = (text or "").count(old)
     if text is None or not times:
         if text is not None:
             warnings.append(
-                "The text to be replaced is not in the file: the file differs from what the model assumed. The change "
-                "would fail, or the agent would look for similar text."
+                f"The text to be replaced is not in the file, which differs from what the model assumed: {_FAILS}, or "
+                "the agent would look for similar text."
             )
         return text
     if times > 1 and not replacement.everywhere:
-        warnings.append(f"The text to be replaced is {times} times in the file: the change would fail.")
+        warnings.append(f"The text to be replaced is {times} times in the file: {_FAILS}.")
         return text
     if times > 1:
         warnings.append(f"All {times} occurrences in the file would be replaced.")
@@ -120,11 +127,11 @@ def _replace(replacement: Replacement, text: str | None, warnings: list[str]) ->
 def _apply_cell(edit: CellEdit, before: str | None, warnings: list[str]) -> tuple[str, str] | None:
     cells = _cells(before)
     if cells is None:
-        warnings.append("The file is not a notebook that can be read: the change would fail.")
+        warnings.append(f"The file is not a notebook that can be read: {_FAILS}.")
         return None
     source = _source_of(edit.cell, cells)
     if source is None and edit.cell is not None:
-        warnings.append(f"The notebook has no cell {edit.cell}: the change would fail.")
+        warnings.append(f"The notebook has no cell {edit.cell}: {_FAILS}.")
         return None
     if edit.mode == "insert":
         where = f"after cell {edit.cell}" if edit.cell is not None else "at the beginning"

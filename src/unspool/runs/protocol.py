@@ -141,6 +141,8 @@ class FilePreview(msgspec.Struct, kw_only=True):
     """From the file as it is to the file as it would be, with line numbers; None if that cannot be known."""
     warnings: list[str] = []
     """Where the file differs from what the model assumed, and what happens then."""
+    applies: bool = True
+    """False if the change, or part of it, would fail as the file is; then the diff does not show all of it."""
     version: str = ""
     """Identifies the content of the file when the request was shown; empty if there is no such file."""
 

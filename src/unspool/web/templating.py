@@ -21,6 +21,7 @@ from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
 from ..render.ansi import coloured
 from ..render.diff import count_changes, diff_rows
+from ..render.exact_markup import exact_inline, exact_json, exact_rows, exact_title, json_text
 from ..render.html import code, is_picture, prose
 from ..render.outcome_text import MARKS, SAVED, asked_text, outcome_of, outcome_text
 from ..render.receipts import receipt_lines
@@ -29,6 +30,7 @@ from ..render.transcript import CallView, Entry
 from ..render.truncate import cut, cut_prose
 from ..store.rows import SessionRow
 from .agent_styles import AgentBadges, session_folder, stylesheet_url
+from .approval_view import approval_view, text_view
 from .session_list import url_name
 from .views import LiveEntry
 
@@ -64,7 +66,9 @@ def environment() -> Environment:
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
         base_name=base_name, short_id=short_id, tool_icon=tool_icon, badges=badges, address=address,
-        is_picture=is_picture, is_expanded=is_expanded, compact=compact, link=link, session_folder=session_folder,
+        exact=exact_inline, exact_rows=exact_rows, exact_title=exact_title, exact_json=exact_json, json_text=json_text,
+        approval_view=approval_view, text_view=text_view, is_picture=is_picture, is_expanded=is_expanded,
+        compact=compact, link=link, session_folder=session_folder,
         receipt_lines=receipt_lines,
     )  # fmt: skip
     made.globals.update(

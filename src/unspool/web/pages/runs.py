@@ -19,7 +19,6 @@ from litestar.response import Redirect
 
 from ...core import model as m
 from ...core.errors import NotFoundError
-from ...render.sanitize import pretty
 from ...runs.approvals import OpenRequest
 from ...runs.fork import plan_fork
 from ...runs.live_text import LiveText
@@ -176,15 +175,6 @@ async def question(supervisor: Runs, id: FromPath[str], request_id: FromPath[str
     return html("question.html", run=view, question=found)
 
 
-@get("/runs/{id:str}/questions/{request_id:str}/whole", include_in_schema=False)
-async def whole(supervisor: Runs, id: FromPath[str], request_id: FromPath[str]) -> Response[str]:
-    """The full text of a change that an approval request shows truncated."""
-    _, found = _find_question(supervisor, id, request_id)
-    action = found.request.action
-    kind, text = ("diff", action.diff) if action.diff else ("json", pretty(action.raw_input))
-    return html("output.html", kind=kind, text=text, path=action.path)
-
-
 @get("/sessions/{key:str}/composer", include_in_schema=False)
 async def composer(
     pool: Pool,
@@ -199,7 +189,7 @@ async def composer(
     return html("composer.html", composer=found)
 
 
-routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, whole, composer]
+routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, composer]
 
 
 # --- the board -------------------------------------------------------------------------------------------------------

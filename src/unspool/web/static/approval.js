@@ -20,14 +20,23 @@ const appeared = new Map();
 const shown = new WeakMap();
 let requests = 0;
 
+/** Texts that HTML would change are in attributes as JSON. */
+const valueOf = (input) => (input.dataset.value ? JSON.parse(input.dataset.value) : input.value);
+
 function answersIn(card) {
   const answers = {};
+  const notes = {};
   for (const set of findAll("fieldset", card)) {
-    const given = findAll("input", set).filter((input) => (input.type === "text" ? input.value : input.checked));
+    const question = JSON.parse(set.dataset.question);
+    const given = findAll("input:not([data-note])", set).filter((input) =>
+      input.type === "text" ? input.value : input.checked,
+    );
     if (!given.length) throw new Error("Answer every question first.");
-    answers[set.dataset.question] = given.map((input) => input.value);
+    answers[question] = given.map(valueOf);
+    const note = find("[data-note]", set)?.value;
+    if (note) notes[question] = note;
   }
-  return answers;
+  return { answers, notes };
 }
 
 async function answer({ dataset: { verdict, with: name } }, card) {
@@ -36,7 +45,7 @@ async function answer({ dataset: { verdict, with: name } }, card) {
   try {
     if (name) given[name] = find(`[name=${name}]`, card).value;
     if (given.input) given.input = JSON.parse(given.input);
-    if (verdict === "allow") given.answers = answersIn(card);
+    if (verdict === "allow") Object.assign(given, answersIn(card));
     await post(`/${run}/answers/${request}`, given);
   } catch ({ message, cause }) {
     // Already answered elsewhere: the card disappears.

@@ -1,4 +1,4 @@
-/** Copy buttons: `<button data-copy="text">`. */
+/** Copy buttons: `<button data-copy="text">`, or `data-copy-json` for text that HTML would change. */
 
 import { make, onClick, toast } from "./dom.js";
 
@@ -17,4 +17,7 @@ async function copy(text) {
   toast("Copied");
 }
 
-export const startCopying = () => onClick("button[data-copy]", (button) => copy(button.dataset.copy));
+export function startCopying() {
+  onClick("button[data-copy]", (button) => copy(button.dataset.copy));
+  onClick("button[data-copy-json]", (button) => copy(JSON.parse(button.dataset.copyJson)));
+}

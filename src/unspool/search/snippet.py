@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from .query import Node, Words, sought
-from .tokenizer import WORD, divide, fold_ascii
+from .tokenizer import divide, fold_ascii, word_pattern
 
 NARROWEST = 20
 _PIECE = 1 << 20
@@ -96,10 +96,10 @@ class _Search:
 
     def _at(self, divided: str, at: int) -> list[tuple[int, int]]:
         """The positions of all words, if they are here."""
-        if at and WORD.fullmatch("x" + divided[at - 1]):
+        if at and word_pattern().fullmatch("x" + divided[at - 1]):
             return []
         spans: list[tuple[int, int]] = []
-        found = WORD.match(divided, at)
+        found = word_pattern().match(divided, at)
         last = len(self.words.words) - 1
         for number, word in enumerate(self.words.words):
             if found is None or not (
@@ -107,7 +107,7 @@ class _Search:
             ):
                 return []
             spans.append(found.span())
-            found = WORD.search(divided, found.end()) if number < last else None
+            found = word_pattern().search(divided, found.end()) if number < last else None
         return spans
 
 

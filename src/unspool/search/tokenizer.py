@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 
 _RUNS = (
@@ -85,30 +86,46 @@ def _in_brackets(runs: Iterable[range]) -> str:
     return "".join(rf"\U{run[0]:08x}-\U{run[-1]:08x}" for run in runs)
 
 
-def _separators_beyond() -> dict[str, str]:
+# The tables are made at first use: most commands import this module and split no text.
+
+
+@cache
+def _far_separators() -> dict[str, str]:
     """The separators above `_BEYOND`, each mapped to a space."""
     runs = list(_word_runs())
     gaps = (range(max(_BEYOND, before.stop), after.start) for before, after in pairwise(runs))
     return {chr(point): " " for gap in gaps for point in gap}
 
 
-_FAR = _in_brackets([range(_BEYOND, _END)])
-_LETTERS = _FAR + _in_brackets(range(run[0], min(run.stop, _BEYOND)) for run in _word_runs() if run[0] < _BEYOND)
-WORD = re.compile(f"[{_LETTERS}][{_LETTERS}{_ACCENTS}]*")
-"""Matches a word in the result of `divide`."""
-_FAR_ONE = re.compile(f"[{_FAR}]")
-_FAR_SEPARATORS = _separators_beyond()
-_SMALL = {chr(capital): chr(capital + distance) for run, distance in _capital_runs() for capital in run}
-_CAPITAL = re.compile(
-    "[" + "".join(capital for capital in _SMALL if capital < chr(_BEYOND)) + r"\U00010400-\U00010427]"
-)
+@cache
+def _small_letters() -> dict[str, str]:
+    """The lower case of every capital letter."""
+    return {chr(capital): chr(capital + distance) for run, distance in _capital_runs() for capital in run}
+
+
+@cache
+def _capital() -> re.Pattern[str]:
+    near = "".join(capital for capital in _small_letters() if capital < chr(_BEYOND))
+    return re.compile(rf"[{near}\U00010400-\U00010427]")
+
+
+@cache
+def word_pattern() -> re.Pattern[str]:
+    """Matches a word in the result of `divide`."""
+    near = (range(run[0], min(run.stop, _BEYOND)) for run in _word_runs() if run[0] < _BEYOND)
+    letters = _in_brackets([range(_BEYOND, _END), *near])
+    return re.compile(f"[{letters}][{letters}{_ACCENTS}]*")
+
+
+_FAR_ONE = re.compile(f"[{_in_brackets([range(_BEYOND, _END)])}]")
 
 
 def fold(text: str) -> str:
     """Lower-case text of the same length, so that positions stay valid."""
     if text.isascii():
         return text.lower()
-    return _CAPITAL.sub(lambda match: _SMALL[match[0]], fold_ascii(text))
+    small = _small_letters()
+    return _capital().sub(lambda match: small[match[0]], fold_ascii(text))
 
 
 def fold_ascii(text: str) -> str:
@@ -121,12 +138,13 @@ def divide(text: str) -> str:
     folded = fold(text)
     if folded.isascii():
         return folded
-    return _FAR_ONE.sub(lambda match: _FAR_SEPARATORS.get(match[0], match[0]), folded)
+    separators = _far_separators()
+    return _FAR_ONE.sub(lambda match: separators.get(match[0], match[0]), folded)
 
 
 def words_in(text: str) -> list[str]:
     """The words of a text, folded, in order."""
-    return WORD.findall(divide(text))
+    return word_pattern().findall(divide(text))
 
 
 def lexeme(word: str) -> str:

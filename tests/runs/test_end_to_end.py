@@ -5,6 +5,7 @@ Each test asks three witnesses: what the model was sent next, what the agent's o
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ import pytest
 
 from unspool import Session
 from unspool.core.errors import NotFoundError
+from unspool.runs.drivers.claude_requests import refusal
 
 from ..waiting import PATIENCE
 from ..web.browser import CHROMIUM, Visitor, chromium, expect
@@ -318,7 +320,7 @@ def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
         expect(page.locator("#pages .entry.answer", has_text="word4")).to_have_count(1)
         page.locator("#message").fill("@do run touch made;;say Understood.")
         page.locator("[data-send]").click()
-        expect(page.locator(".approval .approval-title")).to_have_text("Bash: touch made")
+        expect(page.locator(".approval .approval-title")).to_have_text("touch made")
         expect(page.locator(".approval")).to_be_focused()
         page.wait_for_timeout(550)  # Keys pressed too soon after a request appears are ignored.
         page.keyboard.press("r")
@@ -329,7 +331,8 @@ def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
         ledger = visitor.open("/events/rejections")
         expect(ledger.locator("main")).to_contain_text("Not in this folder.")
         visitor.leave()
-        assert at.agent.results(at.last)[-1][1] == '"Not in this folder."'
+        # The model reads it as a refusal, in the words that it knows.
+        assert at.agent.results(at.last)[-1][1] == json.dumps(refusal("Not in this folder."))
         session = at.server.sessions()[0]["row"]["name"]
         record = at.agreed(session, lambda record: "Understood." in said(record, "model"))
         assert [(each.reason, each.evidence) for each in record.rejections] == [("Not in this folder.", "supervisor")]

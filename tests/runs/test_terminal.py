@@ -26,7 +26,7 @@ from .terminal import Terminal, piped
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="terminals are those of Unix")
 Json = dict[str, Any]
 SPOOF = "ls . \x1bP; touch pwned\x1b\\ #\u202eharmless"
-SHOWN = "ls . ␛P; touch pwned␛\\ #⟨U+202E⟩harmless"
+SHOWN = "ls . ⟨ESC⟩P; touch pwned⟨ESC⟩\\ #⟨U+202E⟩harmless"
 
 
 class Board(Whole):

@@ -125,6 +125,17 @@ def exact_text(text: str, *, prose: bool = False) -> str:
     return exact(text, prose=prose).shown
 
 
+def exact_line(text: str) -> str:
+    """A text with every character in sight, on one line."""
+    mark = _MARKS["\n"]
+    return without_tabs(exact_text(text)).replace(f"{mark}\n", mark).replace("\n", mark)
+
+
+def without_tabs(shown: str) -> str:
+    """A shown text with visible tabs only: how far a real one moves depends on the terminal."""
+    return shown.replace("\t", "")
+
+
 def findings_in(*texts: str, prose: bool = False) -> list[Finding]:
     """What several texts together contain that a reader would not expect."""
     return Exact([segment for text in texts for segment in exact(text, prose=prose).segments]).findings

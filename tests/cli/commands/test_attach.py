@@ -427,12 +427,12 @@ def test_the_list_has_every_request_with_its_end_and_what_is_odd(
     server.run = RUN | {"questions": [hidden, long]}
     ps.run(arguments(ps))
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert lines[0].endswith("  Bash: ls . ␛P; touch pwned")
+    assert lines[0].endswith("  Bash: ls . ⟨ESC⟩P; touch pwned")
     assert lines[1].strip().startswith("⚠ ")
     assert "U+001B ESCAPE" in lines[1]
-    assert "Bash: true␊true␊" in lines[2]
+    assert "Bash: true¶true¶" in lines[2]
     assert "characters more" in lines[2]
-    assert lines[2].endswith("␊true␊rm -rf ~")
+    assert lines[2].endswith("¶true¶rm -rf ~")
     ps.run(arguments(ps, "--full"))
     assert capsys.readouterr().out.count("  │     true\n") == 100
 
@@ -451,7 +451,7 @@ def test_text_cannot_leave_its_margin(
     assert all(line.startswith(("  │ ", "  ┆ ")) for line in shown)
     assert all(len(line) <= 40 for line in shown)
     joined = "".join(line[4:] for line in shown)
-    assert "x␍Allow this? [y/N]" in joined
+    assert "x⟨CR⟩Allow this? [y/N]" in joined
     assert "⟨U+202E⟩txt" in joined
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ...render.exact import exact_text, findings_in
+from ...render.exact import exact_line, exact_text, findings_in, without_tabs
 from ...render.excerpt import excerpt
 from .options import is_terminal
 
@@ -48,7 +48,7 @@ def request_summary(request: Json) -> str:
     text = action.get("command") or (choices[0]["question"] if choices else "") or action.get("path")
     head, middle, tail = excerpt(text or request["title"], lines=_SUMMARY, characters=_SUMMARY)
     between = f" … {len(middle):,} characters more … " if middle else ""
-    return f"{_in_one_line(request['tool'])}: {_in_one_line(head)}{between}{_in_one_line(tail)}"
+    return f"{exact_line(request['tool'])}: {exact_line(head)}{between}{exact_line(tail)}"
 
 
 def request_lines(run: Json, opened: Json) -> Iterator[str]:
@@ -99,8 +99,9 @@ def _subject(request: Json) -> Iterator[Part]:
         for text in file["warnings"]:
             yield Part("warning", text, is_prose=True, is_warning=True)
     for name, key in (("change", "diff"), ("command", "command"), ("plan", "plan")):
-        # The change as the model described it, unless it is known what it does to the files as they are.
-        if action.get(key) and not (key == "diff" and any(file["diff"] for file in files)):
+        # The change as the model described it, unless all of what it does to the files as they are is known.
+        is_known = key == "diff" and files and all(file["diff"] and file["applies"] for file in files)
+        if action.get(key) and not is_known:
             # The last line of a diff ends like the others; that is no part of the change.
             text = action[key].removesuffix("\n") if key == "diff" else action[key]
             yield Part(name, text, is_prose=key == "plan")
@@ -127,8 +128,7 @@ def _question(number: int, choice: Json) -> Iterator[Part]:
 def _lines_of(part: Part) -> Iterator[str]:
     """A short text beside its name, a longer one below it."""
     name = exact_text(part.name)
-    # The visible tab is enough: how far a real one moves depends on the terminal.
-    shown = exact_text(part.text, prose=part.is_prose).replace("␉\t", "␉")
+    shown = without_tabs(exact_text(part.text, prose=part.is_prose))
     if part.is_warning:
         yield from _wrapped(f"⚠ {shown}")
     elif "\n" not in shown and part.name not in ("command", "change", "plan"):
@@ -148,7 +148,3 @@ def _wrapped(line: str) -> Iterator[str]:
         pieces = chop_cells(line, max(_NARROWEST, shutil.get_terminal_size().columns - len(_MARGIN))) or [""]
     yield _MARGIN + pieces[0]
     yield from (_CONTINUED + piece for piece in pieces[1:])
-
-
-def _in_one_line(text: str) -> str:
-    return exact_text(text).replace("␉\t", "␉").replace("␊\n", "␊").replace("\n", "␊")

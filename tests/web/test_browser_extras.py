@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ..waiting import wait_until
-from .browser import DESK, PHONE, Visitor, expect, is_sideways, shot
-from .test_browser_runs import Served, act, begin, run_of
+from .browser import DESK, PHONE, Visitor, expect, is_sideways, shot, until
+from .test_browser_runs import Served, act, begin, launch, run_of
 
 Page = Any
 pytestmark = [pytest.mark.browser, pytest.mark.server]
@@ -86,3 +87,72 @@ def test_rules_are_suggested_from_decisions_as_text_to_copy(visitor: Visitor) ->
     page.set_viewport_size(PHONE)
     assert not is_sideways(page)
     shot(page, "rules-phone")
+
+
+def bell(page: Page) -> Any:
+    return page.locator(".page-head [data-bell]")
+
+
+GRANTED = """
+  Object.defineProperty(Notification, 'permission', { get: () => 'granted' });
+  window.notified = [];
+  async function show(title, { body, data }) {
+    if (this.active) window.notified.push([title, body, data.url]);
+  }
+  if (window.isSecureContext) ServiceWorkerRegistration.prototype.showNotification = show;
+"""
+"""A Chromium without a screen never grants the permission, and shows nothing."""
+
+
+def test_notifications_are_shown_by_the_service_worker(browser: Any, server: Served) -> None:
+    """When an agent asks and when it is done, while the page is hidden; the bell says that they are on."""
+    visitor = Visitor(browser, server)
+    visitor.context.add_init_script(GRANTED)
+    page = visitor.open("/agents")
+    expect(bell(page)).to_have_attribute("data-bell", "off")
+    bell(page).click()
+    expect(bell(page)).to_have_attribute("data-bell", "on")
+    expect(bell(page)).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#toast")).to_contain_text("Notifications are on")
+    shot(page, "bell-on")
+    page.evaluate("() => Object.defineProperty(document, 'hidden', { get: () => true })")
+    path = launch(visitor, "run make test\nsay Done.")
+    shown = "(title) => window.notified.find(([found]) => found === title)"
+    assert until(page, shown, "An agent needs you") == ["An agent needs you", "make test", path]
+    answer(visitor, path.removeprefix("/runs/"), "allow")
+    assert until(page, shown, "An agent is done") == ["An agent is done", "", path]
+    bell(page).click()
+    expect(bell(page)).to_have_attribute("data-bell", "off")
+    # Contexts of tests are incognito windows.
+    visitor.complaints[:] = [text for text in visitor.complaints if "does not support the Push API" not in text]
+    visitor.leave()
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "words"),
+    [
+        ("Object.defineProperty(window, 'isSecureContext', { get: () => false })", "insecure", "need https"),
+        ("delete window.Notification", "unsupported", "has no notifications"),
+        ("Object.defineProperty(Notification, 'permission', { get: () => 'denied' })", "denied", "are blocked"),
+    ],
+)
+def test_the_bell_says_why_there_are_no_notifications(
+    browser: Any, server: Served, script: str, state: str, words: str
+) -> None:
+    visitor = Visitor(browser, server)
+    visitor.context.add_init_script(script)
+    page = visitor.open("/agents")
+    expect(bell(page)).to_have_attribute("data-bell", state)
+    expect(bell(page)).to_have_attribute("title", re.compile(words))
+    bell(page).click()
+    expect(page.locator("#toast")).to_contain_text(words)
+    visitor.leave()
+
+
+def test_a_server_for_this_computer_has_no_link_for_a_phone(visitor: Visitor) -> None:
+    page = visitor.open("/agents")
+    page.locator(".phone > summary").click()
+    page.locator("[data-phone]").click()
+    expect(page.locator("[data-phone-link]")).to_contain_text("Only this computer can reach the server")
+    shot(page, "phone-menu")
+    visitor.complaints[:] = [text for text in visitor.complaints if "400" not in text]

@@ -31,6 +31,7 @@ from .auth import AuthMiddleware, hosts_of
 from .errors import on_error
 from .ingest_process import IngestProcess
 from .live_events import LiveEvents
+from .notifications import PushNotifier
 from .pages.routes import routes as page_routes
 from .run_events import RunEvents
 from .session_list import url_name
@@ -56,6 +57,7 @@ class AppState:
         self._ingest = IngestProcess(_ingest_arguments(settings), self._on_report, settings.store)
         self._supervisor: Supervisor | None = None
         self._run_events: RunEvents | None = None
+        self.notifier: PushNotifier | None = None
         self.reverts: Reverts | None = None
         """Copies of files from before agents changed them, if this server runs agents."""
 
@@ -72,6 +74,12 @@ class AppState:
         if self._run_events is None:
             raise NotFoundError("Running agents is disabled on this server")
         return self._run_events
+
+    def push_notifier(self) -> PushNotifier:
+        """Notifies browsers, if this server runs agents."""
+        if self.notifier is None:
+            raise NotFoundError("Running agents is disabled on this server")
+        return self.notifier
 
     def _on_report(self, report: dict[str, Any]) -> None:
         if "progress" in report:
@@ -118,6 +126,8 @@ class AppState:
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
         supervisor.watch(self.reverts.keeper.on_event)
+        self.notifier = PushNotifier(folder, self.settings.public_url, supervisor.run)
+        supervisor.watch(self.notifier.on_event)
         self.pool.session_runs = supervisor.session_runs
         left = await supervisor.recover()
         if left:
@@ -161,7 +171,7 @@ def create_app(settings: Settings) -> Litestar:
         logging_config=None,
     )
     # In front of everything, including addresses that do not exist.
-    hosts = hosts_of(settings.host, settings.port, settings.names)
+    hosts = hosts_of(settings.host, settings.port, settings.names) | settings.public_hosts
     access = settings.access(rotates=True)
     app.asgi_handler = AuthMiddleware(app.asgi_handler, access, hosts, settings.port, settings.cookie)
     return app

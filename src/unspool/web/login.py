@@ -100,6 +100,8 @@ class LoginPage:
         A browser on another computer would look for that name on its own computer.
         """
         name, _, _ = request.host.rpartition(":")
+        if request.is_encrypted:
+            return ""  # No certificate is for that name.
         return f"http://{self._access.host_name}:{self._port}" if name in LOOPBACK_NAMES else ""
 
     async def _log_in(self, request: RawRequest, receive: Receive, uid: int | None) -> Reply:
@@ -113,14 +115,17 @@ class LoginPage:
         if login is None:
             return message_reply(request, 401, _INVALID)
         answer = msgspec.json.encode({"key": login.key})
-        return Reply(200, answer, "application/json", (self._set_cookie(login), (b"cache-control", b"no-store")))
+        # A cookie from an encrypted connection must never be sent over one that is not.
+        is_secure = request.headers.get("origin", "").lower().startswith("https://")
+        cookie = self._set_cookie(login, "; Secure" if is_secure else "")
+        return Reply(200, answer, "application/json", (cookie, (b"cache-control", b"no-store")))
 
     def _create_session(self, request: RawRequest, token: str, uid: int | None) -> Login | None:
         return self._access.log_in(token, request.host, uid=uid, old_cookie=request.cookie(self._cookie))
 
-    def _set_cookie(self, login: Login) -> tuple[bytes, bytes]:
+    def _set_cookie(self, login: Login, more: str = "") -> tuple[bytes, bytes]:
         value = f"{self._cookie}={login.cookie}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS:.0f}"
-        return b"set-cookie", value.encode()
+        return b"set-cookie", f"{value}{more}".encode()
 
 
 def probe_reply() -> Reply:

@@ -36,6 +36,8 @@ class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
     origin: str | None
     """The host of the `Origin` header, "null" if it has none."""
     headers: dict[str, str]
+    is_encrypted: bool
+    """Whether this server received it over TLS; a proxy may have."""
     client: tuple[str, int] | None
     server: tuple[str, int] | None
 
@@ -82,6 +84,7 @@ def parse_request(scope: Scope) -> RawRequest:
         host=host,
         origin=_origin_host(headers.get("origin")),
         headers=headers,
+        is_encrypted=scope.get("scheme") == "https",
         client=_address(scope.get("client")),
         server=_address(scope.get("server")),
     )

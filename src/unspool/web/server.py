@@ -31,6 +31,10 @@ def serve(settings: Settings, opened: Callable[[Settings], None], *, any_port: b
         timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=60,
         lifespan="on",
+        # Otherwise every program on this computer could claim to be another client, in a header.
+        proxy_headers=False,
+        ssl_certfile=settings.certificate[0] if settings.certificate is not None else None,
+        ssl_keyfile=settings.certificate[1] if settings.certificate is not None else None,
     )
     server = _Server(config, lambda: opened(settings), app.state["app_state"].end_streams)
     server.run(sockets=listening)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,6 +27,10 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     port: int = PORT
     names: tuple[str, ...] = ()
     """Additional host names of the server."""
+    certificate: tuple[str, str] | None = None
+    """Files with a certificate and its key; without them the server does not encrypt."""
+    public_url: str | None = None
+    """The address under which other devices reach the server, for example through a reverse proxy."""
     follows: bool = True
     """Whether the server keeps the store up to date itself."""
     polls: bool = False
@@ -54,4 +59,14 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
         """The address of the server on this computer."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::", "") else self.host
         host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self.port}"
+        return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def scheme(self) -> str:
+        """How the server is reached directly."""
+        return "https" if self.certificate is not None else "http"
+
+    @property
+    def public_hosts(self) -> frozenset[str]:
+        """The host of the public address, as browsers send it."""
+        return frozenset({urlsplit(self.public_url).netloc.lower()} if self.public_url is not None else ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,12 +31,15 @@ class Running(msgspec.Struct, kw_only=True):
 
     address: str
     pid: int
+    certificate: str | None = None
+    """The file with its certificate, if it encrypts."""
 
 
-def note_server(address: str) -> Path:
+def note_server(address: str, certificate: str | None = None) -> Path:
     """Register the server, so that commands find it."""
     path = data_folder() / _NAME
-    replace_private(path, msgspec.json.encode(Running(address=address, pid=os.getpid())))
+    running = Running(address=address, pid=os.getpid(), certificate=certificate)
+    replace_private(path, msgspec.json.encode(running))
     return path
 
 
@@ -97,17 +101,38 @@ class Server:
             raise NotFoundError(f"{what}; `unspool ps` lists them")
         return fits[0]
 
+    def _connection(self, seconds: float | None) -> http.client.HTTPConnection:
+        host, port = self._place.hostname or "127.0.0.1", self._place.port
+        if self._running.certificate is None:
+            return http.client.HTTPConnection(host, port, timeout=seconds)
+        try:
+            context = _only(self._running.certificate)
+        except OSError as error:
+            raise UnspoolError(f"cannot read the certificate {self._running.certificate}: {error}") from error
+        return http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+
     def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self._place.hostname or "127.0.0.1", self._place.port, timeout=seconds)
-        headers = {"authorization": f"Bearer {self._token}", "host": self._place.netloc}
+        connection = self._connection(seconds)
+        # One request for each connection, which is closed together with the response.
+        headers = {"authorization": f"Bearer {self._token}", "host": self._place.netloc, "connection": "close"}
         data = None if body is None else msgspec.json.encode(body)
         try:
             connection.request(method, path, data, headers)
             return connection.getresponse()
         except OSError as error:
+            connection.close()
             raise UnspoolError(
                 f"the server at {self._running.address} does not respond ({error}); start one with `unspool serve`"
             ) from error
+
+
+def _only(certificate: str) -> ssl.SSLContext:
+    """Trust exactly one certificate: it is that of the server, whatever host names it is for."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.load_verify_locations(certificate)
+    return context
 
 
 def path_of(*parts: str) -> str:

@@ -8,9 +8,10 @@ import sys
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ...api import samples
-from ...core.errors import MissingExtraError
+from ...core.errors import MissingExtraError, UnspoolError, UsageError
 from ...library import Library
 from ...runs.sandbox import check_sandbox
 from ...store.locate import data_folder
@@ -27,9 +28,12 @@ EXAMPLES = """examples:
   unspool serve --port 9000 --no-browser
   unspool serve --store postgresql://team@db/unspool
   unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another screen
+  unspool serve --public-url https://unspool.example.org  behind a reverse proxy with TLS
+  unspool serve --host 0.0.0.0 --name my-laptop.local --tls-self-signed --qr
   unspool serve --revoke                                  to log out all browsers"""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_ANY = ("0.0.0.0", "::", "")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--name", action="append", default=[], metavar="HOST", help="another host name of this server; may be repeated"
     )
+    parser.add_argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt with this certificate and its key")
+    parser.add_argument(
+        "--tls-self-signed", action="store_true", help="encrypt with a certificate that is made for this computer"
+    )
+    parser.add_argument(
+        "--public-url", metavar="URL", help="address under which other devices reach the server, for example by a proxy"
+    )
+    parser.add_argument("--qr", action="store_true", help="print the link for a phone as a QR code, too")
     parser.add_argument("--no-browser", action="store_true", help="print the link without opening it")
     parser.add_argument(
         "--no-follow", action="store_true", help="show the store as it is, without importing new sessions"
@@ -74,9 +86,10 @@ def run(args: argparse.Namespace) -> int:
     _warn_of_open_folder(data_folder())
     if args.host not in _LOOPBACK:
         remark(f"Listening on {args.host}: other computers can reach this server. Anyone with the link, which contains")
-        remark("the access token, can read every session and run agents. The connection is not encrypted.")
+        secrecy = "" if settings.certificate is not None else " The connection is not encrypted."
+        remark(f"the access token, can read every session and run agents.{secrecy}")
     try:
-        serve(settings, lambda ready: _opened(ready, args.no_browser), any_port=args.port is None)
+        serve(settings, lambda ready: _opened(ready, args), any_port=args.port is None)
     finally:
         forget_server()
     return 0
@@ -109,14 +122,56 @@ def _settings(args: argparse.Namespace) -> Settings:
     return Settings(
         store=store, homes=homes, host=args.host,
         port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
-        polls=args.poll, data=str(folder), sandbox=args.sandbox,
+        polls=args.poll, data=str(folder), sandbox=args.sandbox, certificate=_certificate(args),
+        public_url=_public_url(args.public_url),
     )  # fmt: skip
 
 
-def _opened(settings: Settings, no_browser: bool) -> None:
-    link = settings.link(settings.access().token)
-    note_server(settings.address)
+def _certificate(args: argparse.Namespace) -> tuple[str, str] | None:
+    if args.tls is None and not args.tls_self_signed:
+        return None
+    from ...web.certificates import check_certificate, fingerprint
+
+    if args.tls is not None:
+        certificate, key = args.tls
+    else:
+        from ...web.self_signed import own_certificate
+
+        names = dict.fromkeys(("127.0.0.1", "localhost", *args.name, *([] if args.host in _ANY else [args.host])))
+        certificate, key = own_certificate(data_folder(), tuple(names))
+        if not args.link:
+            remark("Browsers warn about a self-signed certificate. Compare its SHA-256 fingerprint with this one:")
+            remark(fingerprint(certificate))
+    check_certificate(certificate, key)
+    return certificate, key
+
+
+def _public_url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/") or parts.query:
+        raise UsageError(f"--public-url needs an address such as https://unspool.example.org, not {url!r}")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _opened(settings: Settings, args: argparse.Namespace) -> None:
+    token = settings.access().token
+    link = settings.link(token)
+    note_server(settings.address, settings.certificate[0] if settings.certificate is not None else None)
     print(f"unspool is at {link}" if sys.stdout.isatty() else link, flush=True)
     remark("Press Ctrl-C to stop")
-    if not no_browser and sys.stdout.isatty():
+    if args.qr:
+        _print_qr(settings, token)
+    if not args.no_browser and sys.stdout.isatty():
         webbrowser.open(link)
+
+
+def _print_qr(settings: Settings, token: str) -> None:
+    from ...web.phone_link import phone_link, qr_text
+
+    try:
+        link = phone_link(settings, token)
+        print(f"{qr_text(link)}\n{link}", flush=True)
+    except UnspoolError as error:
+        remark(str(error))

@@ -15,7 +15,7 @@ from ...store import Store
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from . import collections, reverts, runs, session, streams
+from . import collections, notifications, reverts, runs, session, streams
 from .openapi import openapi_text
 from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
 from .schemas import SessionParams
@@ -54,7 +54,14 @@ async def openapi_document() -> Response[bytes]:
     return Response(openapi_text(ENDPOINTS), media_type="application/json")
 
 
-routes: list[HTTPRouteHandler] = [query, openapi_document, *streams.routes, *runs.routes, *reverts.routes]
+routes: list[HTTPRouteHandler] = [
+    query,
+    openapi_document,
+    *streams.routes,
+    *runs.routes,
+    *reverts.routes,
+    *notifications.routes,
+]
 
 
 def reply_to(store: Store, endpoint: Endpoint, params: Params, known: str) -> ApiReply:

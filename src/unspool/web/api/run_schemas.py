@@ -102,6 +102,37 @@ class Reverted(msgspec.Struct, kw_only=True):
     """The digest of the content that was replaced, of which a copy is kept."""
 
 
+class PushKey(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The key with which a browser subscribes to notifications, or why there is none."""
+
+    key: str | None = None
+    reason: str | None = None
+
+
+class EndpointBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A subscription of a browser, by its address at the push service."""
+
+    endpoint: str
+
+
+class SubscriptionBody(EndpointBody, kw_only=True, forbid_unknown_fields=True):
+    """A subscription of a browser."""
+
+    p256dh: str
+    auth: str
+    who: str = "someone"
+
+
+class PhoneLink(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The link that opens the app on another device."""
+
+    link: str
+    image: str | None = None
+    """Its QR code, as a `data:` address."""
+    reason: str | None = None
+    """Why there is no QR code."""
+
+
 class AgentKind(msgspec.Struct, kw_only=True):
     """An agent that this server can run, or what is missing for it."""
 
@@ -184,4 +215,8 @@ RUN_ENDPOINTS = (
         "post", "/reverts", "revert", "Revert a file of a project to the copy from before an agent changed it.",
         Reverted, RevertBody,
     ),
+    RunEndpoint("get", "/push", "push", "The key with which a browser subscribes to notifications.", PushKey),
+    RunEndpoint("post", "/push", "subscribe", "Notify a browser.", dict[str, str], SubscriptionBody, 201),
+    RunEndpoint("post", "/push/remove", "unsubscribe", "Forget a browser.", dict[str, str], EndpointBody, 201),
+    RunEndpoint("post", "/phone", "phone", "The link that opens the app on another device.", PhoneLink, WhoBody, 201),
 )  # fmt: skip

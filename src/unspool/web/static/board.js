@@ -1,6 +1,6 @@
 /** The board of all runs, which is updated when something happens, and the form that starts a run. */
 
-import { debounce, find } from "./dom.js";
+import { debounce, find, make, onClick, postJson } from "./dom.js";
 import { redraw, startApproval } from "./approval.js";
 import { fail, newName, onRun, post, who } from "./runs.js";
 
@@ -19,7 +19,19 @@ async function start(form) {
   }
 }
 
+async function showPhoneLink() {
+  const box = find("[data-phone-link]");
+  try {
+    const { link, image, reason } = await postJson("/api/phone", { who });
+    const code = image ? make("img", { src: image, alt: "QR code of the link" }) : (reason ?? "");
+    box.replaceChildren(code, make("a", { href: link }, link));
+  } catch ({ message }) {
+    box.textContent = message;
+  }
+}
+
 export function startBoard() {
+  onClick("[data-phone]", showPhoneLink);
   const form = find("[data-start]");
   const button = find("button", form);
   startApproval();

@@ -1,7 +1,8 @@
 /** Running agents on any page: the name of this tab, actions, events, and the number of approvals pending. */
 
-import { fetchJson, find, make, onClick, postJson, toast } from "./dom.js";
+import { fetchJson, find, make, onClick, postJson } from "./dom.js";
 import { listen } from "./event-stream.js";
+import { notify, startNotifications } from "./notifications.js";
 
 const RUN_EVENT = "unspool:run";
 const { title } = document;
@@ -42,22 +43,6 @@ function runAction({ dataset: { action, run } }) {
   if (run) post(`/${run}/${action}`, { who }).catch(({ message }) => note(message));
 }
 
-const canNotify = () => window.Notification?.permission === "granted";
-
-async function requestNotifications() {
-  await window.Notification?.requestPermission();
-  toast(canNotify() ? "You will be notified when an agent needs you." : "The browser does not allow notifications.");
-}
-
-/** Notify the user if the page is hidden. All tabs do; the tag makes it one notification. */
-function notify({ run, question: { asked } }) {
-  if (!document.hidden || !canNotify()) return;
-  // Phones allow this only in service workers.
-  try {
-    new Notification("An agent needs you", { body: asked.title, tag: run + asked.id }).onclick = () => window.focus();
-  } catch {}
-}
-
 async function updateCount() {
   const number = ++requests;
   const { needs, seq } = await fetchJson("/agents/needs");
@@ -77,10 +62,10 @@ export async function startRuns(begin) {
   if (seq === null) return;
   onRun((event) => {
     if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(() => 0);
-    if (event.kind === "asked") notify(event);
+    void notify(event);
   });
   onClick("[data-action]", runAction);
-  onClick("[data-bell]", requestNotifications);
+  startNotifications();
   begin();
   const handle = (event) => {
     seq = event.seq ?? seq;

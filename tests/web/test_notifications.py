@@ -1,0 +1,140 @@
+"""Notifications by Web Push: encrypted as the standard says, minimal, and only to browsers that want them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cryptography", reason="the packages for Web Push are not installed: pip install 'unspool[push]'")
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+
+from unspool.core.errors import UsageError
+from unspool.web.notifications import PushNotifier, notification_of, push_key
+from unspool.web.web_push import PushSubscription, authorization, check, decode, encode, encrypt, new_private_key
+from unspool.web.web_push import public_key as public_key_of
+
+RECEIVER = PushSubscription(
+    endpoint="https://push.example.net/push/JzLQ3raZJfFBR0aqvOMsLrt54w4rJUsV",
+    p256dh="BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+    auth="BTBZMqHH6r4Tts7J_aSIgg",
+    who="a phone",
+)
+"""From the example of RFC 8291, appendix A."""
+RUN = SimpleNamespace(agent="claude", spec=SimpleNamespace(folder="/home/dev/tidepool"))
+
+
+def test_messages_are_encrypted_as_in_the_standard() -> None:
+    body = encrypt(
+        RECEIVER,
+        b"When I grow up, I want to be a watermelon",
+        salt=decode("DGv6ra1nlYgDCS1FRnbzlw"),
+        sender="yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
+    )
+    assert encode(body) == (
+        "DGv6ra1nlYgDCS1FRnbzlwAAEABBBP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7"
+        "A_yl95bQpu6cVPTpK4Mqgkf1CXztLVBSt2Ks3oZwbuwXPXLWyouBWLVWGNWQexSgSxsj_Qulcy4a-fN"
+    )
+
+
+def test_the_server_identifies_itself_to_the_push_service_alone() -> None:
+    private = new_private_key()
+    header = authorization(RECEIVER.endpoint, private, "https://unspool.example.org", now=1000)
+    token, _, key = header.removeprefix("vapid t=").partition(", k=")
+    signed, _, signature = token.rpartition(".")
+    claims = json.loads(decode(signed.split(".")[1]))
+    assert claims == {"aud": "https://push.example.net", "exp": 1000 + 12 * 3600, "sub": "https://unspool.example.org"}
+    assert key == public_key_of(private)
+    raw = decode(signature)
+    given = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    verifier = ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), decode(key))
+    verifier.verify(given, signed.encode(), ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://push.example.net/x", "https://127.0.0.1/x", "https://localhost/x", "https://[::1]/x",
+        "https://router.local/x", "https://10.0.0.1/x", "ftp://push.example.net", "",
+    ],
+)  # fmt: skip
+def test_messages_go_to_the_internet_only(endpoint: str) -> None:
+    with pytest.raises(UsageError, match="push service"):
+        check(PushSubscription(endpoint=endpoint, p256dh=RECEIVER.p256dh, auth=RECEIVER.auth))
+
+
+@pytest.mark.parametrize(("p256dh", "auth"), [("", RECEIVER.auth), ("BBBB", RECEIVER.auth), (RECEIVER.p256dh, "x")])
+def test_invalid_keys_are_refused(p256dh: str, auth: str) -> None:
+    with pytest.raises(UsageError, match="keys"):
+        check(PushSubscription(endpoint=RECEIVER.endpoint, p256dh=p256dh, auth=auth))
+
+
+ASKED = {
+    "kind": "asked", "run": "r1", "question": SimpleNamespace(request=SimpleNamespace(id="q1", title="rm -rf secret")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("event", "title"),
+    [
+        (ASKED, "An agent needs you"),
+        ({"kind": "turn_ended", "run": "r1", "outcome": "completed"}, "An agent is done"),
+        ({"kind": "turn_ended", "run": "r1", "outcome": "failed"}, "An agent has failed"),
+        ({"kind": "turn_ended", "run": "r1", "outcome": "interrupted"}, None),
+        ({"kind": "state", "run": "r1", "state": "ended", "error": "it fell over"}, "An agent has failed"),
+        ({"kind": "state", "run": "r1", "state": "ended", "error": None}, None),
+        ({"kind": "words", "run": "r1", "text": "x"}, None),
+    ],
+)
+def test_people_are_notified_of_what_they_wait_for(event: dict[str, Any], title: str | None) -> None:
+    found = notification_of(event, "claude", "/home/dev/tidepool")
+    assert (found.title if found is not None else None) == title
+    if found is not None:
+        assert found.body == "Claude Code in tidepool"
+        assert "secret" not in str(found), "what it wants to do is not sent to anybody else's server"
+
+
+def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tmp_path: Path) -> None:
+    sent: list[tuple[str, dict[str, Any]]] = []
+
+    def send(subscription: PushSubscription, text: bytes, private: str, contact: str) -> int:
+        assert contact == "https://unspool.example.org"
+        assert public_key_of(private) == push_key(notifier)[0]
+        sent.append((subscription.who, json.loads(text)))
+        return 410 if subscription.who == "gone" else 201
+
+    def of_run(_: str) -> Any:
+        return RUN
+
+    notifier = PushNotifier(tmp_path, "https://unspool.example.org", of_run, send)
+    gone = PushSubscription(
+        endpoint="https://push.example.net/gone", p256dh=RECEIVER.p256dh, auth=RECEIVER.auth, who="gone"
+    )
+
+    async def scene() -> None:
+        notifier.on_event(ASKED)
+        for subscription in (RECEIVER, RECEIVER, gone):
+            notifier.subscribe(subscription)
+        for _ in range(2):
+            notifier.on_event(ASKED)
+            await notifier.settle()
+
+    asyncio.run(scene())
+    assert sorted(who for who, _ in sent) == ["a phone", "a phone", "gone"]
+    assert sent[0][1]["url"] == "/runs/r1"
+    assert (tmp_path / "push.json").stat().st_mode & 0o077 == 0
+    again = PushNotifier(tmp_path, None, of_run, send)
+    assert push_key(again) == push_key(notifier), "subscriptions stay valid when the server starts again"
+    again.unsubscribe(RECEIVER.endpoint)
+    assert b"push.example.net" not in (tmp_path / "push.json").read_bytes()
+
+
+def test_a_server_without_agents_says_why_there_is_no_key() -> None:
+    assert push_key(None) == (None, "This server runs no agents.")

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from unspool.cli._shared import decide
-from unspool.cli._shared.client import Server
+from unspool.cli._shared.client import Server, who
 from unspool.cli.commands import answer, approve, attach, deny, interrupt, ps, run, stop
 from unspool.core import model as m
 from unspool.core.errors import UnspoolError, UsageError
@@ -199,6 +199,41 @@ def test_text_of_the_model_waits_behind_a_request(
     out = capsys.readouterr().out
     assert out.index("touch made") < out.index("! denied by tab 1") < out.index("  │ ls")
     assert out.endswith("touch made\nlate— ended: done\n")
+
+
+def test_text_of_subagents_is_marked(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts that arrive in turns are not mixed up."""
+    server.run = RUN | {"questions": []}
+    words = [(None, "I ask"), ("scout", "Look"), ("scout", "ing."), (None, "Done.")]
+    server.script = [{"kind": "words", "text": text, "thinking": False, "subagent": name} for name, text in words]
+    attached(server).follow(0)
+    assert capsys.readouterr().out == "I ask\n[scout] Looking.\nDone."
+
+
+def test_events_that_were_missed(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """The requests are those that are open now."""
+    server.run = RUN | {"questions": [opened("ask-2", "make")]}
+    at = attached(server)
+    at._show_request(REQUEST)
+    server.script = [{"kind": "resync", "run": None}]
+    at.follow(0)
+    assert capsys.readouterr().out.count("│     make") == 1
+    at._requests.line_was_typed()
+    at.act("a")
+    assert [path for path, _ in server.sent] == ["/api/runs/3f2a/answers/ask-2"]
+
+
+def test_messages_that_wait(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are marked, and after an interrupt a person decides about them."""
+    message = {"text": "next", "who": "tab 1", "state": "queued"}
+    server.script = [{"kind": "sent", "message": message}, {"kind": "queue", "messages": [message], "held": "asking"}]
+    at = attached(server)
+    at.follow(0)
+    out = capsys.readouterr().out
+    assert "→ to the agent: next (from tab 1) (after this turn)" in out
+    assert "1 message waiting since the interrupt: type `w send`, `w hold` or `w discard`" in out
+    at.act("w discard")
+    assert server.sent == [("/api/runs/3f2a/queue", {"action": "discard", "who": who()})]
 
 
 def test_help_is_not_sent_to_the_agent(server: FakeServer, capsys: pytest.CaptureFixture[str]) -> None:

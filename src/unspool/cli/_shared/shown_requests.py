@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from ...core.errors import UnspoolError
@@ -42,6 +43,11 @@ class ShownRequests:
         """A request was answered, or the agent no longer waits."""
         with self._lock:
             self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] != id}
+
+    def keep_only(self, ids: Collection[str]) -> None:
+        """Close all requests but these."""
+        with self._lock:
+            self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] in ids}
 
     def line_was_typed(self) -> None:
         """A line was carried out, or refused."""

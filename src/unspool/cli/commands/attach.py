@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ...core.errors import UnspoolError
+from ...core.plural import counted
 from ...render.exact import exact_text
-from ...render.sanitize import harmless
+from ...render.sanitize import harmless, one_line
 from .._shared.client import Server, path_of, who
 from .._shared.decide import PAST_TENSE, send_answer, to_agent
 from .._shared.output import print_json, remark
@@ -60,6 +61,8 @@ class Attached:
         self._can_type = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
         self._held = ""
         """Text of the model that is not printed yet."""
+        self._speaker: str | None = None
+        """The sub-agent whose text came last; None for the agent itself."""
         self._requests = ShownRequests()
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "words": self._show_words,
@@ -69,6 +72,7 @@ class Attached:
             "withdrawn": self._show_withdrawn,
             "turn_ended": lambda event: self._print(f"\n— {event['outcome']}{_because(event['error'])}"),
             "state": self._show_state,
+            "queue": self._show_queue,
             "remarked": lambda event: self._print(f"· {harmless(event['text'])}"),
         }
 
@@ -93,6 +97,8 @@ class Attached:
             threading.Thread(target=self._read_input, daemon=True).start()
         has_finished_turn = False
         for event in self._server.events(since):
+            if event["kind"] == "resync":
+                self._catch_up()
             if event["run"] != self._run["id"]:
                 continue
             self._show(event)
@@ -105,6 +111,14 @@ class Attached:
                     return 0
                 has_finished_turn = False
         return 1
+
+    def _catch_up(self) -> None:
+        """Show the open requests again as they are now: events were missed."""
+        self._run = self._server.ask("GET", path_of(self._run["id"]))
+        if not self._as_json:
+            self._requests.keep_only([opened["asked"]["id"] for opened in self._run["questions"]])
+            for opened in self._run["questions"]:
+                self._show_request(opened)
 
     def _show(self, event: dict[str, Any]) -> None:
         if self._as_json:
@@ -119,6 +133,10 @@ class Attached:
         if event["thinking"]:
             return
         # A request stays the last thing on the screen until it is answered: text could look like another request.
+        speaker = event.get("subagent")
+        if speaker != self._speaker:
+            self._held += f"\n[{one_line(speaker, 40)}] " if speaker else "\n"
+        self._speaker = speaker
         self._held += harmless(event["text"])
         self._print_held()
 
@@ -146,6 +164,11 @@ class Attached:
     def _show_state(self, event: dict[str, Any]) -> None:
         if event["state"] == "ended":
             self._print(f"— ended: {harmless(event['reason'])}")
+
+    def _show_queue(self, event: dict[str, Any]) -> None:
+        if event["held"] == "asking":
+            waiting = counted(len(event["messages"]), "message")
+            self._print(f"· {waiting} waiting since the interrupt: type `w send`, `w hold` or `w discard`")
 
     # --- what is typed ---
 
@@ -176,6 +199,8 @@ class Attached:
             self._answer(word, rest)
         elif word == "c":
             self._choose(rest)
+        elif word == "w" and rest in ("send", "hold", "discard"):
+            self._server.ask("POST", path_of(self._run["id"], "queue"), {"action": rest, "who": who()})
         else:
             self._send(rest if word == "m" and rest else text)
 
@@ -212,6 +237,7 @@ def _because(error: str | None) -> str:
 
 
 def _from_person(message: dict[str, Any]) -> str:
-    """A message to the agent, as it was sent."""
+    """A message to the agent, as it was sent or will be."""
+    waits = " (after this turn)" if message.get("state") == "queued" else ""
     sender = "" if message["who"] == who() else f" (from {harmless(message['who'])})"
-    return f"{to_agent(message['text'])}{sender}"
+    return f"{to_agent(message['text'])}{sender}{waits}"

@@ -72,6 +72,14 @@ def test_lines_of_prose_are_short(page: Path) -> None:
     assert [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")] == []
 
 
+def test_the_security_page_names_tests_that_exist() -> None:
+    """What it promises is shown by them."""
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []
+
+
 def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     index = (folder / "index.md").read_text(encoding="utf-8")

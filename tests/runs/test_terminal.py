@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -135,7 +136,25 @@ def test_of_many_answers_at_once_one_counts(board: Board) -> None:
     assert decision.verdict == ("deny" if 200 in statuses else "allow")
 
 
-def test_questions_and_plans(board: Board) -> None:
+def test_a_file_that_changes_while_a_person_reads(board: Board) -> None:
+    """What was shown is no longer what would happen: the answer is refused, and the request is shown again."""
+    path = board.project / "notes.txt"
+    path.write_text("first\n")
+    given = {"file_path": str(path), "content": "second\n"}
+    run = board.start(f"call Write {json.dumps(given)}")
+    question = board.asked(run)
+    terminal = Terminal(board.data, "approve", run)
+    terminal.until("Allow this? [y/N] ")
+    path.write_text("changed\n")
+    terminal.type("y")
+    assert terminal.end() == 1
+    assert "has changed since you saw it. Review the change again." in terminal.screen
+    assert board.asked(run)["digest"] != question["digest"]
+    assert "has changed since" in piped(board.data, "approve", run, name_of(question)).err
+    assert decisions(board, run) == []
+
+
+def test_questions_are_answered_not_approved(board: Board) -> None:
     """All options with what they mean; a question is not approved but answered."""
     run = board.start("ask")
     question = board.asked(run)

@@ -25,12 +25,8 @@ Json = dict[str, Any]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_request_arguments(parser)
-    parser.add_argument(
-        "--choose",
-        action="append",
-        metavar="OPTION",
-        help="number or label of an option, several separated by commas; once for each question, in order",
-    )
+    choose = "number or label of an option, several separated by commas; once for each question, in order"
+    parser.add_argument("--choose", action="append", metavar="OPTION", help=choose)
     parser.add_argument("--text", action="append", help="an answer in your own words, instead of an option")
 
 

@@ -24,9 +24,11 @@ from unspool.runs.protocol import Choice, Detail, FilePreview, Option, Permissio
 Json = dict[str, Any]
 
 
-def opened(id: str = "ask-1", command: str = "touch made", kind: RequestKind = "command", **more: Any) -> Json:
+def opened(
+    id: str = "ask-1", command: str = "touch made", kind: RequestKind = "command", plan: str | None = None, **more: Any
+) -> Json:
     """An open request, as the server sends it."""
-    action = m.Action(msgspec.Raw(b"{}"), command=command if kind == "command" else None)
+    action = m.Action(msgspec.Raw(b"{}"), command=command if kind == "command" else None, plan=plan)
     asked = PermissionRequest(
         id=id, kind=kind, tool="Bash", title=command, action=action, verdicts=ALL_VERDICTS, **more
     )  # fmt: skip
@@ -506,6 +508,9 @@ def test_all_of_a_request_is_shown(server: FakeServer, capsys: pytest.CaptureFix
         "  │     two", "  │     lines⟨U+200B⟩", "  │ allowed for the session: All edits.",
         "⚠ 1 invisible character: U+200B ZERO WIDTH SPACE",
     ]  # fmt: skip
+    server.run = RUN | {"questions": [opened(command="Ready", kind="plan", plan="1. Look\n2. Change it")]}
+    ps.run(arguments(ps, "--full"))
+    assert capsys.readouterr().out.splitlines()[4:] == ["  │ plan:", "  │     1. Look", "  │     2. Change it"]
     server.run = RUN | {"questions": [opened(command="Fetch a page", kind="tool")]}
     ps.run(arguments(ps, "--full"))
     assert capsys.readouterr().out.splitlines()[4:] == ["  │ asks for: Fetch a page", "  │ input: {}"]

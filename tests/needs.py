@@ -6,7 +6,7 @@ NEEDS = {
     "agent": (
         "runs/drivers/test_claude.py", "runs/drivers/test_codex.py", "runs/drivers/test_gemini.py",
         "runs/test_repair.py", "runs/test_end_to_end.py", "runs/test_evidence.py",
-        "runs/test_hostile_agent.py",
+        "runs/test_hostile_agent.py", "runs/test_card.py",
     ),
     "server": (
         "ingest/test_worker.py", "runs/drivers/test_acp.py", "runs/test_processes.py", "runs/test_soak.py",

@@ -40,8 +40,8 @@ def test_an_answer_closes_the_request() -> None:
 @pytest.mark.parametrize(
     ("verdict", "first", "by", "second", "sentence"),
     [
-        ("deny", "tab 1", "user", "tab 2", "Already answered: denied in another tab"),
-        ("allow", "tab 1", "user", "tab 1", "Already answered: allowed"),
+        ("deny", "tab 1", "user", "tab 2", "Already answered: denied by tab 1"),
+        ("allow", "tab 1", "user", "tab 1", "Already answered: allowed from this device"),
         ("deny_stop", "ana at a terminal", "user", "tab 1", "denied and the turn stopped by ana at a terminal"),
         ("deny", "clock", "timeout", "tab 1", "denied, because nobody answered in time"),
     ],
@@ -93,5 +93,5 @@ def test_the_json_of_an_open_request_keeps_its_published_names() -> None:
     """Pages and programs read the request under `asked`."""
     approvals = Approvals()
     data = msgspec.json.decode(msgspec.json.encode(opened(approvals)))
-    assert data.keys() == {"asked", "digest", "at"}
+    assert data.keys() == {"asked", "digest", "at", "deadline"}
     assert data["asked"]["type"] == "asked"

@@ -141,7 +141,7 @@ def test_the_first_answer_counts_and_the_second_gets_an_error(tmp_path: Path) ->
                 return_exceptions=True,
             )
             assert [type(result) for result in results] == [type(None), ConflictError]
-            assert str(results[1]) == "Already answered: denied in another tab"
+            assert str(results[1]) == "Already answered: denied by tab 1"
             await watched.state(run, "idle")
             assert not (tmp_path / "project" / "made").exists()
             assert [event["who"] for event in watched.of("answered")] == ["tab 1"]

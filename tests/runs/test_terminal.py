@@ -116,7 +116,7 @@ def test_a_tab_is_faster_than_the_terminal(board: Board) -> None:
     assert board.answer(run, question, "deny", who="tab 1")[0] == 200
     terminal.type("y")
     assert terminal.end() == 1
-    assert "Already answered: denied in another tab" in terminal.screen
+    assert "Already answered: denied by " in terminal.screen
     assert [each.verdict for each in decisions(board, run)] == ["deny"]
 
 

@@ -176,6 +176,58 @@ def test_waiting_messages_are_edited_and_held_after_an_interrupt(visitor: Visito
     ]
 
 
+def test_what_was_asked_when_the_server_was_killed_is_asked_again(visitor: Visitor, server: Served) -> None:  # noqa: F811
+    """The request is shown, and a prompt that names it resumes the session."""
+    page = begin(visitor, "say Begun.\nrun make all\nwait")
+    ready(page)
+    server.kill()
+    expect(page.locator("#offline")).to_be_visible()
+    server.start()
+    before = page.locator(".asked-before")
+    expect(before).to_contain_text("It was asking this when the server died.")
+    expect(before.locator("pre")).to_have_text("make all")
+    expect(state(page)).to_contain_text("the server was killed")
+    for place in (page.locator(".session-head"), listed(page, visitor), page.locator("#pages .entry.call")):
+        expect(place).not_to_contain_text("waiting for you")
+    shot(page, "agents-asked-before")
+    before.locator("[data-ask-again]").press("Enter")
+    expect(page.locator("#pages .entry.prompt").last).to_contain_text("Bash: make all")
+    expect(before).to_have_count(0)
+
+
+def test_the_fork_button_forks_and_shows_progress(visitor: Visitor) -> None:
+    page = begin(visitor, "say First words.\nsay Second words.")
+    expect(state(page)).to_contain_text("idle")
+    page.locator("#m1").click()
+    page.locator("[data-fork-here]").press("Enter")
+    expect(page.locator(".fork-note")).to_contain_text("after message 1")
+    held: list[Any] = []
+    page.route("**/api/runs", lambda route: held.append(route))
+    say(page, "say On another way.")
+    expect(page.locator("[data-send]")).to_have_text("Forking…")
+    expect(page.locator("[data-send]")).to_have_attribute("aria-busy", "true")
+    held[0].continue_()
+    expect(said(page, "On another way.")).to_have_count(1)
+    expect(said(page, "Second words.")).to_have_count(0)
+
+
+def test_a_request_counts_down_and_devices_have_names(visitor: Visitor) -> None:
+    """A name given on the page of agents is the one in decisions, and on the device itself it is this computer."""
+    board = visitor.open("/agents")
+    expect(board.locator("[data-device]")).to_have_value("Chrome on Linux")
+    board.locator("[data-device]").fill("Desk")
+    with board.expect_navigation():
+        board.locator("[data-device]").press("Tab")
+    expect(board.locator("[data-device]")).to_have_value("Desk")
+    page = begin(visitor, "run make all\nwait")
+    ready(page)
+    expect(page.locator(".approval .deadline")).to_contain_text("denied in 29:")
+    say(page, "wait")
+    expect(page.locator(".queue .who")).to_have_text("this computer")
+    page.locator("#composer [data-action=stop]").click()
+    expect(state(page)).to_contain_text("stopped by Desk")
+
+
 def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> None:
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)

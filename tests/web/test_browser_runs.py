@@ -182,7 +182,7 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
         "href", re.compile("^/sessions/")
     )
     page.locator("[data-action=stop]").first.click()
-    expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by tab")
+    expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by Chrome on Linux")
     page.locator(".runs.ended .run h3 a").first.click()
     expect(said(page, "Looking around first")).to_have_count(1)
 
@@ -205,7 +205,7 @@ def test_a_session_is_resumed_after_its_agent_has_ended(visitor: Visitor) -> Non
     page = begin(visitor, "say Begun and done.")
     expect(state(page)).to_contain_text("idle")
     page.locator("#composer [data-action=stop]").click()
-    expect(state(page)).to_contain_text("ended: stopped by tab")
+    expect(state(page)).to_contain_text("ended: stopped by Chrome on Linux")
     expect(page.locator("[data-send]")).to_have_text("Resume")
     say(page, "say Gone on.")
     expect(said(page, "Gone on.")).to_have_count(1)
@@ -320,7 +320,7 @@ def test_an_answer_in_one_tab_appears_in_the_other(visitor: Visitor) -> None:
         two.evaluate("document.querySelector('[data-verdict=deny]').click()")
     assert sorted([first.value.status, second.value.status]) == [200, 409]
     late = one if first.value.status == 409 else two
-    assert re.search("by tab [0-9a-f]{4}", note(late, "by tab"))
+    assert re.search("by this computer|from this device", note(late, "this "))
     for page in (one, two):
         expect(page.locator(".approval")).to_have_count(0)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
@@ -537,7 +537,7 @@ def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, serv
     small.locator(".approval > summary").tap()
     small.locator(".approval .primary").tap()
     expect(small.locator(".approval")).to_have_count(0)
-    note(page, "Allowed by tab")
+    note(page, "Allowed by ")
     phone.leave()
 
 

@@ -34,6 +34,8 @@ class OpenRequest(msgspec.Struct, kw_only=True):
     digest: str
     """Identifies the content of the request; an answer has to repeat it."""
     at: datetime
+    deadline: datetime | None = None
+    """When the request is denied if nobody has answered."""
 
 
 class GivenAnswer(NamedTuple):
@@ -48,9 +50,7 @@ class GivenAnswer(NamedTuple):
         text = _PAST_TENSE[self.verdict]
         if self.by == "timeout":
             return f"{text}, because nobody answered in time"
-        if self.who == who:
-            return text
-        return f"{text} in another tab" if self.who.startswith("tab ") else f"{text} by {self.who}"
+        return f"{text} from this device" if self.who == who else f"{text} by {self.who}"
 
 
 class Approvals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -166,6 +166,8 @@ class Run:
 
     def _handle_request(self, request: PermissionRequest, now: float) -> None:
         opened = self.approvals.add(request)
+        if self.machine.limits.waiting:
+            opened.deadline = opened.at + timedelta(seconds=self.machine.limits.waiting)
         self.machine.requested(request.id, now)
         self.recorder.record("asked", {"question": opened})
 

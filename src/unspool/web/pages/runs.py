@@ -7,7 +7,6 @@ updates what differs, so all tabs show the same.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -22,7 +21,6 @@ from ...core.errors import NotFoundError
 from ...runs.approvals import OpenRequest
 from ...runs.fork import plan_fork
 from ...runs.live_text import LiveText
-from ...runs.log import RunLog
 from ...runs.messages import RunMessage
 from ...runs.protocol import Capabilities
 from ...runs.run_view import RunView
@@ -32,6 +30,7 @@ from ...store.filters import SessionFilter
 from ...store.rows import SessionRow
 from ..api.run_schemas import AgentKind
 from ..api.runs import fork_branch, runnable_agents, title_of
+from ..past_runs import PastRun, past_runs
 from ..session_list import list_projects
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
@@ -40,26 +39,11 @@ from .layout import Pool, State, html, html_response, layout_of, progress_of
 from .session_fragments import query_of
 
 Runs: TypeAlias = NamedDependency[Supervisor]
-_LOG_ENTRIES = 2000
-"""Entries of the run log that are searched for runs of earlier servers."""
 _MOST_PAST = 20
 _MOST_PROJECTS = 50
 _LAST_WORDS = 400
 _TAIL = 40
 """Messages at the end of a session that may hold the text that is streamed."""
-
-
-class PastRun(msgspec.Struct, kw_only=True):
-    """A run of a server that has ended."""
-
-    id: str
-    agent: str
-    folder: str
-    session: str | None
-    ended_at: datetime
-    reason: str
-    cut_off: LiveText | None = None
-    """What the model was writing when its turn ended."""
 
 
 class RunCard(msgspec.Struct, kw_only=True):
@@ -184,7 +168,7 @@ async def composer(
     at: FromQuery[int | None] = None,
 ) -> Response[str]:
     """The composer of a session."""
-    views, past = supervisor.runs(), _past_runs(supervisor.log)
+    views, past = supervisor.runs(), past_runs(supervisor.log)
     found = await pool.run(_composer_of_session, key, branch, at, views, past, supervisor)
     return html("composer.html", composer=found)
 
@@ -206,7 +190,7 @@ async def _board(pool: StorePool, supervisor: Supervisor) -> Board:
     seq = supervisor.log.last_seq()
     views = supervisor.runs()
     known = {view.id for view in views}
-    past = [one for one in _past_runs(supervisor.log) if one.id not in known][:_MOST_PAST]
+    past = [one for one in past_runs(supervisor.log) if one.id not in known][:_MOST_PAST]
     return await pool.run(_board_of, views, past, seq)
 
 
@@ -245,32 +229,6 @@ def _session_row(store: Store, agent: str, session: str | None) -> SessionRow | 
 
 def _address_of_end(row: SessionRow) -> str:
     return f"{link(row)}?at={row.messages - 1}"
-
-
-def _past_runs(log: RunLog) -> list[PastRun]:
-    """Ended runs in the run log, the latest first."""
-    started: dict[str, dict[str, Any]] = {}
-    ended: dict[str, PastRun] = {}
-    for entry in log.entries(max(0, log.last_seq() - _LOG_ENTRIES), _LOG_ENTRIES):
-        if entry.kind not in ("run.started", "session", "cut_off", "taken_up", "run.ended"):
-            continue
-        facts = msgspec.json.decode(entry.data)
-        if entry.kind == "taken_up":
-            facts = {"text": None}
-        if entry.kind == "run.ended" and entry.run in started:
-            known = started[entry.run]
-            ended[entry.run] = PastRun(
-                id=entry.run,
-                agent=known["agent"],
-                folder=known["folder"],
-                session=known["session"],
-                ended_at=entry.at,
-                reason=facts["reason"],
-                cut_off=msgspec.convert(known.get("text"), LiveText | None),
-            )
-        elif entry.kind != "run.ended":
-            started.setdefault(entry.run, {}).update(facts)
-    return sorted(ended.values(), key=lambda one: one.ended_at, reverse=True)
 
 
 def _find_question(supervisor: Supervisor, id: str, request: str) -> tuple[RunView, OpenRequest]:

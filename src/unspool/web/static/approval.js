@@ -1,6 +1,8 @@
 /** Approval requests, answered by click or key. The first answer counts; other tabs show who gave it. */
 
 import { contentAdded, fetchFragment, find, findAll, inside, onClick } from "./dom.js";
+import { startCountdown } from "./countdown.js";
+import { nameFor } from "./device.js";
 import { morph } from "./morph.js";
 import { fail, note, onRun, post, who } from "./runs.js";
 
@@ -16,6 +18,8 @@ const KEY_DELAY = 500;
 
 /** @type {Map<string, number>} when each card appeared */
 const appeared = new Map();
+/** Requests that were answered in this tab. */
+const answered = new Set();
 /** @type {WeakMap<Element, number>} which request each element shows the response of */
 const shown = new WeakMap();
 let requests = 0;
@@ -46,8 +50,10 @@ async function answer({ dataset: { verdict, with: name } }, card) {
     if (name) given[name] = find(`[name=${name}]`, card).value;
     if (given.input) given.input = JSON.parse(given.input);
     if (verdict === "allow") Object.assign(given, answersIn(card));
+    answered.add(card.dataset.key);
     await post(`/${run}/answers/${request}`, given);
   } catch ({ message, cause }) {
+    answered.delete(card.dataset.key);
     // Already answered elsewhere: the card disappears.
     if (cause === "conflict") note(message);
     else fail(card, message);
@@ -100,9 +106,9 @@ function focusCards(wasInCard = false) {
 
 function reportAnswer({ run, request, kind, verdict, reason, ...by }) {
   const card = find(`.approval[data-key="${CSS.escape(`${run}/${request}`)}"]`);
-  if (!card || by.who === who) return;
+  if (!card || answered.has(card.dataset.key)) return;
   const why = reason ? ` (“${reason}”)` : "";
-  const outcome = kind === "withdrawn" ? "Request cancelled" : `${DONE[verdict]} by ${by.who}${why}`;
+  const outcome = kind === "withdrawn" ? "Request cancelled" : `${DONE[verdict]} by ${nameFor(by.who)}${why}`;
   note(`${outcome}: ${find(".approval-title", card).textContent}`);
 }
 
@@ -123,6 +129,7 @@ export async function redraw(box, url) {
 }
 
 export function startApproval() {
+  startCountdown();
   onClick("[data-verdict]", (button) => answer(button, button.closest(".approval")));
   document.addEventListener("keydown", onKey, true);
   onRun((event) => /answered|withdrawn/.test(event.kind) && reportAnswer(event));

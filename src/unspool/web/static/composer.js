@@ -46,6 +46,11 @@ export class Composer {
     onRun((event) => this.handle(event));
     onContent((content) => this.onLogged(content));
     onClick("[data-action=take-over]", () => this.send(true));
+    onClick("[data-fork-here]", () => this.fork());
+    onClick("[data-ask-again]", ({ dataset: { askAgain } }) => {
+      this.area.value = askAgain;
+      void this.send();
+    });
     document.addEventListener("keydown", (event) => this.onKey(event));
     this.box.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -177,6 +182,7 @@ export class Composer {
     this.isBusy = true;
     this.hasMore = false;
     fail(this.form);
+    const showProgress = this.startProgress(fork !== undefined);
     // A message sent twice with the same id counts once.
     const id = (sessionStorage.message ||= newName());
     try {
@@ -197,8 +203,22 @@ export class Composer {
       this.hasMore = false;
     }
     this.isBusy = false;
+    showProgress(false);
     if (this.hasMore && this.area.value.trim()) return this.send();
     this.refresh();
+  }
+
+  /** Say on the button what is being done: starting an agent takes seconds. @param {boolean} isFork */
+  startProgress(isFork) {
+    const button = find("[data-send]", this.box);
+    const label = button.textContent;
+    if (this.box.dataset.run && !isFork) return () => undefined;
+    const show = (isUnderWay) => {
+      button.ariaBusy = String(isUnderWay);
+      button.textContent = isUnderWay ? (isFork ? "Forking…" : "Starting…") : label;
+    };
+    show(true);
+    return show;
   }
 
   async start(given) {
@@ -220,9 +240,16 @@ export class Composer {
       if (isSecond) find("[data-action=interrupt]", this.box)?.click();
       this.escaped = isSecond ? -Infinity : event.timeStamp;
     }
-    const entry = this.navigation?.here;
-    if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || inside(event, TYPING) || !entry) return;
+    if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || inside(event, TYPING)) return;
+    if (!this.navigation?.here) return;
     event.preventDefault();
+    this.fork();
+  }
+
+  /** Fork from the message that is being read. */
+  fork() {
+    const entry = this.navigation?.here;
+    if (!entry) return;
     this.navigation?.select(entry);
     this.source = this.source.replace(/(&at=.*)?$/, `&at=${indexOf(entry)}`);
     void this.draw().then(() => this.area.focus());

@@ -61,8 +61,9 @@ export class LivePage {
     if (kind === "words") return;
     this.refreshList();
     const { run: ours, lastRun } = find("#composer")?.dataset ?? {};
-    if (!this.reading || (run !== ours && run !== lastRun)) return;
-    if (/^(asked|answered|withdrawn|turn_ended)$/.test(kind) || state === "ended") this.refreshAll();
+    // After a resync any run may have ended.
+    if (!this.reading || (kind !== "resync" && run !== ours && run !== lastRun)) return;
+    if (/^(resync|asked|answered|withdrawn|turn_ended)$/.test(kind) || state === "ended") this.refreshAll();
     else this.refreshHead();
   }
 

@@ -1,6 +1,7 @@
-/** Running agents on any page: the name of this tab, actions, events, and the number of approvals pending. */
+/** Running agents on any page: actions, events, and the number of approvals pending. */
 
 import { fetchJson, find, make, onClick, postJson } from "./dom.js";
+import { deviceName, startDevice } from "./device.js";
 import { listen } from "./event-stream.js";
 import { notify, startNotifications } from "./notifications.js";
 
@@ -11,8 +12,8 @@ let [requests, shown] = [0, 0];
 
 export const newName = () => Math.random().toString(16).slice(2);
 
-/** The name of this tab, shown in other tabs. */
-export const who = (sessionStorage.who ??= `tab ${newName().slice(0, 4)}`);
+/** The name under which this device acts, shown to everyone else. */
+export const who = deviceName();
 
 /** @param {string} path below /api/runs */
 export const post = (path, body) => postJson(`/api/runs${path}`, body);
@@ -64,6 +65,7 @@ export async function startRuns(begin) {
     if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(() => 0);
     void notify(event);
   });
+  startDevice();
   onClick("[data-action]", runAction);
   startNotifications();
   begin();

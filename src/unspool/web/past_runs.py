@@ -1,0 +1,90 @@
+"""Runs of servers that have ended, from the run log: how each ended, and what was going to happen next."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from ..core import model as m
+from ..runs.approvals import OpenRequest
+from ..runs.live_text import LiveText
+from ..runs.log import LogEntry, RunLog
+
+_LOG_ENTRIES = 2000
+"""Entries of the run log that are searched."""
+_LONGEST_ACTION = 4000
+
+
+class PastRun(msgspec.Struct, kw_only=True):
+    """A run of a server that has ended."""
+
+    id: str
+    agent: str
+    folder: str
+    session: str | None
+    ended_at: datetime
+    reason: str
+    cut_off: LiveText | None = None
+    """What the model was writing when its turn ended."""
+    asking: list[OpenRequest] = []
+    """What the agent was asking when the server was killed."""
+
+    @property
+    def prompt_to_ask_again(self) -> str:
+        """A prompt that makes the agent ask again: agents forget their open requests."""
+        actions = "\n\n".join(f"{opened.request.tool}: {_described(opened.request.action)}" for opened in self.asking)
+        return (
+            "The program was stopped while it waited for my permission for the following, which has not been run. "
+            f"Please ask again.\n\n{actions}"
+        )
+
+
+class _AskedFacts(msgspec.Struct):
+    question: OpenRequest
+
+
+def past_runs(log: RunLog) -> list[PastRun]:
+    """Ended runs in the run log, the latest first."""
+    started: dict[str, dict[str, Any]] = {}
+    asking: dict[str, dict[str, OpenRequest]] = {}
+    ended: dict[str, PastRun] = {}
+    for entry in log.entries(max(0, log.last_seq() - _LOG_ENTRIES), _LOG_ENTRIES):
+        if entry.kind in ("asked", "answered", "withdrawn"):
+            _follow_requests(asking.setdefault(entry.run, {}), entry)
+        elif entry.kind in ("run.started", "session", "cut_off"):
+            started.setdefault(entry.run, {}).update(msgspec.json.decode(entry.data))
+        elif entry.kind == "taken_up":
+            # What comes after it is another reply.
+            started.get(entry.run, {}).pop("text", None)
+        elif entry.kind == "run.ended" and entry.run in started:
+            open_requests = list(asking.get(entry.run, {}).values())
+            ended[entry.run] = _past_run(entry, started[entry.run], open_requests)
+    return sorted(ended.values(), key=lambda one: one.ended_at, reverse=True)
+
+
+def _follow_requests(found: dict[str, OpenRequest], entry: LogEntry) -> None:
+    if entry.kind == "asked":
+        opened = msgspec.json.decode(entry.data, type=_AskedFacts).question
+        found[opened.request.id] = opened
+    else:
+        found.pop(msgspec.json.decode(entry.data)["request"], None)
+
+
+def _past_run(entry: LogEntry, known: dict[str, Any], asking: list[OpenRequest]) -> PastRun:
+    return PastRun(
+        id=entry.run,
+        agent=known["agent"],
+        folder=known["folder"],
+        session=known["session"],
+        ended_at=entry.at,
+        reason=msgspec.json.decode(entry.data)["reason"],
+        cut_off=msgspec.convert(known.get("text"), LiveText | None),
+        asking=asking,
+    )
+
+
+def _described(action: m.Action) -> str:
+    text = action.command or action.path or action.plan or bytes(action.raw_input).decode("utf-8", "replace")
+    return text if len(text) <= _LONGEST_ACTION else f"{text[:_LONGEST_ACTION]}\n[{len(text) - _LONGEST_ACTION} more]"

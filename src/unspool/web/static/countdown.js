@@ -1,0 +1,18 @@
+/** How long a request still waits before it is denied, counted down every second. */
+
+import { findAll, onContent } from "./dom.js";
+
+/** @param {number} seconds */
+const clock = (seconds) => `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
+
+function update(element) {
+  const left = Math.max(0, Math.round(Number(element.dataset.deadline) - Date.now() / 1000));
+  element.textContent = `denied in ${clock(left)}`;
+  element.classList.toggle("soon", left < 120);
+}
+
+export function startCountdown() {
+  const all = (root) => findAll("[data-deadline]", root).forEach(update);
+  onContent(all);
+  setInterval(all, 1000, document);
+}

@@ -183,7 +183,8 @@ def save_head(connection: sqlite3.Connection, folder: Path) -> None:
     If the file cannot be written, it still names an earlier row, and only the rows after that one are unprotected. That
     is no reason to withhold a decision that is already on disk.
     """
-    if (last := _last(connection)) is not None:
+    last = _last(connection)
+    if last is not None and read_head(folder) != last:
         with suppress(OSError):
             replace_private(folder / HEAD_NAME, msgspec.json.encode(last), durable=True)
 
@@ -191,5 +192,5 @@ def save_head(connection: sqlite3.Connection, folder: Path) -> None:
 def catch_up(connection: sqlite3.Connection, folder: Path) -> None:
     """Let the file name the newest row, if a crash kept it from doing so. What contradicts the log stays as it is."""
     last = _last(connection)
-    if last is not None and _agree(connection, head := read_head(folder), last) and head != last:
+    if last is not None and _agree(connection, read_head(folder), last):
         save_head(connection, folder)

@@ -27,6 +27,10 @@ class Database(ABC):
     names: NameTable
     words: WordIndex
 
+    def may_change(self, session: int) -> bool:  # noqa: ARG002 - a database without roles allows everything
+        """Whether a session may be changed or removed through this connection."""
+        return True
+
     @abstractmethod
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement and return its rows. `?` marks a value."""

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..core.errors import AmbiguousError
+from ..core.errors import AmbiguousError, UnspoolError
 from ..core.resolve import LATEST, looks_like_path, no_sessions, resolve_name
 from ..core.session import Session
 from ..io.files import name_of
@@ -224,6 +224,17 @@ class Sessions:
     def set_gone(self, id: int, at: float | None) -> None:
         """Mark a session whose files were deleted, or remove the mark."""
         self._database.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, id)
+
+    def check_removable(self, row: SessionRow, *, of_any_machine: bool) -> None:
+        """Raise UnspoolError unless a session may be removed from here: it is this machine's, and this role's."""
+        sql = "SELECT machine FROM session WHERE id = ?"
+        is_own = self._database.rows(sql, row.id) == [(self._database.machine,)]
+        if not is_own and not of_any_machine:
+            raise UnspoolError(
+                f"{row.name} is a session of {row.machine}; remove it there, or add --any-machine to do it from here"
+            )
+        if not self._database.may_change(row.id):
+            raise UnspoolError(f"{row.name} belongs to another role of the database, which alone may remove it")
 
     def delete(self, id: int) -> None:
         """Delete a session, and the archived bytes that no other session needs."""

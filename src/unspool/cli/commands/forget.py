@@ -18,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("session", metavar="SESSION", nargs="+", help="session id, or the start of one")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--any-machine", action="store_true", help="also remove a session of another machine")
     add_store(parser)
 
 
@@ -25,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
     """Ask for confirmation, then remove."""
     with opened(args) as store:
         rows = [store.sessions.find(name, is_exact=True) for name in args.session]
+        for row in rows:
+            store.sessions.check_removable(row, of_any_machine=args.any_machine)
         if not args.yes:
             if not sys.stdin.isatty():
                 raise UsageError("forget cannot be undone; add --yes to confirm")

@@ -47,6 +47,8 @@ class PostgresDatabase(Database):
         self._changes: list[Row] | None = None
         """Rows of the change log that wait for the end of the transaction."""
         self._second: psycopg.Connection[Row] | None = None
+        self._is_restricted = False
+        """Whether this role may use only some of the rows."""
         self.names = _Names(self)
         self.words = _VectorIndex(self)
         self._connection = self._connect()
@@ -83,7 +85,18 @@ class PostgresDatabase(Database):
         key, name = machine
         if not self.rows("SELECT id FROM machine WHERE key = ?", key):
             self.rows("INSERT INTO machine (key, name) VALUES (?, ?) ON CONFLICT DO NOTHING", key, name)
-        self.machine = int(self.rows("SELECT id FROM machine WHERE key = ?", key)[0][0])
+        found = self.rows("SELECT id FROM machine WHERE key = ?", key)
+        if not found:
+            raise UnspoolError(
+                f"{self._address.shown} knows this machine under another role; connect with that role, "
+                "or have the owner of the tables change `machine.owner`"
+            )
+        self.machine = int(found[0][0])
+        self._is_restricted = bool(self.rows("SELECT row_security_active('session')")[0][0])
+
+    def may_change(self, session: int) -> bool:
+        """Whether the role of this connection may change or remove a session."""
+        return not self._is_restricted or bool(self.rows("SELECT may_change_session(?, current_user)", session)[0][0])
 
     def _version(self) -> int:
         if self.rows("SELECT to_regclass('store_version')")[0][0] is None:
@@ -132,7 +145,8 @@ class PostgresDatabase(Database):
                 for row in ready:
                     row[column] = None if row[column] == NOTHING else row[column]
         with self._explained(), self._connection.cursor() as cursor:
-            if len(ready) <= _FEW_ROWS:
+            # COPY does not work where rows are checked against the rights of a role.
+            if len(ready) <= _FEW_ROWS or self._is_restricted:
                 marks = ", ".join(["%s"] * len(ready[0]))
                 sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
                 cursor.executemany(sql, ready)
@@ -354,7 +368,7 @@ _NOT_REACHABLE = "08"
 _REASONS = {
     "28": "{place} does not let you in: {text}; check the user and the password in the address",
     "3D": "{place} has no such database: {text}; make it with `createdb`",
-    "42501": "{place} does not allow this: {text}; the user needs the right to make and change tables there",
+    "42501": "{place} does not allow this: {text}; check what the role may do there, and whose sessions they are",
     "25006": "{place} cannot be written: {text}; name a server that takes changes",
     "53100": "{place} cannot grow: {text}; free some space on the server and run it again, nothing is lost",
     "53": "{place} has no room for more: {text}; try again later, nothing is lost",

@@ -15,7 +15,7 @@ import json
 import sys
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ import msgspec
 
 from unspool.agents import AGENTS
 from unspool.core.errors import NotFoundError
+from unspool.runs.attachments import ImageInput
 from unspool.runs.drivers.claude_requests import build_request
 from unspool.runs.protocol import (
     AgentExited,
@@ -47,7 +48,7 @@ from unspool.runs.protocol import (
 
 FULL = Capabilities(
     fork="message", steer=True, deny_reason=True, edit_input=True, allow_session=True,
-    modes=("default", "acceptEdits", "plan"), models=True,
+    modes=("default", "acceptEdits", "plan"), models=True, images=True,
 )  # fmt: skip
 LITTLE = Capabilities(modes=("default", "autoEdit"))
 PAUSE = 0.01
@@ -146,8 +147,8 @@ class ScriptedDriver:
         self._work = asyncio.create_task(self._turns())
         emit(Started(session=session, pid=None, mode=spec.mode or "default", model=spec.model or "sonnet"))
 
-    async def send(self, id: str, text: str) -> None:
-        self._waiting.append((id, text))
+    async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
+        self._waiting.append((id, text + "".join(f"\nsay Saw an image of type {one.media_type}." for one in images)))
         self._more.set()
 
     async def interrupt(self) -> None:

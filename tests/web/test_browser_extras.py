@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ..runs.images import PIXEL
 from ..waiting import wait_until
 from .browser import DESK, PHONE, Visitor, expect, is_sideways, shot, until
 from .test_browser_runs import Served, act, begin, launch, run_of
@@ -155,4 +157,28 @@ def test_a_server_for_this_computer_has_no_link_for_a_phone(visitor: Visitor) ->
     page.locator("[data-phone]").click()
     expect(page.locator("[data-phone-link]")).to_contain_text("Only this computer can reach the server")
     shot(page, "phone-menu")
+    visitor.complaints[:] = [text for text in visitor.complaints if "400" not in text]
+
+
+def test_an_image_is_attached_to_a_message(visitor: Visitor) -> None:
+    """The composer shows what is attached; the agent gets it, or the reader is told why not."""
+    image = {"name": "shot.png", "mimeType": "image/png", "buffer": base64.b64decode(PIXEL)}
+    page = begin(visitor, "say Begun.")
+    expect(page.locator(".entry.answer", has_text="Begun.")).to_have_count(1)
+    page.locator("[data-attach]").set_input_files([image, image])
+    expect(page.locator(".attachments li")).to_have_text([re.compile(r"shot\.png \(image/png, 70 bytes\)")] * 2)
+    page.locator(".attachments [data-remove]").first.click()
+    expect(page.locator(".attachments li")).to_have_count(1)
+    shot(page, "attachment")
+    page.locator("#message").fill("say Look.")
+    page.locator("#message").press("Control+Enter")
+    expect(page.locator(".entry.answer", has_text="Saw an image of type image/png.")).to_have_count(1)
+    expect(page.locator(".attachments li")).to_have_count(0)
+
+    page = visitor.open(launch(visitor, None, "gemini"))
+    page.locator("[data-attach]").set_input_files([image])
+    page.locator("#message").fill("Look.")
+    page.locator("#message").press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("cannot receive images here, so shot.png was not sent")
+    expect(page.locator(".attachments li")).to_have_count(1)
     visitor.complaints[:] = [text for text in visitor.complaints if "400" not in text]

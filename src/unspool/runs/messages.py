@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from ..core.errors import UsageError
+from .attachments import AttachedImage
 from .errors import ConflictError
 
 MAX_WAITING_MESSAGES = 50
@@ -26,6 +27,8 @@ class RunMessage(msgspec.Struct, kw_only=True):
     who: str
     at: datetime
     state: MessageState = "sent"
+    images: tuple[AttachedImage, ...] = ()
+    """The images that go with it; text files are part of the text."""
 
 
 def check_text(text: str) -> None:

@@ -8,9 +8,12 @@ has decided about the messages that wait.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from ..agents import agent_named
 from ..core.errors import UnspoolError
+from .attachments import Attachment, ImageInput, prepare_message
 from .errors import ConflictError
 from .messages import RunMessage, check_text
 from .protocol import TurnOutcome
@@ -33,8 +36,10 @@ class Outbox:
         """Why nothing is sent."""
         self._run = run
         self._tasks = BackgroundTasks()
+        self._images: dict[str, tuple[ImageInput, ...]] = {}
+        """The images of messages; a message that the agent returns is sent again with them."""
 
-    async def send(self, id: str, text: str, who: str) -> RunMessage:
+    async def send(self, id: str, text: str, who: str, attachments: Sequence[Attachment] = ()) -> RunMessage:
         """Accept a message from a person; the order in the log is the order for everyone."""
         run = self._run
         if run.machine.has_ended:
@@ -42,8 +47,12 @@ class Outbox:
         check_text(text)
         if known := run.messages.find(id):
             return known
+        title = agent_named(run.agent).info.title
+        prepared = prepare_message(text, attachments, title, takes_images=run.driver.capabilities.images)
         has_to_wait = run.machine.state in IN_TURN and not run.driver.capabilities.steer
-        message = run.messages.add(id, text, who, state="queued" if has_to_wait else "sent")
+        message = run.messages.add(id, prepared.text, who, state="queued" if has_to_wait else "sent")
+        message.images = prepared.shown
+        self._images[id] = prepared.images
         run.recorder.record("sent", {"message": message})
         if not has_to_wait:
             await self._deliver(message)
@@ -54,7 +63,7 @@ class Outbox:
         message.state = "sent"
         run.machine.message_sent(time.monotonic())
         run.report_state()
-        await run.driver.send(message.id, message.text)
+        await run.driver.send(message.id, message.text, self._images.get(message.id, ()))
 
     # --- waiting messages ---
 
@@ -88,6 +97,7 @@ class Outbox:
     def remove(self, id: str) -> None:
         """Remove a message that waits."""
         self._run.messages.find_queued(id).state = "removed"
+        self._images.pop(id, None)
         self._report()
 
     def decide(self, action: QueueAction) -> None:

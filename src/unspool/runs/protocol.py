@@ -7,7 +7,7 @@ the supervisor's answers go to the agent.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -16,6 +16,7 @@ import msgspec
 from ..agents import AGENTS
 from ..core import model as m
 from ..core.proposed_actions import ProposedEdit
+from .attachments import ImageInput
 
 RequestKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop"]
@@ -39,6 +40,8 @@ class Capabilities(msgspec.Struct, kw_only=True, frozen=True):
     modes: tuple[str, ...] = ()
     models: bool = False
     """Whether the model can be changed while the agent is running."""
+    images: bool = False
+    """Whether images can be attached to messages."""
 
 
 class RunSpec(msgspec.Struct, kw_only=True, frozen=True):
@@ -258,7 +261,7 @@ class Driver(Protocol):
         """Start the agent; returns when it accepts messages. Raises UnspoolError when it cannot be started."""
         ...
 
-    async def send(self, id: str, text: str) -> None:
+    async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Send a message: into the current turn if the agent can be steered, otherwise for its next turn."""
         ...
 

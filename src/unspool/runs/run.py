@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 from ..core.decisions import DecisionMaker, RecordedDecision, TurnEnd
 from ..core.errors import UsageError
 from .approvals import Approvals
+from .attachments import Attachment
 from .errors import ConflictError
 from .live_text import LiveTexts
 from .log import RunLog
@@ -210,9 +211,9 @@ class Run:
 
     # --- actions of people ---
 
-    async def send(self, id: str, text: str, who: str) -> RunMessage:
+    async def send(self, id: str, text: str, who: str, attachments: Sequence[Attachment] = ()) -> RunMessage:
         """Send the agent a message."""
-        return await self.outbox.send(id, text, who)
+        return await self.outbox.send(id, text, who, attachments)
 
     async def answer(self, request: str, digest: str, answer: Answer, who: str, by: DecisionMaker = "user") -> None:
         """Answer a request. The first answer counts, and only if the request is still the one that was shown.

@@ -21,6 +21,7 @@ import unspool
 from unspool import Library
 from unspool.core import model as m
 from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from unspool.runs.attachments import ImageInput
 from unspool.runs.drivers.claude import ClaudeDriver, ClaudeDriverFactory
 from unspool.runs.drivers.claude_command import build_command, build_environment
 from unspool.runs.drivers.claude_requests import REJECTED, refusal
@@ -41,6 +42,7 @@ from unspool.runs.protocol import (
 
 from ...waiting import wait_until_async
 from ..harness import EventCollector, run
+from ..images import PIXEL
 from ..models.claude import ClaudeModel
 
 P = ParamSpec("P")
@@ -726,3 +728,19 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ClaudeDriverFactory().find_program()
     with pytest.raises(MissingExtraError, match="unspool\\[claude\\]"):
         run(ClaudeDriverFactory().create().start(RunSpec(folder=str(tmp_path)), EventCollector()))
+
+
+@real
+@bounded
+async def test_an_image_reaches_the_model_and_the_log(tmp_path: Path) -> None:
+    """As an image block beside the text."""
+    async with workspace(tmp_path) as at:
+        driver, events = await at.start()
+        await driver.send("one", "@do say seen", [ImageInput("image/png", PIXEL)])
+        assert (await events.next(TurnEnded)).outcome == "completed"
+        contents = [message["content"] for message in at.model.requests[-1]["messages"]]
+        (image,) = [block for content in contents for block in content if block["type"] == "image"]
+        assert image["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
+        session = at.read(events.all(Started)[-1].session)
+        blocks = [block for message in session.active_path() for block in message.blocks]
+        assert [block.media_type for block in blocks if isinstance(block, m.Image)] == ["image/png"]

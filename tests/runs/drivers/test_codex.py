@@ -16,6 +16,7 @@ import pytest
 from unspool.core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from unspool.core.session import Session
 from unspool.library import Library
+from unspool.runs.attachments import ImageInput
 from unspool.runs.drivers import codex_approvals, codex_config
 from unspool.runs.drivers.codex import CAPABILITIES, PROGRAM_VARIABLE, CodexDriver, CodexDriverFactory
 from unspool.runs.processes import is_alive
@@ -36,6 +37,7 @@ from unspool.runs.protocol import (
 
 from ...waiting import wait_until_async
 from ..harness import EventCollector, run
+from ..images import PIXEL
 from ..models.codex import CodexModel, Json, text_of
 
 try:
@@ -695,3 +697,17 @@ def test_the_program_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "codex_cli_bin", None)
     with pytest.raises(MissingExtraError, match=r"unspool\[codex\]"):
         CodexDriverFactory().find_program()
+
+
+def test_an_image_reaches_the_model(tmp_path: Path) -> None:
+    """As an image beside the text."""
+
+    async def body(at: Workspace) -> None:
+        await at.start()
+        await at.driver.send("one", "say seen", [ImageInput("image/png", PIXEL)])
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+        parts = [part for item in at.model.last["input"] for part in item.get("content") or []]
+        images = [part["image_url"] for part in parts if part["type"] == "input_image"]
+        assert images == [f"data:image/png;base64,{PIXEL}"]
+
+    in_workspace(tmp_path, body)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...core.errors import UnspoolError, UsageError
+from ..attachments import ImageInput
 from ..protocol import (
     AgentExited,
     Answer,
@@ -83,10 +84,10 @@ class AcpDriver(AcpAgent, Driver):
         self._life.has_started = self._settings.is_reporting = True
         self._emit(Started(self.session, connection.process.pid, self._settings.mode, self._settings.model, version))
 
-    async def send(self, id: str, text: str) -> None:
+    async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Send a message for the next turn."""
         self._check_running()
-        self._turns.send(id, text)
+        self._turns.send(id, text, images)
 
     async def interrupt(self) -> None:
         """Stop the turn that is running or about to start."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...core.errors import UnspoolError
+from ..attachments import ImageInput
 from ..protocol import Emit, MessageAccepted, Notice, TurnEnded, TurnStarted
-from .acp_connection import CALL_SECONDS, AcpConnection, text_or_none
+from .acp_connection import CALL_SECONDS, AcpConnection, Params, text_or_none
 from .acp_requests import AcpPermissions
 from .turn_state import Lifecycle, TurnAction, TurnState
 
@@ -31,25 +32,26 @@ class QueuedMessage(NamedTuple):
     id: str | None
     """None if no person sent it as a message."""
     texts: list[str]
+    images: Sequence[ImageInput] = ()
 
 
 class MessageQueue:
     """Messages that wait for their turn."""
 
     def __init__(self) -> None:
-        self._messages: deque[tuple[str | None, str]] = deque()
+        self._messages: deque[tuple[str | None, str, Sequence[ImageInput]]] = deque()
         self._held: list[str] = []
 
     def __bool__(self) -> bool:
         return bool(self._messages)
 
-    def push(self, id: str, text: str) -> None:
+    def push(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Add a message at the end."""
-        self._messages.append((id, text))
+        self._messages.append((id, text, images))
 
     def push_first(self, text: str) -> None:
         """Add a text before all messages, as a turn of its own."""
-        self._messages.appendleft((None, text))
+        self._messages.appendleft((None, text, ()))
 
     def hold(self, text: str) -> None:
         """Keep a text that goes to the model together with the next message, and starts no turn."""
@@ -57,10 +59,10 @@ class MessageQueue:
 
     def pop(self) -> QueuedMessage:
         """The next message, with the texts that were held."""
-        id, text = self._messages.popleft()
+        id, text, images = self._messages.popleft()
         texts = [*self._held, text]
         self._held.clear()
-        return QueuedMessage(id, texts)
+        return QueuedMessage(id, texts, images)
 
     def clear(self) -> None:
         """Drop all messages."""
@@ -87,9 +89,9 @@ class AcpTurns:
         """The agent is ready for messages."""
         self._connection, self._session = connection, session
 
-    def send(self, id: str, text: str) -> None:
+    def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Queue a message, and start its turn if none is running."""
-        self.queue.push(id, text)
+        self.queue.push(id, text, images)
         self.state.apply("sent")
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -124,15 +126,16 @@ class AcpTurns:
             self._emit(TurnStarted())
             if message.id is not None:
                 self._emit(MessageAccepted(message.id))
-            ended = await self._prompt(message.texts)
+            ended = await self._prompt(message)
             self._permissions.cancel_all()
             self.state.apply("ended_with_more" if self.queue else "ended")
             self._report_skipped_lines()
             self._emit(ended)
 
-    async def _prompt(self, texts: list[str]) -> TurnEnded:
+    async def _prompt(self, message: QueuedMessage) -> TurnEnded:
         assert self._connection is not None
-        prompt = [{"type": "text", "text": text} for text in texts]
+        prompt: list[Params] = [{"type": "text", "text": text} for text in message.texts]
+        prompt += [{"type": "image", "mimeType": image.media_type, "data": image.base64} for image in message.images]
         try:
             result = await self._connection.call(
                 "session/prompt", {"sessionId": self._session, "prompt": prompt}, seconds=None

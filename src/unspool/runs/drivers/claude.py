@@ -16,7 +16,7 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,7 @@ import msgspec
 
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from ..attachments import ImageInput
 from ..protocol import AgentExited, Answer, Capabilities, Emit, PermissionRequest, RunSpec
 from ..sandbox import sandboxed
 from .claude_command import MODES, build_command, build_environment, check_spec
@@ -67,6 +68,7 @@ class ClaudeDriverFactory:
         allow_session=True,
         modes=MODES,
         models=True,
+        images=True,
     )
     extra = NAME
 
@@ -227,7 +229,7 @@ class ClaudeDriver:
 
     # --- actions of people ---
 
-    async def send(self, id: str, text: str) -> None:
+    async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Send a message. During a turn the program keeps it for the next one."""
         client, conversation, process = self._running_client(), self._conversation, self._process
         assert process is not None
@@ -235,7 +237,7 @@ class ClaudeDriver:
         conversation.turn.apply("sent")
 
         async def message() -> AsyncIterator[dict[str, Any]]:
-            content = {"role": "user", "content": text}
+            content = {"role": "user", "content": _content(text, images) if images else text}
             yield {"type": "user", "message": content, "parent_tool_use_id": None, "uuid": own_id}
 
         try:
@@ -334,3 +336,9 @@ def _load_sdk() -> tuple[type[ClaudeSDKClient], Any]:
     # The driver reports its errors; without a handler they would also be printed to the terminal.
     logging.getLogger("claude_agent_sdk").addHandler(logging.NullHandler())
     return ClaudeSDKClient, ClaudeAgentOptions
+
+
+def _content(text: str, images: Sequence[ImageInput]) -> list[dict[str, Any]]:
+    """A message with images, as blocks."""
+    sources = ({"type": "base64", "media_type": image.media_type, "data": image.base64} for image in images)
+    return [*({"type": "image", "source": source} for source in sources), {"type": "text", "text": text}]

@@ -26,15 +26,18 @@ import contextlib
 import importlib
 import os
 import shutil
+from collections.abc import Sequence
 
 import msgspec
 
 from ..._version import __version__
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
+from ..attachments import ImageInput
 from ..protocol import AgentExited, Answer, Capabilities, Driver, Emit, PermissionRequest, RunSpec, Started
 from ..sandbox import sandboxed
 from .codex_config import FULL_ACCESS, MODES, Mode, build_environment, find_mode, find_turn
+from .codex_messages import image_input, text_input
 from .codex_requests import object_at, text_at
 from .codex_session import CodexSession
 from .codex_threads import STOP_TURN_SECONDS, interrupt_turn
@@ -53,6 +56,7 @@ CAPABILITIES = Capabilities(
     allow_session=True,
     modes=tuple(name for name in MODES if name != FULL_ACCESS),
     models=True,
+    images=True,
 )
 
 
@@ -193,10 +197,10 @@ class CodexDriver:
 
     # --- actions of people ---
 
-    async def send(self, id: str, text: str) -> None:
+    async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
         """Send a message into the current turn, or start a turn with it."""
         self._check_running()
-        await self._session.sender.send(id, text)
+        await self._session.sender.send(id, [*text_input(text), *map(image_input, images)])
 
     async def interrupt(self) -> None:
         """Stop the current turn, those of its sub-agents, and the commands they are running."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ...core.errors import UnspoolError
+from ..attachments import ImageInput
 from ..protocol import Emit, MessageAccepted, MessageReturned, Notice
 from .codex_requests import object_at, text_at
 from .codex_threads import CodexThreads
@@ -17,7 +18,7 @@ class CodexMessages:
 
     def __init__(self) -> None:
         self._expected: set[str] = set()
-        self._steered: dict[str, str] = {}
+        self._steered: dict[str, list[Params]] = {}
         self._reasons: dict[str, list[tuple[str, str]]] = {}
 
     def expect(self, id: str) -> None:
@@ -36,9 +37,9 @@ class CodexMessages:
         self.drop(id)
         return True
 
-    def start_steering(self, id: str, text: str) -> None:
+    def start_steering(self, id: str, given: list[Params]) -> None:
         """A message is steered into the current turn, which may drop it."""
-        self._steered[id] = text
+        self._steered[id] = given
 
     def stop_steering(self, id: str) -> None:
         """A message could not be steered."""
@@ -48,7 +49,7 @@ class CodexMessages:
         """Whether there are messages that the turn has not read."""
         return bool(self._steered)
 
-    def take_dropped(self) -> dict[str, str]:
+    def take_dropped(self) -> dict[str, list[Params]]:
         """The messages that a turn has not read before it ended."""
         dropped, self._steered = self._steered, {}
         return dropped
@@ -81,13 +82,13 @@ class CodexSender:
         self._messages = messages
         self._emit = emit
 
-    async def send(self, id: str, text: str) -> None:
+    async def send(self, id: str, given: list[Params]) -> None:
         """Send a message into the current turn, or start one with it."""
         self._messages.expect(id)
         self._threads.state.apply("sent")
         try:
             async with self.lock:
-                await self._deliver(id, text)
+                await self._deliver(id, given)
         except UnspoolError:
             self._messages.drop(id)
             self._threads.state.apply("send_failed")
@@ -102,17 +103,17 @@ class CodexSender:
     async def send_dropped(self) -> None:
         """Send again what a turn has not read before it ended."""
         async with self.lock:
-            for id, text in self._messages.take_dropped().items():
+            for id, given in self._messages.take_dropped().items():
                 try:
-                    await self._deliver(id, text)
+                    await self._deliver(id, given)
                 except CallError as error:
                     self._emit(Notice(f"A message could not be sent again: {error.message}."))
 
-    async def _deliver(self, id: str, text: str) -> None:
+    async def _deliver(self, id: str, given: list[Params]) -> None:
         main = self._threads.main
-        message = {"threadId": main, "input": text_input(text), "clientUserMessageId": id}
+        message = {"threadId": main, "input": given, "clientUserMessageId": id}
         if (turn := self._threads.running().get(main)) is not None:
-            self._messages.start_steering(id, text)
+            self._messages.start_steering(id, given)
             try:
                 await self._connection.call("turn/steer", {**message, "expectedTurnId": turn})
             except CallError:
@@ -152,3 +153,8 @@ class CodexSender:
 def text_input(text: str) -> list[Params]:
     """A text as the input of a turn."""
     return [{"type": "text", "text": text}]
+
+
+def image_input(image: ImageInput) -> Params:
+    """An image as a part of the input of a turn."""
+    return {"type": "image", "url": image.data_url}

@@ -62,7 +62,7 @@ _LOCATION = re.compile(r"^\[(?:current working directory|in) [^\]]*\]")
 _MODE_IN_TEXT = re.compile(r"\[MODE_UPDATE\] (\w+)")
 _PLAN_IN_TITLE = re.compile(r"plan approval for: (.+)$", re.DOTALL)
 
-CAPABILITIES = Capabilities(allow_session=True, modes=("default", "autoEdit", "plan"), models=True)
+CAPABILITIES = Capabilities(allow_session=True, modes=("default", "autoEdit", "plan"), models=True, images=True)
 
 
 class GeminiDriverFactory:

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from ...runs.attachments import Attachment
 from ...runs.messages import RunMessage
 from ...runs.outbox import QueueAction
 from ...runs.protocol import Capabilities
@@ -27,6 +28,8 @@ class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     model: str | None = None
     prompt: str | None = None
     message_id: str | None = None
+    attachments: list[Attachment] = []
+    """Of the prompt."""
     who: str = "someone"
     take_over: bool = False
 
@@ -37,6 +40,8 @@ class SendBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     id: str
     """Chosen by the sender: a message sent twice with one id counts once."""
     text: str
+    attachments: list[Attachment] = []
+    """Images for the model, and text files, which become part of the text."""
     who: str = "someone"
 
 

@@ -42,7 +42,8 @@ from .run_schemas import (
 
 Pool: TypeAlias = NamedDependency[StorePool]
 Runs: TypeAlias = NamedDependency[Supervisor]
-_LONGEST_BODY = 4 << 20
+_LONGEST_BODY = 9 << 20
+"""Enough for the files that can be attached to a message, in base64."""
 
 
 def json_response(value: object, status: int = 200) -> Response[bytes]:
@@ -109,7 +110,7 @@ async def start(
     planned = await pool.run(plan, body, homes, supervisor.log, supervisor.fork_reach)
     found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
     if body.prompt:
-        await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who)
+        await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who, body.attachments)
     return json_response(Started(run=found.view(), remark=planned.remark), 201)
 
 
@@ -117,7 +118,7 @@ async def start(
 async def send(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Send a message to an agent."""
     body: SendBody = await decoded_body(request, SendBody)
-    message: RunMessage = await supervisor.run(id).send(body.id, body.text, body.who)
+    message: RunMessage = await supervisor.run(id).send(body.id, body.text, body.who, body.attachments)
     return json_response(message, 201)
 
 

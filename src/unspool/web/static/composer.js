@@ -1,5 +1,6 @@
 /** The composer: sends messages to an agent, shows the text it is writing, and forks sessions. */
 
+import { Attachments } from "./attachments.js";
 import { debounce, find, findAll, inside, make, onClick, onContent } from "./dom.js";
 import { indexOf } from "./navigation.js";
 import { redraw, startApproval, TYPING } from "./approval.js";
@@ -32,6 +33,7 @@ export class Composer {
   texts = new Map();
   timer = 0;
   escaped = -Infinity;
+  attachments = new Attachments(this.box, (text) => fail(this.form, text));
   isBusy = false;
   /** Another message waits until the last one has arrived. */
   hasMore = false;
@@ -186,12 +188,14 @@ export class Composer {
     // A message sent twice with the same id counts once.
     const id = (sessionStorage.message ||= newName());
     try {
-      if (run) await post(`/${run}/messages`, { id, text, who });
+      const attachments = await this.attachments.encoded();
+      if (run) await post(`/${run}/messages`, { id, text, attachments, who });
       else {
         const at = fork && Number(fork);
-        await this.start({ session: name, at, prompt: text || null, message_id: id, take_over });
+        await this.start({ session: name, at, prompt: text || null, attachments, message_id: id, take_over });
       }
       sessionStorage.message = "";
+      this.attachments.clear();
       // Keep what was typed in the meantime.
       if (this.area.value === text) this.area.value = "";
       sessionStorage[this.source] = this.area.value;

@@ -95,7 +95,8 @@ export async function notify(event) {
   const tag = `${run}-${question ? `asked-${question.asked.id}` : "turn"}`;
   const registration = await navigator.serviceWorker.getRegistration(WORKER);
   // Not `new Notification`, which phones do not allow.
-  await registration?.showNotification(title, { body: question?.asked.title ?? "", tag, data: { url: `/runs/${run}` } });
+  const data = { url: `/runs/${run}` };
+  await registration?.showNotification(title, { body: question?.asked.title ?? "", tag, data });
 }
 
 export function startNotifications() {

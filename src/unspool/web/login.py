@@ -27,6 +27,10 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _SCRIPT = (HERE / "static" / "login.js").read_text(encoding="utf-8")
 _SCRIPT_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 _MAX_BODY = 4096
+_HEAD = (
+    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+    "<meta name=color-scheme content='light dark'><title>unspool</title>"
+)
 _INVALID = "Invalid token. Open the link printed by `unspool serve --link`."
 
 
@@ -51,7 +55,7 @@ def message_reply(request: RawRequest | None, status: int, message: str) -> Repl
         return Reply(status, error_json(status, message), "application/json")
     # After a link from another site the browser sends the cookie only with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""
-    page = f"<!doctype html><html lang=en><title>unspool</title><h1>unspool</h1><p>{escape(message)}</p>{again}"
+    page = f"{_HEAD}<h1>unspool</h1><p>{escape(message)}</p>{again}"
     return Reply(status, page.encode())
 
 
@@ -82,8 +86,7 @@ class LoginPage:
         # Without scripts a browser can read, and nothing else.
         without_script = f"{OPEN}?{urlencode({'token': token, 'next': target, 'reading': 1})}"
         page = (
-            "<!doctype html><html lang=en><meta charset=utf-8><title>unspool</title>"
-            f'<noscript><meta http-equiv=refresh content="0; url={escape(without_script)}"></noscript>'
+            f'{_HEAD}<noscript><meta http-equiv=refresh content="0; url={escape(without_script)}"></noscript>'
             f'<body data-own="{escape(own)}" data-next="{escape(target)}"><h1>unspool</h1><p role=status>Opening…</p>'
             f"<script>{_SCRIPT}</script>"
         )

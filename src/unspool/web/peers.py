@@ -7,6 +7,7 @@ requests, by itself or because of what it has read, is recognised here and canno
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import IPv6Address, ip_address
@@ -87,7 +88,7 @@ def _connections(client_port: int, server_port: int) -> Iterator[_Connection]:
 def _address(text: str) -> Address:
     """An address as the kernel prints it: words of four bytes in the byte order of the machine."""
     host, _, port = text.partition(":")
-    words = [bytes.fromhex(host[at : at + 8])[::-1] for at in range(0, len(host), 8)]
+    words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
     found = ip_address(b"".join(words))
     if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped

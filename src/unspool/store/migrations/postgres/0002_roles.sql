@@ -24,40 +24,30 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
         OR EXISTS (SELECT 1 FROM member WHERE reads_all AND acts_as(who, role))
 $$;
 
-CREATE FUNCTION readable_sessions(who NAME) RETURNS SETOF BIGINT
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT id FROM session WHERE machine IN (SELECT readable_machines(who))
-$$;
-
-CREATE FUNCTION readable_files(who NAME) RETURNS SETOF BIGINT
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT id FROM file WHERE machine IN (SELECT readable_machines(who))
-$$;
-
-CREATE FUNCTION readable_parts(who NAME) RETURNS SETOF BIGINT
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT id FROM part WHERE session IN (SELECT readable_sessions(who))
-$$;
-
 CREATE FUNCTION may_change_machine(which BIGINT, who NAME) RETURNS BOOLEAN
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT EXISTS (SELECT 1 FROM machine WHERE id = which AND acts_as(who, owner))
 $$;
 
-CREATE FUNCTION may_change_session(which BIGINT, who NAME) RETURNS BOOLEAN
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT EXISTS (SELECT 1 FROM session WHERE id = which AND may_change_machine(machine, who))
-$$;
-
-CREATE FUNCTION may_change_file(which BIGINT, who NAME) RETURNS BOOLEAN
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT EXISTS (SELECT 1 FROM file WHERE id = which AND may_change_machine(machine, who))
-$$;
-
-CREATE FUNCTION may_change_part(which BIGINT, who NAME) RETURNS BOOLEAN
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT EXISTS (SELECT 1 FROM part WHERE id = which AND may_change_session(session, who))
-$$;
+-- For what belongs to a machine, and what belongs to that.
+DO $$
+DECLARE
+    kind TEXT;
+    parent TEXT;
+BEGIN
+    FOR kind, parent IN VALUES ('session', 'machine'), ('file', 'machine'), ('part', 'session') LOOP
+        EXECUTE format(
+            'CREATE FUNCTION %I(who NAME) RETURNS SETOF BIGINT
+            LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $body$
+                SELECT id FROM %I WHERE %I IN (SELECT %I(who))
+            $body$', 'readable_' || kind || 's', kind, parent, 'readable_' || parent || 's');
+        EXECUTE format(
+            'CREATE FUNCTION %I(which BIGINT, who NAME) RETURNS BOOLEAN
+            LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $body$
+                SELECT EXISTS (SELECT 1 FROM %I WHERE id = which AND %I(%I, who))
+            $body$', 'may_change_' || kind, kind, 'may_change_' || parent, parent);
+    END LOOP;
+END $$;
 
 DO $$
 DECLARE

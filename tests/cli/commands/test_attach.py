@@ -508,6 +508,10 @@ def test_all_of_a_request_is_shown(server: FakeServer, capsys: pytest.CaptureFix
         "  │     two", "  │     lines⟨U+200B⟩", "  │ allowed for the session: All edits.",
         "⚠ 1 invisible character: U+200B ZERO WIDTH SPACE",
     ]  # fmt: skip
+    server.run = RUN | {"questions": [REQUEST | {"deadline": "2026-03-01T12:30:00Z"}]}
+    ps.run(arguments(ps, "--full"))
+    shown = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M")
+    assert capsys.readouterr().out.splitlines()[-1] == f"Denied at {shown} if nobody answers"
     server.run = RUN | {"questions": [opened(command="Ready", kind="plan", plan="1. Look\n2. Change it")]}
     ps.run(arguments(ps, "--full"))
     assert capsys.readouterr().out.splitlines()[4:] == ["  │ plan:", "  │     1. Look", "  │     2. Change it"]

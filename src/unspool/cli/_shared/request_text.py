@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ...render.exact import exact_line, exact_text, findings_in, without_tabs
 from ...render.excerpt import excerpt
+from ...render.sanitize import local
 from .options import is_terminal
 
 DIGEST_SHOWN = 12
@@ -59,6 +61,8 @@ def request_lines(run: Json, opened: Json) -> Iterator[str]:
     parts = [Part("folder", run["folder"]), *_parts(request)]
     for part in parts:
         yield from _lines_of(part)
+    if opened["deadline"]:
+        yield f"Denied at {local(datetime.fromisoformat(opened['deadline']))} if nobody answers"
     yield from _warnings(parts)
 
 

@@ -14,6 +14,7 @@ from .app import create_app
 from .settings import Settings
 
 _PORTS_TRIED = 20
+_LOOPBACK_V4 = ("127.0.0.1", "localhost")
 _GRACE_SECONDS = 15
 """For requests in progress. Event streams are ended before."""
 
@@ -86,9 +87,9 @@ def _bind_twin(host: str, port: int) -> list[socket.socket]:
 
     A program of another user that listened there would get requests, with their secrets, that are meant for us.
     """
-    twin = {"127.0.0.1": "::1", "localhost": "::1", "::1": "127.0.0.1"}.get(host)
+    twin = "127.0.0.1" if host in ("::", "::1") else "::1" if host in ("0.0.0.0", "", *_LOOPBACK_V4) else None
     if twin is None:
-        return []
+        return []  # Such a server is not reached by loopback names.
     try:
         return [_bind(twin, port)]
     except OSError as error:

@@ -29,8 +29,8 @@ from . import server
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, log_of, put
 
-_TURNS = 14
-"""A log gets up to 56, of four messages each: several blocks of messages."""
+_TURNS = 9
+"""A log gets up to 36, of four messages each: several blocks of messages."""
 _MOMENTS = 800
 """About as many as a run has in the beginning."""
 _PROGRAMS = multiprocessing.get_context("forkserver")

@@ -189,11 +189,13 @@ def test_no_field_of_a_session_runs_script(visitor: Visitor, server: Server, age
     rows = [each["row"] for each in server.sessions(f"&agent={agent}") if each["row"]["name"] not in big]
     rows.sort(key=lambda row: -sum(bool(count) for count in row["counts"].values()))
     page = visitor.open("/search")
-    for row in rows[:4]:
+    for number, row in enumerate(rows[:4]):
         go(page, server, f"/sessions/{row['id']}")
         unfold(page)
         assert_harmless(page, row["name"])
         assert entries(page)
+        if number > 1:  # The inspector shows the same fields of every session.
+            continue
         index = next(item["index"] for item in reversed(server.history(str(row["id"]))))
         go(page, server, f"/sessions/{row['id']}?at={index}&context={index}")
         until(page, "document.querySelector('#inspector .context')")

@@ -169,3 +169,15 @@ def test_promises_hold_for_any_order_of_events(steps: list[tuple[str, str, float
         assert (machine.state == "waiting-input") == bool(machine.open) or machine.state == "starting"
         if machine.state == "in-turn":
             assert machine.next_deadline() is None
+
+
+def test_an_agent_that_is_not_logged_in_is_not_idle() -> None:
+    """It rests like an idle one: a message starts a turn, and the idle timeout stops it."""
+    machine = RunState(Limits(idle=10, waiting=0), 0)
+    machine.started(0)
+    machine.turn_started(1)
+    machine.turn_ended(2, needs_login=True)
+    states = [machine.state]
+    assert machine.next_deadline() == 12
+    machine.message_sent(3)
+    assert [*states, machine.state] == ["needs-login", "in-turn"]

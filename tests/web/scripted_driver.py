@@ -48,7 +48,8 @@ from unspool.runs.protocol import (
 
 FULL = Capabilities(
     fork="message", steer=True, deny_reason=True, edit_input=True, allow_session=True,
-    modes=("default", "acceptEdits", "plan"), models=True, images=True,
+    modes=("default", "acceptEdits", "plan"), models=True, model_names=("sonnet", "opus"),
+    login="Run `claude` in a terminal and type /login.", images=True,
 )  # fmt: skip
 LITTLE = Capabilities(modes=("default", "autoEdit"))
 PAUSE = 0.01
@@ -72,6 +73,10 @@ SIZES = Choice(question="Which sizes are needed?", options=[Option("Small"), Opt
 
 class InterruptedTurnError(Exception):
     """Somebody has stopped the turn."""
+
+
+class LoggedOutError(Exception):
+    """Nobody is logged in."""
 
 
 class Log:
@@ -190,6 +195,8 @@ class ScriptedDriver:
                     if not self.capabilities.steer:
                         break
                 self._emit(TurnEnded(outcome="completed"))
+            except LoggedOutError:
+                self._emit(TurnEnded(outcome="failed", error="Please run /login", needs_login=True))
             except (InterruptedTurnError, asyncio.CancelledError):
                 if not self._interrupted:
                     raise
@@ -245,6 +252,8 @@ class ScriptedDriver:
                 await self._ask("AskUserQuestion", {"questions": []}, "question", COLOURS.question)
             case "remark":
                 self._emit(Notice(rest))
+            case "logout":
+                raise LoggedOutError
             case "fail":
                 self._emit(AgentExited(code=1, error=rest or "it fell over"))
             case _:

@@ -228,6 +228,22 @@ def test_a_request_counts_down_and_devices_have_names(visitor: Visitor) -> None:
     expect(state(page)).to_contain_text("stopped by Desk")
 
 
+def test_an_agent_that_is_not_logged_in_says_what_to_do(visitor: Visitor) -> None:
+    """Everywhere it is not idle; the next message tries again."""
+    page = begin(visitor, "say Begun.")
+    say(page, "logout")
+    for place in (state(page), page.locator(".session-head"), listed(page, visitor)):
+        expect(place).to_contain_text("not logged in")
+    expect(page.locator(".login")).to_contain_text("Run `claude` in a terminal and type /login.")
+    expect(page.locator("#models option").nth(1)).to_have_attribute("value", "sonnet")
+    page.set_viewport_size(PHONE)
+    shot(page, "agents-login-phone")
+    assert not is_sideways(page)
+    say(page, "say Back again.")
+    expect(said(page, "Back again.")).to_have_count(1)
+    expect(page.locator(".login")).to_have_count(0)
+
+
 def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> None:
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)

@@ -40,6 +40,10 @@ class Capabilities(msgspec.Struct, kw_only=True, frozen=True):
     modes: tuple[str, ...] = ()
     models: bool = False
     """Whether the model can be changed while the agent is running."""
+    model_names: tuple[str, ...] = ()
+    """The models that the agent offers, once it has reported them."""
+    login: str = ""
+    """What a person has to do when the agent is not logged in."""
     images: bool = False
     """Whether images can be attached to messages."""
 
@@ -194,6 +198,8 @@ class TurnEnded(msgspec.Struct, kw_only=True, tag="turn_ended"):
 
     outcome: TurnOutcome
     error: str | None = None
+    needs_login: bool = False
+    """It failed because nobody is logged in to the model's provider."""
 
 
 class SettingsChanged(msgspec.Struct, kw_only=True, tag="changed"):

@@ -190,7 +190,8 @@ class Run:
         was_interrupted = self.details.is_interrupting
         self.details.is_interrupting = False
         self._end_text(event.outcome != "completed")
-        self.machine.turn_ended(now, interrupted=event.outcome == "interrupted")
+        is_interrupted = event.outcome == "interrupted"
+        self.machine.turn_ended(now, interrupted=is_interrupted, needs_login=event.needs_login)
         self.details.error = event.error
         self.recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
         # An interrupt that came too late was meant to stop the agent, too.
@@ -309,6 +310,7 @@ _NOTHING_TO_INTERRUPT: dict[State, str] = {
     "starting": "Nothing to interrupt: the agent is starting",
     "idle": "Nothing to interrupt: the agent is idle",
     "interrupted": "Nothing to interrupt: the agent is idle",
+    "needs-login": "Nothing to interrupt: the agent is not logged in",
     "ended": "Nothing to interrupt: the agent has ended",
 }
 

@@ -10,9 +10,11 @@ from typing import Literal
 
 import msgspec
 
-State = Literal["starting", "in-turn", "waiting-input", "idle", "interrupted", "ended"]
+State = Literal["starting", "in-turn", "waiting-input", "idle", "interrupted", "needs-login", "ended"]
 IN_TURN: tuple[State, ...] = ("in-turn", "waiting-input")
 """The states in which a turn is running."""
+RESTING: tuple[State, ...] = ("idle", "interrupted", "needs-login")
+"""The states in which the agent waits for a message."""
 IDLE_SECONDS = 300.0
 WAITING_SECONDS = 1800.0
 
@@ -68,7 +70,7 @@ class RunState:
 
     def message_sent(self, now: float) -> None:
         """A message was sent to the agent, which cancels the idle timeout."""
-        if self.state in ("idle", "interrupted"):
+        if self.state in RESTING:
             self._in_turn = True
             self._update(now)
 
@@ -78,13 +80,13 @@ class RunState:
             self._in_turn = True
             self._update(now)
 
-    def turn_ended(self, now: float, *, interrupted: bool = False) -> None:
+    def turn_ended(self, now: float, *, interrupted: bool = False, needs_login: bool = False) -> None:
         """The turn is over, and with it every open request."""
         if self.has_ended:
             return
         self._in_turn = False
         self.open.clear()
-        self._enter("interrupted" if interrupted else "idle", now)
+        self._enter("needs-login" if needs_login else "interrupted" if interrupted else "idle", now)
 
     def requested(self, request: str, now: float) -> None:
         """The agent waits for an answer."""
@@ -143,7 +145,7 @@ class RunState:
 
     @property
     def _has_idle_timeout(self) -> bool:
-        return self.state in ("idle", "interrupted") and bool(self.limits.idle) and not self._is_stopping
+        return self.state in RESTING and bool(self.limits.idle) and not self._is_stopping
 
     def _update(self, now: float) -> None:
         if self.state == "starting" and not self.open and not self._in_turn:

@@ -31,7 +31,7 @@ _START_SECONDS = 300.0
 """More than any driver needs for everything it does at a start."""
 _KILLED = "the server was killed"
 _SERVER_ENDED = "the server ended"
-_VIEW_ORDER = {"waiting-input": 0, "in-turn": 1, "starting": 2, "interrupted": 3, "idle": 4, "ended": 5}
+_VIEW_ORDER = ("waiting-input", "in-turn", "starting", "needs-login", "interrupted", "idle", "ended")
 
 Watcher = Callable[[dict[str, Any]], None]
 
@@ -85,7 +85,7 @@ class Supervisor:
     def runs(self) -> list[RunView]:
         """All runs: those that need a person first, then those at work, then the others."""
         views = [run.view() for run in self._runs.values()]
-        return sorted(views, key=lambda view: (_VIEW_ORDER[view.state], -view.since.timestamp()))
+        return sorted(views, key=lambda view: (_VIEW_ORDER.index(view.state), -view.since.timestamp()))
 
     def session_runs(self) -> dict[SessionKey, SessionRun]:
         """The latest run on each session, of this server or an earlier one."""
@@ -109,6 +109,11 @@ class Supervisor:
         """The run that worked on a session and works on another one now."""
         runs = (run for run in self._runs.values() if run.agent == agent and session in run.left_sessions)
         return next((run for run in runs if not run.machine.has_ended), None)
+
+    def model_names(self, agent: str) -> tuple[str, ...]:
+        """The models that an agent offers, as far as one that was run here has reported them."""
+        runs = (run for run in reversed(self._runs.values()) if run.agent == agent)
+        return next((names for run in runs if (names := run.driver.capabilities.model_names)), ())
 
     def fork_reach(self, agent: str) -> ForkReach:
         """Where the sessions of an agent can be forked."""

@@ -463,6 +463,28 @@ async def test_the_program_has_commands_of_its_own(tmp_path: Path) -> None:
 
 @real
 @bounded
+async def test_a_program_that_is_not_logged_in_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it has no key at all, or one that the server does not accept; and it names its models."""
+    async with workspace(tmp_path) as at:
+        driver, events = await at.start()
+        assert "sonnet" in driver.capabilities.model_names
+        with pytest.raises(UsageError, match=r"has no model 'sonet'; it offers: .*sonnet"):
+            await driver.set_model("sonet")
+        await driver.send("1", "@do fail 401")
+        assert (await events.next(TurnEnded)).needs_login
+        await driver.send("2", "@do say on")
+        assert not (await events.next(TurnEnded)).needs_login
+        await driver.stop()
+        monkeypatch.delenv("ANTHROPIC_API_KEY")
+        driver, events = await at.start()
+        await driver.send("1", "@do say on")
+        ended = await events.next(TurnEnded)
+        assert (ended.outcome, ended.needs_login) == ("failed", True)
+        await driver.stop()
+
+
+@real
+@bounded
 async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
     """Its process ends, and the agent continues."""
     async with workspace(tmp_path) as at:

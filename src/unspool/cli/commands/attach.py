@@ -15,6 +15,7 @@ from ...core.errors import UnspoolError
 from ...core.plural import counted
 from ...render.exact import exact_text
 from ...render.sanitize import harmless, one_line
+from ...runs.state import RESTING
 from .._shared.client import Server, path_of, who
 from .._shared.decide import PAST_TENSE, send_answer, to_agent
 from .._shared.output import print_json, remark
@@ -106,7 +107,7 @@ class Attached:
             if event["kind"] == "state" and event["state"] == "ended":
                 return 0 if event["reason"] in ("done", "idle") or event["reason"].startswith("stopped") else 1
             # An agent is also idle before its first turn; that is not the end.
-            if event["kind"] == "state" and event["state"] in ("idle", "interrupted") and has_finished_turn:
+            if event["kind"] == "state" and event["state"] in RESTING and has_finished_turn:
                 if until_idle and not self._can_type:
                     return 0
                 has_finished_turn = False

@@ -200,7 +200,10 @@ class AcpDriver(AcpAgent, Driver):
         offered = tuple(id for id in known if id not in self.start_only_modes or id == self.spec.mode)
         self._settings.mode = text_or_none(modes.get("currentModeId"))
         self._settings.model = text_or_none(models.get("currentModelId"))
-        self.capabilities = msgspec.structs.replace(self.capabilities, modes=offered, models=bool(models))
+        names = [id for model in objects_at(models, "availableModels") if (id := text_or_none(model.get("modelId")))]
+        self.capabilities = msgspec.structs.replace(
+            self.capabilities, modes=offered, models=bool(models), model_names=tuple(names)
+        )
 
     async def _apply_settings(self) -> None:
         mode = self.spec.mode

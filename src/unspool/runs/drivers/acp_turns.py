@@ -6,6 +6,7 @@ A turn is one call, which returns when the turn is over. Nothing can be said dur
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -24,6 +25,8 @@ _FAILURES = {
     "max_turn_requests": "The agent stopped: the model made too many requests in one turn.",
     "refusal": "The model refused to answer.",
 }
+
+_NOT_LOGGED_IN = re.compile(r"authentication required|unauthenticated|api key not valid", re.IGNORECASE)
 
 
 class QueuedMessage(NamedTuple):
@@ -143,7 +146,8 @@ class AcpTurns:
         except UnspoolError as error:
             if self.state.is_interrupting or self._life.is_stopping:
                 return TurnEnded(outcome="interrupted")
-            return TurnEnded(outcome="failed", error=str(error))
+            needs_login = _NOT_LOGGED_IN.search(str(error)) is not None
+            return TurnEnded(outcome="failed", error=str(error), needs_login=needs_login)
         reason = text_or_none(result.get("stopReason"))
         if reason == "cancelled":
             return TurnEnded(outcome="interrupted")

@@ -34,6 +34,7 @@ from .claude_fork import copy_for_fork
 from .claude_process import DRAIN_SECONDS, ClaudeProcess
 from .claude_requests import ClaudePermissions
 from .event_sink import EventSink
+from .settings import check_model
 from .turn_state import Lifecycle, TurnAction
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ TURN_START_SECONDS = 30.0
 IDLE_SECONDS = 8.0
 """How long an interrupted turn may take to end when the program is stopped; less than the program has to exit."""
 _POLL_SECONDS = 0.02
+_MODEL_NAMES = ("value", "resolvedModel")
+"""The short name of a model, and its id."""
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +72,7 @@ class ClaudeDriverFactory:
         modes=MODES,
         models=True,
         images=True,
+        login="Run `claude` in a terminal, type /login, and follow it. Then send the message again.",
     )
     extra = NAME
 
@@ -149,6 +153,7 @@ class ClaudeDriver:
             if isinstance(error, Exception):
                 raise UnspoolError(self._describe_start_failure(error)) from error
             raise
+        await self._check_model(info)
         conversation.pid = self._process.pid
         conversation.version = text_or_none(info.get("claude_code_version"))
         conversation.settings.mode = text_or_none(info.get("current_permission_mode")) or conversation.settings.mode
@@ -156,6 +161,18 @@ class ClaudeDriver:
         self._watcher = asyncio.create_task(self._watch())
         self._life.has_started = True
         conversation.report_started()
+
+    async def _check_model(self, info: dict[str, Any]) -> None:
+        """Remember the models that the program offers, and stop it if it has to use one that it does not know."""
+        offered = [model for model in info.get("models") or [] if isinstance(model, dict)]
+        names = dict.fromkeys(name for key in _MODEL_NAMES for model in offered if (name := model.get(key)))
+        self.capabilities = msgspec.structs.replace(self.capabilities, model_names=tuple(map(str, names)))
+        try:
+            check_model("Claude Code", self._spec.model, self.capabilities.model_names)
+        except UsageError:
+            self._life.is_stopping = True
+            await self._clean_up()
+            raise
 
     async def stop(self) -> None:
         """Interrupt the current turn, so that the log has it, close the input, and make the program exit."""
@@ -278,6 +295,7 @@ class ClaudeDriver:
 
     async def set_model(self, model: str) -> None:
         """Change the model, from the next request on."""
+        check_model("Claude Code", model, self.capabilities.model_names)
         await self._control(self._running_client().set_model(model), f"set the model of Claude Code to {model!r}")
         self._conversation.settings.update(model=model)
 

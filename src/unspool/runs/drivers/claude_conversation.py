@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,9 @@ from .turn_state import TurnAction, TurnState
 
 if TYPE_CHECKING:
     from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent
+
+_NOT_LOGGED_IN = re.compile(r"Please run /login|^Failed to authenticate|^Invalid API key")
+"""The program's own sentences, as of 2.1.325."""
 
 
 class SentMessages:
@@ -152,7 +156,7 @@ def _outcome_of(result: ResultMessage, was_interrupting: bool) -> TurnEnded:
         return TurnEnded(outcome="interrupted")
     if result.is_error or result.subtype != "success":
         error = "; ".join(result.errors or []) or result.result or result.subtype
-        return TurnEnded(outcome="failed", error=error)
+        return TurnEnded(outcome="failed", error=error, needs_login=_NOT_LOGGED_IN.search(error) is not None)
     return TurnEnded(outcome="completed")
 
 

@@ -57,6 +57,7 @@ CAPABILITIES = Capabilities(
     modes=tuple(name for name in MODES if name != FULL_ACCESS),
     models=True,
     images=True,
+    login="Run `codex login` in a terminal and follow it. Then send the message again.",
 )
 
 
@@ -115,6 +116,7 @@ class CodexDriver:
         await self._process.start(command, spec.folder, environment, spec.mark)
         try:
             version = await self._initialize()
+            await self._learn_models()
             await self._open_thread(mode)
         except BaseException as error:
             has_exited = self._session.connection.is_closed
@@ -151,6 +153,14 @@ class CodexDriver:
         # The user agent is `unspool/0.163.0 (…)`: our name, and the version of Codex.
         agent = text_at(result, "userAgent") or ""
         return agent.partition("/")[2].partition(" ")[0] or None
+
+    async def _learn_models(self) -> None:
+        """Remember the models that Codex offers; other providers have others."""
+        with contextlib.suppress(CallError):
+            result = await self._session.connection.call("model/list", {}, seconds=START_SECONDS)
+            offered = (model for model in result.get("data") or [] if isinstance(model, dict))
+            names = [name for model in offered if (name := text_at(model, "model"))]
+            self.capabilities = msgspec.structs.replace(self.capabilities, model_names=tuple(names))
 
     async def _open_thread(self, mode: Mode) -> None:
         spec, session = self._spec, self._session

@@ -62,8 +62,12 @@ class CodexThreads:
         if event := self._end_events.pop(id, None):
             event.set()
         if thread == self.main:
-            error = text_at(object_at(turn, "error"), "message")
-            self._outcome = TurnEnded(outcome=_OUTCOMES.get(text_at(turn, "status") or "", "failed"), error=error)
+            problem = object_at(turn, "error")
+            self._outcome = TurnEnded(
+                outcome=_OUTCOMES.get(text_at(turn, "status") or "", "failed"),
+                error=text_at(problem, "message"),
+                needs_login=problem.get("codexErrorInfo") == "unauthorized",
+            )
         if not self.state.is_active or self._running:
             return None
         self.state.apply("ended")

@@ -62,7 +62,13 @@ _LOCATION = re.compile(r"^\[(?:current working directory|in) [^\]]*\]")
 _MODE_IN_TEXT = re.compile(r"\[MODE_UPDATE\] (\w+)")
 _PLAN_IN_TITLE = re.compile(r"plan approval for: (.+)$", re.DOTALL)
 
-CAPABILITIES = Capabilities(allow_session=True, modes=("default", "autoEdit", "plan"), models=True, images=True)
+CAPABILITIES = Capabilities(
+    allow_session=True,
+    modes=("default", "autoEdit", "plan"),
+    models=True,
+    images=True,
+    login="Run `gemini` in a terminal, type /auth, and follow it. Then send the message again.",
+)
 
 
 class GeminiDriverFactory:

@@ -75,7 +75,13 @@ def runnable_agents(supervisor: Supervisor) -> list[AgentKind]:
         except UnspoolError as error:
             missing = str(error)
         found.append(
-            AgentKind(name=name, title=title_of(name), capabilities=kind.capabilities, program=program, missing=missing)
+            AgentKind(
+                name=name,
+                title=title_of(name),
+                capabilities=replace(kind.capabilities, model_names=supervisor.model_names(name)),
+                program=program,
+                missing=missing,
+            )
         )
     return found
 

@@ -286,7 +286,7 @@ def _composer_of_session(
         past=ended if run is None else None,
         session=row.name,
         home=link(row),
-        models=query.head.info.models,
+        models=list(dict.fromkeys([*query.head.info.models, *supervisor.model_names(row.agent)])),
         seq=supervisor.log.last_seq(),
     )
     if at is not None or branch:

@@ -26,12 +26,14 @@ import msgspec
 from unspool.agents import AGENTS
 from unspool.core.errors import NotFoundError
 from unspool.runs.attachments import ImageInput
+from unspool.runs.completions import OfferedCommand
 from unspool.runs.drivers.claude_requests import build_request
 from unspool.runs.protocol import (
     AgentExited,
     Answer,
     Capabilities,
     Choice,
+    CommandsOffered,
     DriverEvent,
     MessageAccepted,
     Notice,
@@ -150,6 +152,7 @@ class ScriptedDriver:
                 self._log = self._log.fork(self._home, spec.at)
                 session = self._log.session
         self._work = asyncio.create_task(self._turns())
+        emit(CommandsOffered([OfferedCommand("compact", "Summarise the conversation"), OfferedCommand("clear")]))
         emit(Started(session=session, pid=None, mode=spec.mode or "default", model=spec.model or "sonnet"))
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -182,3 +183,46 @@ def test_an_image_is_attached_to_a_message(visitor: Visitor) -> None:
     expect(page.get_by_role("alert")).to_contain_text("cannot receive images here, so shot.png was not sent")
     expect(page.locator(".attachments li")).to_have_count(1)
     visitor.complaints[:] = [text for text in visitor.complaints if "400" not in text]
+
+
+def test_commands_and_files_are_completed(visitor: Visitor, server: Served) -> None:
+    """With the keyboard, from what the agent and the project offer."""
+    (server.project / "notes.txt").write_text("")
+    page = begin(visitor, "say Begun.")
+    run_of(page)
+    message = page.locator("#message")
+    message.press_sequentially("/co")
+    expect(page.locator(".completions li")).to_have_text(["/compact Summarise the conversation"])
+    message.press("Tab")
+    expect(message).to_have_value("/compact ")
+    message.fill("")
+    message.press_sequentially("look at @not")
+    expect(page.locator(".completions li")).to_have_text(["@notes.txt"])
+    shot(page, "completions")
+    message.press("Enter")
+    expect(message).to_have_value("look at @notes.txt ")
+    expect(page.locator(".completions")).to_be_hidden()
+
+
+def test_two_agents_in_one_folder_are_warned_about(visitor: Visitor, server: Served) -> None:
+    """Nothing starts before the reader has decided; a worktree is a folder of its own."""
+    shared = server.folder / "shared"
+    shared.mkdir()
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    for command in (("init", "-q"), (*identity, "commit", "-qm", "first", "--allow-empty")):
+        subprocess.run(("git", "-C", str(shared), *command), check=True, capture_output=True)
+    act(visitor, "", agent="gemini", folder=str(shared), who="the tests")
+    page = visitor.open("/agents")
+    page.locator("[name=folder]").fill(str(shared))
+    page.locator("[data-start-button]").click()
+    expect(page.get_by_text("Another agent is working in this folder")).to_be_visible()
+    runs = page.locator("#board .run:not([data-run-state=ended])", has_text="shared")
+    expect(runs).to_have_count(1)
+    shot(page, "shared-folder")
+    page.set_viewport_size(PHONE)
+    assert not is_sideways(page)
+    shot(page, "shared-folder-phone")
+    page.get_by_role("button", name="Start in a new git worktree").click()
+    expect(runs).to_have_count(2)
+    expect(page.locator("#board .run", has_text="shared-unspool-")).to_have_count(1)
+    expect(page.locator("[data-shared]")).to_be_hidden()

@@ -17,6 +17,7 @@ from ..agents import AGENTS
 from ..core import model as m
 from ..core.proposed_actions import ProposedEdit
 from .attachments import ImageInput
+from .completions import OfferedCommand
 
 RequestKind = Literal["command", "edit", "tool", "plan", "question", "permission"]
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop"]
@@ -215,6 +216,12 @@ class Notice(msgspec.Struct, tag="remarked"):
     text: str
 
 
+class CommandsOffered(msgspec.Struct, tag="commands"):
+    """The commands that the agent understands in messages."""
+
+    commands: list[OfferedCommand]
+
+
 class AgentExited(msgspec.Struct, kw_only=True, tag="exited"):
     """The agent's process has exited."""
 
@@ -234,6 +241,7 @@ DriverEvent = (
     | TurnEnded
     | SettingsChanged
     | Notice
+    | CommandsOffered
     | AgentExited
 )
 

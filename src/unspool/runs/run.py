@@ -22,6 +22,7 @@ from .processes import start_time
 from .protocol import (
     AgentExited,
     Answer,
+    CommandsOffered,
     Driver,
     DriverEvent,
     MessageAccepted,
@@ -138,6 +139,8 @@ class Run:
                 self.recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
             case Notice():
                 self.recorder.record("remarked", {"text": event.text})
+            case CommandsOffered():
+                self.details.commands = event.commands
             case AgentExited():
                 self._handle_exited(event, now)
         self.report_state()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .approvals import OpenRequest
+from .completions import OfferedCommand
 from .live_text import LiveText
 from .messages import RunMessage
 from .outbox import Held
@@ -55,6 +56,8 @@ class RunDetails(msgspec.Struct, kw_only=True):
     model: str | None
     pid: int | None = None
     error: str | None = None
+    commands: list[OfferedCommand] = []
+    """What it understands in messages."""
     started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     is_interrupting: bool = False
     """A person has interrupted the turn, which has not ended yet."""

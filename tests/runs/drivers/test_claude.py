@@ -29,6 +29,7 @@ from unspool.runs.processes import Family, is_alive, start_time
 from unspool.runs.protocol import (
     AgentExited,
     Answer,
+    CommandsOffered,
     MessageAccepted,
     PermissionRequest,
     RequestCancelled,
@@ -755,9 +756,11 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @real
 @bounded
 async def test_an_image_reaches_the_model_and_the_log(tmp_path: Path) -> None:
-    """As an image block beside the text."""
+    """As an image block beside the text; the commands that a message can hold are offered before."""
     async with workspace(tmp_path) as at:
         driver, events = await at.start()
+        (offered,) = events.all(CommandsOffered)
+        assert "compact" in {command.name for command in offered.commands}
         await driver.send("one", "@do say seen", [ImageInput("image/png", PIXEL)])
         assert (await events.next(TurnEnded)).outcome == "completed"
         contents = [message["content"] for message in at.model.requests[-1]["messages"]]

@@ -15,10 +15,12 @@ import msgspec
 
 from ...core.errors import UnspoolError, UsageError
 from ..attachments import ImageInput
+from ..completions import offered_commands
 from ..protocol import (
     AgentExited,
     Answer,
     Capabilities,
+    CommandsOffered,
     Driver,
     Emit,
     Notice,
@@ -284,6 +286,8 @@ class AcpDriver(AcpAgent, Driver):
         kind = update.get("sessionUpdate")
         if kind == "current_mode_update":
             self._settings.update(mode=text_or_none(update.get("currentModeId")))
+        elif kind == "available_commands_update":
+            self._emit(CommandsOffered(offered_commands(update.get("availableCommands"))))
         elif kind in ("agent_message_chunk", "agent_thought_chunk"):
             text = text_or_none(object_at(update, "content").get("text")) or ""
             mode = self.mode_in_text(text)

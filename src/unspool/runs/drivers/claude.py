@@ -26,7 +26,8 @@ import msgspec
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..attachments import ImageInput
-from ..protocol import AgentExited, Answer, Capabilities, Emit, PermissionRequest, RunSpec
+from ..completions import offered_commands
+from ..protocol import AgentExited, Answer, Capabilities, CommandsOffered, Emit, PermissionRequest, RunSpec
 from ..sandbox import sandboxed
 from .claude_command import MODES, build_command, build_environment, check_spec
 from .claude_conversation import ClaudeConversation, text_or_none
@@ -161,6 +162,7 @@ class ClaudeDriver:
         self._watcher = asyncio.create_task(self._watch())
         self._life.has_started = True
         conversation.report_started()
+        self._emit(CommandsOffered(offered_commands(info.get("commands"))))
 
     async def _check_model(self, info: dict[str, Any]) -> None:
         """Remember the models that the program offers, and stop it if it has to use one that it does not know."""

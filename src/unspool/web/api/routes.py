@@ -15,7 +15,7 @@ from ...store import Store
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from . import collections, notifications, reverts, runs, session, streams
+from . import collections, composing, notifications, reverts, runs, session, streams
 from .openapi import openapi_text
 from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
 from .schemas import SessionParams
@@ -61,6 +61,7 @@ routes: list[HTTPRouteHandler] = [
     *runs.routes,
     *reverts.routes,
     *notifications.routes,
+    *composing.routes,
 ]
 
 

@@ -7,10 +7,12 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ...runs.attachments import Attachment
+from ...runs.completions import Completion
 from ...runs.messages import RunMessage
 from ...runs.outbox import QueueAction
 from ...runs.protocol import Capabilities
 from ...runs.run_view import RunView
+from ...runs.worktrees import FolderState
 
 
 class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -24,6 +26,8 @@ class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     at: int | None = None
     """Fork after this message instead of resuming."""
     fork: bool = False
+    worktree: bool = False
+    """Make a git worktree of the folder first, and start there."""
     mode: str | None = None
     model: str | None = None
     prompt: str | None = None
@@ -216,6 +220,11 @@ RUN_ENDPOINTS = (
     RunEndpoint("post", "/runs/{id}/interrupt", "interrupt", "Interrupt the current turn.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/stop", "stop", "Stop the agent.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/change", "change", "Change the mode or the model.", RunView, ChangeBody),
+    RunEndpoint(
+        "get", "/runs/{id}/completions", "completions", "What can complete a `word` that starts with `/` or `@`.",
+        list[Completion],
+    ),
+    RunEndpoint("get", "/folder", "folder", "Which agents work in a folder, given as `path`.", FolderState),
     RunEndpoint(
         "post", "/reverts", "revert", "Revert a file of a project to the copy from before an agent changed it.",
         Reverted, RevertBody,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -22,6 +23,7 @@ from ...runs.messages import RunMessage
 from ...runs.protocol import Answer, ForkReach, RunSpec
 from ...runs.run import Run
 from ...runs.supervisor import Supervisor
+from ...runs.worktrees import make_worktree
 from ...store import Store
 from ...store.rows import SessionRow
 from ..session_list import find
@@ -113,6 +115,8 @@ async def start(
 ) -> Response[bytes]:
     """Start an agent: in a folder, on a past session, or forked from a message of one."""
     body: StartBody = await decoded_body(request, StartBody)
+    if body.worktree:
+        body.folder = await asyncio.to_thread(make_worktree, body.folder or "")
     planned = await pool.run(plan, body, homes, supervisor.log, supervisor.fork_reach)
     found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
     if body.prompt:

@@ -1,17 +1,30 @@
 /** The board of all runs, which is updated when something happens, and the form that starts a run. */
 
-import { debounce, find, make, onClick, postJson } from "./dom.js";
+import { debounce, fetchJson, find, make, onClick, postJson } from "./dom.js";
 import { redraw, startApproval } from "./approval.js";
 import { fail, newName, onRun, post, who } from "./runs.js";
 
 const refresh = debounce(() => redraw(find("#board"), "/agents/board"), 60);
 
-async function start(form) {
+/** Whether the reader wants to start in a folder in which another agent works; asks in the form if not. */
+async function isClear(form, folder) {
+  const box = find("[data-shared]", form);
+  if (!box.hidden && box.dataset.folder === folder) return true;
+  const { busy, can_have_worktree } = await fetchJson(`/api/folder?path=${encodeURIComponent(folder)}`);
+  box.hidden = !busy.length;
+  box.dataset.folder = folder;
+  find("[data-worktree]", box).hidden = !can_have_worktree;
+  return !busy.length;
+}
+
+async function start(form, worktree = false) {
   const { agent, folder, model, prompt, ...modes } = Object.fromEntries(new FormData(form));
   const given = { agent, folder, model: model || null, mode: modes[`mode-${agent}`] || null, prompt: prompt || null };
   fail(form);
   try {
-    await post("", { ...given, message_id: newName(), who });
+    if (!worktree && !(await isClear(form, folder))) return;
+    await post("", { ...given, worktree, message_id: newName(), who });
+    find("[data-shared]", form).hidden = true;
     // Keep what was typed in the meantime.
     if (form.elements.prompt.value === prompt) form.elements.prompt.value = "";
   } catch ({ message }) {
@@ -33,11 +46,12 @@ async function showPhoneLink() {
 export function startBoard() {
   onClick("[data-phone]", showPhoneLink);
   const form = find("[data-start]");
-  const button = find("button", form);
+  const button = find("[data-start-button]", form);
   startApproval();
   onRun(({ kind }) => kind !== "words" && refresh());
   // Text is streamed in pieces, and only the store knows when a new session has a title.
   setInterval(() => find('[data-run-state=in-turn], #board a[href^="/runs/"]') && refresh(), 1000);
+  onClick("[data-worktree]", () => start(form, true));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     button.disabled = true;

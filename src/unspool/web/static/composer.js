@@ -1,6 +1,7 @@
 /** The composer: sends messages to an agent, shows the text it is writing, and forks sessions. */
 
 import { Attachments } from "./attachments.js";
+import { Completions } from "./completions.js";
 import { debounce, find, findAll, inside, make, onClick, onContent } from "./dom.js";
 import { indexOf } from "./navigation.js";
 import { redraw, startApproval, TYPING } from "./approval.js";
@@ -33,6 +34,7 @@ export class Composer {
   texts = new Map();
   timer = 0;
   escaped = -Infinity;
+  completions = new Completions(this.box);
   attachments = new Attachments(this.box, (text) => fail(this.form, text));
   isBusy = false;
   /** Another message waits until the last one has arrived. */

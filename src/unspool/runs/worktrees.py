@@ -1,0 +1,63 @@
+"""Two agents in one folder overwrite each other's changes: who works in a folder, and a git worktree as a way out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..core.errors import UsageError
+from .run_view import RunView
+
+_SECONDS = 120.0
+
+
+class FolderState(msgspec.Struct, kw_only=True):
+    """Whether an agent can start in a folder without meeting another one."""
+
+    folder: str
+    busy: list[str]
+    """The ids of the runs that work in it, in a folder in it, or in one around it."""
+    can_have_worktree: bool
+    """Whether it is a git repository with a commit, of which there can be another working copy."""
+
+
+def folder_state(folder: str, runs: Iterable[RunView]) -> FolderState:
+    """Who works in a folder, and whether a worktree is possible."""
+    path = Path(folder).expanduser().resolve()
+    busy = [run.id for run in runs if run.state != "ended" and _overlap(path, Path(run.folder))]
+    return FolderState(folder=str(path), busy=busy, can_have_worktree=bool(busy) and _has_commit(path))
+
+
+def make_worktree(folder: str) -> str:
+    """Make a git worktree beside a project, on a branch of its own; returns its folder."""
+    path = Path(folder).expanduser().resolve()
+    name = uuid.uuid4().hex[:6]
+    target = path.with_name(f"{path.name}-unspool-{name}")
+    # Only files are checked out: hooks of the repository do not run because somebody starts an agent.
+    command = ("git", "-c", f"core.hooksPath={os.devnull}", "-C", str(path), "worktree", "add", "-b", f"unspool/{name}")
+    done = _git(*command, str(target))
+    if done is None or done.returncode:
+        reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] if done is not None else []
+        raise UsageError(f"No git worktree could be made of {path}: {' '.join(reason) or 'git did not answer'}")
+    return str(target)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return one == other or one in other.parents or other in one.parents
+
+
+def _has_commit(path: Path) -> bool:
+    done = _git("git", "-C", str(path), "rev-parse", "--verify", "--quiet", "HEAD") if path.is_dir() else None
+    return done is not None and done.returncode == 0
+
+
+def _git(*command: str) -> subprocess.CompletedProcess[bytes] | None:
+    try:
+        return subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None

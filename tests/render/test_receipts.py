@@ -85,3 +85,11 @@ def test_decisions_are_found_by_each_of_their_calls() -> None:
 def test_a_time_out_is_nobodys_decision() -> None:
     shown = lines(receipt_of([decision("deny", by="timeout", who="clock")], COMMAND, result("rejected"), None))
     assert "because nobody answered in time" in shown["decided"]
+
+
+def test_nothing_of_a_command_is_hidden() -> None:
+    """Escapes are in sight, and so is the end of a long command."""
+    hidden = m.Action(msgspec.Raw(b"{}"), command="ls . \x1bP ; touch pwned")
+    long = m.Action(msgspec.Raw(b"{}"), command="echo " + "x" * 5000 + " ; touch pwned")
+    for action in (hidden, long):
+        assert lines(receipt_of([decision(action=action)], action, result("ok"), None))["asked"].endswith("touch pwned")

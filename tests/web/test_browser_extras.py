@@ -48,8 +48,8 @@ def test_a_run_is_reviewed_and_a_file_reverted(visitor: Visitor, server: Served)
     expect(page.locator(".call.rejected .receipt .decided")).to_contain_text("not now")
 
     page.get_by_role("link", name="Review changes").click()
-    expect(page.locator(".review .file")).to_contain_text("greeting.txt")
-    expect(page.locator(".review .file .diff .add")).to_contain_text("good evening")
+    expect(page.locator(".review .reviewed-file")).to_contain_text("greeting.txt")
+    expect(page.locator(".review .reviewed-file .diff .add")).to_contain_text("good evening")
     expect(page.locator("#approved-title + ol .reviewed")).to_have_count(2)
     shot(page, "review")
     page.set_viewport_size(PHONE)
@@ -67,7 +67,7 @@ def test_a_run_is_reviewed_and_a_file_reverted(visitor: Visitor, server: Served)
     visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
     page.reload()
     page.get_by_role("button", name="Write this").click()
-    expect(page.locator(".review .file")).to_contain_text("as before")
+    expect(page.locator(".review .reviewed-file")).to_contain_text("as before")
     assert path.read_text() == "good morning\n"
 
 

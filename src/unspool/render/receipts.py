@@ -15,6 +15,7 @@ import msgspec
 from ..core import model as m
 from ..core.decisions import DecisionMaker, RecordedDecision, Verdict
 from .diff import FileChange, changed_files
+from .exact import exact_line
 from .sanitize import harmless, local, one_line
 
 VERDICTS: dict[Verdict, str] = {
@@ -25,6 +26,8 @@ VERDICTS: dict[Verdict, str] = {
     "interrupt": "interrupted while it waited",
 }
 _WIDTH = 200
+_HEAD, _TAIL = 140, 60
+"""Characters of a long action that are shown."""
 
 
 class CallDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -113,10 +116,14 @@ def receipt_lines(receipt: Receipt) -> list[ReceiptLine]:
 
 
 def action_text(action: m.Action) -> str:
-    """What a call does, on one line."""
+    """What a call does, on one line: every character in sight, and the end, too, if it is long."""
     question = action.questions[0].question if action.questions else None
-    shown = action.command or action.path or question or action.plan
-    return one_line(shown or bytes(action.raw_input).decode("utf-8", "replace"), _WIDTH)
+    text = action.command or action.path or question or action.plan
+    text = text or bytes(action.raw_input).decode("utf-8", "replace")
+    if len(text) <= _HEAD + _TAIL:
+        return exact_line(text)
+    left_out = len(text) - _HEAD - _TAIL
+    return f"{exact_line(text[:_HEAD])} … {left_out:,} characters … {exact_line(text[-_TAIL:])}"
 
 
 def _decision_text(one: CallDecision) -> str:
@@ -141,5 +148,5 @@ _UNCLEAR: dict[m.Outcome, str] = {
 
 def _change_text(receipt: Receipt) -> str:
     parts = [f"exit code {receipt.exit_code}"] if receipt.exit_code is not None else []
-    parts += [f"{one_line(one.path, 120)} (+{one.added} −{one.removed})" for one in receipt.changed]
+    parts += [f"{exact_line(one.path)} (+{one.added} −{one.removed})" for one in receipt.changed]
     return ", ".join(parts) or ("nothing" if receipt.has_run is False else "nothing that the record shows")

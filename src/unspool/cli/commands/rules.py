@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ...core.decision_rules import MIN_ALLOWED, MIN_REFUSED, RuleSuggestion
-from ...render.sanitize import harmless, local, one_line
+from ...render.exact import exact_line
+from ...render.sanitize import harmless, local
 from ...store.suggested_rules import suggested_rules
 from .._shared.output import print_json, remark
 
@@ -49,7 +50,7 @@ def _lines(suggestion: RuleSuggestion) -> list[str]:
         lines.append(f"  in {suggestion.rule.file}:")
         lines += [f"    {line}" for line in suggestion.rule.text.split("\n")]
     for one in suggestion.evidence[-_SHOWN:]:
-        lines.append(f"  {local(one.at)}  {one.verdict:<13}  {one_line(one.what, 80)}")
+        lines.append(f"  {local(one.at)}  {one.verdict:<13}  {exact_line(one.what)[:120]}")
     if len(suggestion.evidence) > _SHOWN:
         lines.append(f"  and {suggestion.count - _SHOWN} earlier")
     return lines

@@ -15,6 +15,7 @@ from ...core.errors import NotFoundError
 from ...runs.revert import FileReview, RevertPlan, Reverts
 from ...store import Store
 from ...store.rows import SessionRow
+from ..approval_view import diff_view
 from ..run_review import run_review
 from ..session_list import url_name
 from ..templating import address, render
@@ -65,6 +66,7 @@ def _review_page(store: Store, key: str, files: list[FileReview]) -> str:
         row=query.row,
         base=address(url_name(query.row)),
         review=run_review(query, files),
+        change=lambda diff: diff_view("", diff),
         as_time=lambda seconds: datetime.fromtimestamp(seconds, UTC),
     )
 
@@ -72,4 +74,12 @@ def _review_page(store: Store, key: str, files: list[FileReview]) -> str:
 def _revert_page(store: Store, key: str, plan: RevertPlan, copy: str) -> str:
     row = query_of(store, key).row
     base = address(url_name(row))
-    return render("revert.html", layout=layout_of(store, "review"), row=row, base=base, plan=plan, copy=copy)
+    return render(
+        "revert.html",
+        layout=layout_of(store, "review"),
+        row=row,
+        base=base,
+        plan=plan,
+        copy=copy,
+        change=diff_view("", plan.diff) if plan.diff is not None else None,
+    )

@@ -23,6 +23,8 @@ TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: `agent` (the agent's own rule), `newest`, `longest`, or the id of a message."""
 
 _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
+_FIELDS = tuple((kind, kind.field, kind.collected) for kind in EVENT_KINDS)
+"""Each kind of event, with its field in the record and its list in the builder."""
 
 
 class SessionAssembler:
@@ -41,7 +43,7 @@ class SessionAssembler:
         self._find_rewinds()
         self._find_abandoned()
         self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
-        ends = self._find_ends()
+        ends = find_ends(builder.columns.gaps, builder.replies.billed.by_response, builder.columns.lengths)
         self._contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
         self._find_replaced()
         self._branch_states: dict[int, m.ContextState] = {
@@ -79,19 +81,19 @@ class SessionAssembler:
 
     def header(self, messages: list[m.Message]) -> Session:
         """Return the session with some messages, or none."""
+        found = self.builder.events
         return Session(
             info=self._info(),
             messages=messages,
-            **{kind.field: self._events(kind) for kind in EVENT_KINDS},
+            **{name: self._events(kind, getattr(found, collected)) for kind, name, collected in _FIELDS},
         )
 
-    def _events(self, kind: EventKind) -> Any:
+    def _events(self, kind: EventKind, events: list[Any]) -> Any:
         """Return the events of a kind as the session has them, in the order of the messages."""
-        found = self.builder.events
-        events = found.of_kind(kind)
-        if kind.recorded.index is not None and not kind.recorded.is_off_path:
+        recorded = kind.recorded
+        if events and recorded.index is not None and not recorded.is_off_path:
             events = sorted(events, key=lambda event: _rank(kind.index_of(event))) if len(events) > 1 else events[:]
-        return kind.value(events, found.inherited_boundaries) if kind.recorded.group_name else events
+        return kind.value(events, self.builder.events.inherited_boundaries) if recorded.group_name else events
 
     def _info(self) -> m.SessionInfo:
         builder, details = self.builder, self.builder.details
@@ -245,15 +247,6 @@ class SessionAssembler:
         for index in self.branch:
             gone[index] = 0
         return bytes(gone)
-
-    def _find_ends(self) -> frozenset[int]:
-        """Return the gaps of the log at which the context starts again."""
-        columns = self.builder.columns
-        if not columns.gaps:
-            return frozenset()
-        billed = self.builder.replies.billed.requests()
-        requests = {first: request.tokens for first, request in billed.items()}
-        return find_ends(columns.gaps, requests, columns.lengths)
 
     def _find_doubts(self) -> None:
         """Report contexts that contradict the tokens of the requests."""

@@ -9,14 +9,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from ..io.decode import Damage, raw_in
 from . import model as m
 from .columns import MessageColumns
-from .events import EVENT_KINDS, EventKind
+from .events import EVENT_KINDS
 from .open_calls import Call, OpenCalls
 from .recent import Recent
 from .replies import Replies
@@ -81,11 +80,6 @@ class EventLists:
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
         """Why a branch was abandoned, by its first message, where the log says so."""
-
-    def of_kind(self, kind: EventKind) -> list[Any]:
-        """Return the events of a kind."""
-        found: list[Any] = getattr(self, kind.collected)
-        return found
 
     def add_boundary(self, boundary: m.Boundary, inherited: bool) -> None:
         """Add a compaction; `inherited` if it happened in the session this one was forked from."""

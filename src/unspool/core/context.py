@@ -57,6 +57,11 @@ class ContextMap:
         """Return what would be in context for the next request, with the message at `index` as the last one."""
         return self._walk(index, len(self._tree), set())
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything ever left the context."""
+        return bool(self._changes)
+
     def changes(self) -> list[int]:
         """Return the messages before which something left the context, in order."""
         return sorted(self._changes)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from itertools import accumulate
+from operator import sub
 from statistics import median
 from typing import NamedTuple
 
@@ -62,13 +63,24 @@ class Billed:
         if not 0 <= tokens <= _MOST_TOKENS:
             # A damaged record.
             tokens = 0
-        number = self._models.setdefault(model, len(self._models))
-        if self.firsts and self.firsts[-1] == first:
+        firsts = self.firsts
+        if firsts and firsts[-1] == first:
             self.tokens[-1] = tokens
             return
-        self.firsts.append(first)
+        firsts.append(first)
         self.tokens.append(tokens)
-        self.models.append(number)
+        self.models.append(self._models.setdefault(model, len(self._models)))
+
+    def may_contradict(self, has_changes: bool) -> bool:
+        """Whether a request may be too small, or too large after a change. Almost no session has one to look at."""
+        tokens = self.tokens
+        if len(tokens) <= _MIN_STEPS or max(tokens) - min(tokens) <= _MIN_TOKENS:
+            return False
+        return has_changes or max(map(sub, accumulate(tokens, max), tokens)) > _MIN_TOKENS
+
+    def by_response(self) -> dict[int, int]:
+        """The tokens by the first message of the responses."""
+        return {first: tokens for first, tokens in zip(self.firsts, self.tokens, strict=True) if tokens > 0}
 
     def requests(self) -> dict[int, Request]:
         """The requests by the first message of their responses."""
@@ -101,6 +113,8 @@ class Doubt(NamedTuple):
 
 def find_doubts(tree: Tree, contexts: ContextMap, billed: Billed, lengths: array[int]) -> list[Doubt]:
     """Find the responses whose requests contradict the claimed contexts; `lengths` are the bytes of the messages."""
+    if not billed.may_contradict(contexts.has_changes):
+        return []
     requests = billed.requests()
     if len(requests) <= _MIN_STEPS:
         return []
@@ -108,7 +122,7 @@ def find_doubts(tree: Tree, contexts: ContextMap, billed: Billed, lengths: array
     suspects = [doubt for doubt in map(check.doubt, requests) if doubt is not None]
     if not suspects or not check.is_billed_by_text(lengths):
         return []
-    return suspects
+    return [doubt for doubt in suspects if not doubt.is_claimed or check.is_removed(doubt)]
 
 
 class _Check:
@@ -131,18 +145,17 @@ class _Check:
         return self._above[parent] if parent >= 0 else NONE
 
     def doubt(self, index: int) -> Doubt | None:
-        """Compare a request with the one before it."""
+        """Compare a request with the one before it; `is_removed` has to confirm what the record claims."""
         before = self.request_before(index)
         if before < 0 or self._tree.flags[index] & INHERITED:
             return None
         (tokens, model), (tokens_before, model_before) = self._requests[index], self._requests[before]
         if model != model_before:
             return None
-        limit = max(_MIN_TOKENS, _MIN_SHARE * tokens_before)
         claims_change = self._claims_change(before, index)
-        if tokens_before - tokens > limit and not claims_change:
+        if tokens_before - tokens > _limit(tokens_before) and not claims_change:
             return Doubt(index, tokens, tokens_before, is_claimed=False)
-        if tokens > _AS_LARGE * tokens_before and claims_change and self._removed(index, before) > limit:
+        if tokens > _AS_LARGE * tokens_before and claims_change:
             return Doubt(index, tokens, tokens_before, is_claimed=True)
         return None
 
@@ -163,13 +176,22 @@ class _Check:
         position = bisect_right(self._changes, before)
         return position < len(self._changes) and self._changes[position] <= index
 
-    def _removed(self, index: int, before: int) -> int:
-        """Estimate the tokens that left the context between two requests, by what earlier requests had added."""
+    def is_removed(self, doubt: Doubt) -> bool:
+        """Whether much left the claimed context between two requests, estimated by what earlier requests had added."""
+        index = doubt.message_index
+        before = self.request_before(index)
+        added: dict[int, int] = {}
+        later = before
+        while (earlier := self.request_before(later)) >= 0:
+            added[earlier] = max(0, self._requests[later].tokens - self._requests[earlier].tokens)
+            later = earlier
+        limit = _limit(doubt.tokens_before)
+        if sum(added.values()) <= limit:
+            return False
         had = set(self._contexts.before(before).indices)
         has = set(self._contexts.before(index).indices)
-        removed, later = 0, before
-        while (earlier := self.request_before(later)) >= 0:
-            if earlier in had and earlier not in has:
-                removed += max(0, self._requests[later].tokens - self._requests[earlier].tokens)
-            later = earlier
-        return removed
+        return sum(tokens for earlier, tokens in added.items() if earlier in had and earlier not in has) > limit
+
+
+def _limit(tokens_before: int) -> float:
+    return max(_MIN_TOKENS, _MIN_SHARE * tokens_before)

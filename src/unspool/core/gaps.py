@@ -8,7 +8,7 @@ of the two happened: with more input tokens than the text since the gap can have
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from . import model as m
 
@@ -21,12 +21,15 @@ def request_tokens(usage: m.Usage) -> int:
     return (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
 
 
-def find_ends(gaps: Iterable[int], requests: Mapping[int, int], lengths: Sequence[int]) -> frozenset[int]:
+def find_ends(gaps: Sequence[int], billed: Callable[[], Mapping[int, int]], lengths: Sequence[int]) -> frozenset[int]:
     """Return the gaps at which the context starts again.
 
-    `requests` has the input tokens by the first message of each response, and `lengths` the bytes of the messages. A
-    token has at least one byte. The first request has the instructions for the model, which every request has.
+    `billed` returns the input tokens by the first message of each response, and `lengths` are the bytes of the
+    messages. A token has at least one byte. The first request has the instructions for the model, as every request.
     """
+    if not gaps:
+        return frozenset()
+    requests = billed()
     places = sorted(requests)
     ends = set()
     for gap in gaps:

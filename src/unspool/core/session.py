@@ -296,15 +296,17 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
     def _find_ends(self) -> frozenset[int]:
         """The gaps of the log at which the context starts again."""
         gaps = [message.index for message in self.messages if message.link == "stitched"]
-        if not gaps:
-            return frozenset()
-        billed = ((x.reply, x.usage) for x in self.messages)
-        requests = {
+        lengths = [message.source.length for message in self.messages] if gaps else []
+        return find_ends(gaps, self._billed, lengths)
+
+    def _billed(self) -> dict[int, int]:
+        """The input tokens of the requests, by the first message of their responses."""
+        billed = ((message.reply, message.usage) for message in self.messages)
+        return {
             reply: tokens
             for reply, usage in billed
             if reply is not None and usage is not None and (tokens := request_tokens(usage)) > 0
         }
-        return find_ends(gaps, requests, [message.source.length for message in self.messages])
 
     @cached_property
     def _tree(self) -> Tree:

@@ -17,6 +17,7 @@ _NO_CONTENT = frozenset(("type", "filename", "path", "displayPath"))
 """Fields of an attachment that have a place of their own in the record."""
 _REQUEST = "prompt_snapshot"
 """An attachment with the system prompt and the tools of a request: tens of kilobytes that are not conversation."""
+_BRACE = ord("{")
 _SHELL = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
 
 
@@ -39,19 +40,23 @@ def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:
     return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
 
 
-RawAt = Callable[[int], msgspec.Raw]
-"""Returns a block of a record, by its index, as it is in the log."""
+RawAt = Callable[..., msgspec.Raw]
+"""Returns a part of a record, by its source and the path to the part, as it is in the log."""
 
 
-def blocks_of(content: str | list[ClaudeBlock] | None, raw_at: RawAt) -> list[m.Block]:
-    """Return content as blocks; those of unknown type are kept as they are."""
+def blocks_of(
+    content: str | list[ClaudeBlock] | None, raw_at: RawAt, source: m.Source, first: int = 0
+) -> list[m.Block]:
+    """Return content as blocks; those of unknown type are kept as they are. `first` is the number of the first one."""
     if not isinstance(content, list):
         return [] if content is None else [m.Text(content)]
     blocks = [_block(block) for block in content]
     if None not in blocks:
         return cast(list[m.Block], blocks)
     return [
-        block if block is not None else m.Unknown(content[index].type, raw_at(index))
+        block
+        if block is not None
+        else m.Unknown(content[index].type, raw_at(source, "message", "content", first + index))
         for index, block in enumerate(blocks)
     ]
 
@@ -102,31 +107,32 @@ def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
     return "\n".join(texts), parts
 
 
-def rendered_text(pieces: list[Rendered] | None) -> str:
+def _rendered_text(pieces: list[Rendered]) -> str:
     """Return an attachment as the model got it."""
-    if not pieces:
-        return ""
     if len(pieces) == 1 and isinstance(pieces[0].content, str):
         return pieces[0].content
     return "\n".join(flat_text(piece.content)[0] for piece in pieces)
 
 
 def attachment_blocks(
-    body: AttachmentBody, rendered: list[Rendered] | None, raw: Callable[[], object]
+    body: AttachmentBody,
+    rendered: list[Rendered] | None,
+    raw_at: RawAt,
+    source: m.Source,
 ) -> list[m.Block]:
     """Return an attachment as the model got it; where that is not recorded, the text of its fields, or else all of it.
 
-    `raw` returns the decoded body. Fields that say nothing are left out.
+    Fields that say nothing are left out.
     """
     path = body.filename or body.path
-    text: str | None = rendered_text(rendered)
+    text: str | None = _rendered_text(rendered) if rendered else ""
     if body.content and (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, text or None, path), image]
     if text and body.filename is not None and (own := _field_text(body)) and own not in text:
         # The model got the file with a number before each line.
         return [m.Attachment(body.type, text, path), m.Attachment(body.type, own, path)]
     if not text and body.type != _REQUEST and not (text := _field_text(body)):
-        fields = raw()
+        fields = decode_any(raw_at(source, "attachment"))
         given = fields.items() if isinstance(fields, dict) else ()
         rest = {name: value for name, value in given if name not in _NO_CONTENT and value}
         text = msgspec.json.encode(rest).decode() if rest else None
@@ -159,7 +165,7 @@ def _plain_text(value: Any, depth: int = 3) -> str | None:
 
 
 def _attached_image(raw: msgspec.Raw) -> m.Image | None:
-    content = decode_any(raw) if b'"image"' in bytes(raw) else None
+    content = decode_any(raw) if memoryview(raw)[0] == _BRACE and b'"image"' in bytes(raw) else None
     file = content.get("file") if isinstance(content, dict) and content.get("type") == "image" else None
     return _image({"media_type": file.get("type"), "data": file.get("base64")}) if isinstance(file, dict) else None
 

@@ -15,7 +15,7 @@ from ...io.lines import BLOCK_SIZE
 from .discovery import ClaudeFolder, ClaudeHead, Surroundings
 from .schema import HEAD_RECORDS, RECORDS
 
-_UUID = re.compile(rb'"uuid":"([0-9a-fA-F-]{36})"')
+_UUID, _UUID_LENGTH = b'"uuid":"', 36
 _METADATA_LINE = re.compile(
     rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE
 )
@@ -248,5 +248,6 @@ def ids_in(paths: Iterable[Path]) -> frozenset[str]:
     found: set[str] = set()
     for path in paths:
         for block in read_blocks(path):
-            found.update(id.decode() for id in _UUID.findall(block))
+            # Splitting takes half the time of a regular expression.
+            found.update(rest[:_UUID_LENGTH].decode("ascii", "replace") for rest in block.split(_UUID)[1:])
     return frozenset(found)

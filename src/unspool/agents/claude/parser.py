@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import CONTINUED, UNANSWERED
@@ -11,7 +9,7 @@ from ...io.decode import decode_any
 from .authors import COMMAND_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
 from .compaction import ClaudeCompactions
-from .content import RawAt, attachment_blocks, blocks_of, command_of, flat_text, text_of
+from .content import attachment_blocks, blocks_of, command_of, flat_text, text_of
 from .interruptions import ClaudeInterruptions, is_headless
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import ClaudePlans
@@ -46,12 +44,25 @@ class ClaudeParser:
     # --- records ---
 
     def read(self, record: ClaudeRecord, source: m.Source, inherited: bool = False) -> None:
-        """Read a record that is part of the chain: user, assistant, system or attachment."""
+        """Read a record that is part of the chain: user, assistant, system or attachment.
+
+        `inherited` if it belongs to the session this one was forked from.
+        """
         if record.version != self.version and record.version is not None:
             self.version = record.version
             self.builder.details.versions[record.version] = None
             self.resumes.read_version(record.version)
-        _RECORDS.get(record.type, ClaudeParser._unknown)(self, record, source, inherited)
+        kind = record.type
+        if kind == "assistant":
+            self._assistant(record, source, inherited)
+        elif kind == "attachment":
+            self._attachment(record, source, inherited)
+        elif kind == "user":
+            self._user(record, source, inherited)
+        elif kind == "system":
+            self._system(record, source, inherited)
+        else:
+            self._unknown(record, source, inherited)
 
     def finish(self) -> None:
         """Finish after the last record."""
@@ -68,9 +79,6 @@ class ClaudeParser:
         elif record.running_call is not None:
             self.calls.runs(record.running_call)
 
-    def _raw_at(self, source: m.Source) -> RawAt:
-        return lambda index: self.builder.raw_at(source, "message", "content", index)
-
     def _unknown(self, record: ClaudeRecord, source: m.Source, inherited: bool) -> None:
         """Keep a record of unknown shape as it is."""
         block = m.Unknown(record.type, self.builder.raw_at(source))
@@ -84,7 +92,7 @@ class ClaudeParser:
             return self._unknown(record, source, inherited)
         if self.queue.taken and message.id != self.builder.replies.current.key:
             self._add_taken(record)
-        blocks = blocks_of(message.content, self._raw_at(source))
+        blocks = blocks_of(message.content, self.builder.raw_at, source)
         # 2.1.200 also marks the beginning of an interrupted answer as "synthetic".
         is_placeholder = message.model == SYNTHETIC and text_of(blocks) in _PLACEHOLDERS
         if record.is_api_error_message or is_placeholder:
@@ -140,7 +148,7 @@ class ClaudeParser:
             for block in content or ():
                 if block.tool_use_id is not None:
                     return self._tool_results(record, source, content or [], inherited)
-            blocks = blocks_of(content, self._raw_at(source))
+            blocks = blocks_of(content, self.builder.raw_at, source)
             text = text_of(blocks)
             if text in (MARKER, TOOL_MARKER):
                 if self.plans.is_expected:
@@ -153,7 +161,7 @@ class ClaudeParser:
     def _user_text(
         self, record: ClaudeRecord, source: m.Source, text: str, blocks: list[m.Block], inherited: bool
     ) -> None:
-        if not record.is_meta and text.lstrip()[:1] == "<":
+        if "<" in text and not record.is_meta and text.lstrip()[:1] == "<":
             blocks = separate_injected(blocks)
             text = text_of(blocks)
         is_plan = self.plans.is_passed_on(record, text)
@@ -195,7 +203,7 @@ class ClaudeParser:
     def _tool_results(
         self, record: ClaudeRecord, source: m.Source, content: list[ClaudeBlock], inherited: bool
     ) -> None:
-        blocks, results = self.calls.read(record, content, self._raw_at(source))
+        blocks, results = self.calls.read(record, content, source)
         if self.plans.is_expected:
             for result, _ in results:
                 result.outcome = "ok"
@@ -255,16 +263,7 @@ class ClaudeParser:
             self.chain.add(record, source, "user", author, [m.Text(text)], inherited=inherited, queued=is_typed)
             return
         author = "hook" if body.type.startswith("hook") else "harness"
-        blocks = attachment_blocks(body, record.rendered, lambda: decode_any(self.builder.raw_at(source, "attachment")))
+        blocks = attachment_blocks(body, record.rendered, self.builder.raw_at, source)
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if body.hook_name is not None and index is not None and not inherited:
             self.resumes.read_hook(body.hook_name, index)
-
-
-_RECORDS: dict[str, Callable[[ClaudeParser, ClaudeRecord, m.Source, bool], None]] = {
-    "assistant": ClaudeParser._assistant,
-    "user": ClaudeParser._user,
-    "attachment": ClaudeParser._attachment,
-    "system": ClaudeParser._system,
-}
-"""How each type of record is read; the last argument says whether it belongs to the session it was forked from."""

@@ -281,9 +281,9 @@ class ClaudeFileReader:
         read, copied, titles = self._main.read, self._copied, self._titles
         for parser in self.parsers:
             parser.builder.bytes_at = batch.bytes_at
-        is_main = self._ref.kind == "main"
+        is_main, has_copies = self._ref.kind == "main", self._first_files is not None
         for record, number, offset, length in batch.rows():
-            if self._first_files is not None and self._is_copy(batch.bytes_at(offset, length), file):
+            if has_copies and self._is_copy(batch.bytes_at(offset, length), file):
                 continue
             kind = record.type
             if kind in _CHAIN:

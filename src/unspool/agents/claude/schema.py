@@ -141,48 +141,48 @@ class Rendered(msgspec.Struct, gc=False):
 
 
 class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A line of any type."""
+    """A line of any type.
+
+    A key is looked for from the field after the last one that was found, so the fields are in the order of most lines.
+    """
 
     type: str = ""
-    subtype: str | None = None
     uuid: str | None = None
-    parent_uuid: str | UnsetType | None = UNSET
-    logical_parent_uuid: str | None = None
-    timestamp: Moment | None = None
-    version: str | None = None
-    agent_id: str | None = None
-    entrypoint: str | None = None
-    is_sidechain: bool = False
     is_meta: bool | None = None
-    message: ApiMessage | None = None
-    # user records
+    operation: str | None = None
+    subtype: str | None = None
+    timestamp: Moment | None = None
+    rendered: list[Rendered] | None = None
     origin: KindOnly | None = None
     prompt_source: str | None = None
-    plan_content: str | None = None
-    tool_use_result: ToolUseResult | str | list[Raw] | None = None
-    tool_denial_kind: str | None = None
-    user_feedback: str | None = None
-    permission_decision: PermissionDecision | None = None
-    interrupted_message_id: str | None = None
-    is_compact_summary: bool | None = None
-    # assistant records
-    is_api_error_message: bool | None = None
-    api_error_status: int | None = None
-    error: Raw = ABSENT
-    # system, attachment and metadata records
+    entrypoint: str | None = None
+    version: str | None = None
+    leaf_uuid: str | None = None
+    parent_uuid: str | UnsetType | None = UNSET
+    is_sidechain: bool = False
+    agent_id: str | None = None
+    message: ApiMessage | None = None
     content: Any = None
+    data: Progress | None = None
+    interrupted_message_id: str | None = None
+    error: Raw = ABSENT
+    reason: str | None = None
+    tool_use_result: ToolUseResult | str | list[Raw] | None = None
+    summary: str | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    running_call: str | None = msgspec.field(default=None, name="parentToolUseID")
     compact_metadata: CompactMetadata | None = None
     microcompact_metadata: MicrocompactMetadata | None = None
-    attachment: AttachmentBody | None = None
-    rendered: list[Rendered] | None = None
-    leaf_uuid: str | None = None
-    summary: str | None = None
-    custom_title: str | None = None
+    plan_content: str | None = None
+    api_error_status: int | None = None
     ai_title: str | None = None
-    operation: str | None = None
-    reason: str | None = None
-    data: Progress | None = None
-    running_call: str | None = msgspec.field(default=None, name="parentToolUseID")
+    tool_denial_kind: str | None = None
+    custom_title: str | None = None
+    user_feedback: str | None = None
+    permission_decision: PermissionDecision | None = None
+    attachment: AttachmentBody | None = None
+    logical_parent_uuid: str | None = None
 
 
 class HeadRecord(ClaudeRecord, rename="camel", gc=False):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
-
-import msgspec
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.open_calls import Call
-from .content import RawAt, blocks_of, flat_text
+from .content import blocks_of, flat_text
 from .outcomes import FLAG, MARKER, STOPPING_EXITS, TOOL_MARKER, ClaudeVerdict, judge
 from .saved_outputs import MARK, SavedOutputs
 from .schema import ClaudeBlock, ClaudeRecord, ToolUseResult
@@ -81,14 +78,14 @@ class ClaudeToolCalls:
         self._all_ok = True
 
     def read(
-        self, record: ClaudeRecord, content: list[ClaudeBlock], raw_at: RawAt
+        self, record: ClaudeRecord, content: list[ClaudeBlock], source: m.Source
     ) -> tuple[list[m.Block], list[tuple[m.ToolResult, ClaudeVerdict]]]:
         """Return the blocks of a record with results, and how each call ended."""
         blocks: list[m.Block] = []
         results: list[tuple[m.ToolResult, ClaudeVerdict]] = []
         for index, block in enumerate(content):
             if block.tool_use_id is None:
-                blocks += blocks_of([block], partial(_shifted, raw_at, index))
+                blocks += blocks_of([block], self._builder.raw_at, source, first=index)
                 continue
             record.tool_use_result = record.tool_use_result or block.tool_use_result
             text, parts = flat_text(block.content)
@@ -295,10 +292,6 @@ class ClaudeToolCalls:
                 timestamp=entry.timestamp,
             )
         )
-
-
-def _shifted(raw_at: RawAt, first: int, index: int) -> msgspec.Raw:
-    return raw_at(first + index)
 
 
 def _refuses_plan(entry: ClaudeResult) -> bool:

@@ -105,7 +105,7 @@ def test_the_builder_has_a_list_for_each_kind() -> None:
     expected = {kind.collected: f"list[m.{kind.struct.__name__}]" for kind in EVENT_KINDS}
     assert declared(builder, "EventLists") == expected
     empty = builder.SessionBuilder("agent", "id")
-    assert all(empty.events.of_kind(kind) == [] for kind in EVENT_KINDS)
+    assert all(getattr(empty.events, kind.collected) == [] for kind in EVENT_KINDS)
 
 
 @by_name

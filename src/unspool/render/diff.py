@@ -103,11 +103,26 @@ def diff_rows(diff: str, path: str | None = None) -> list[Row]:
     return list(_worth_showing(rows))
 
 
-def exact_diff_rows(diff: str) -> list[Row]:
+def exact_diff_rows(diff: str) -> ExactRows:
     """All rows of a diff that a person decides on, with every character in sight and no colours that could hide one."""
-    return [
-        Row(line.kind, line.old, line.new, _SIGNS.get(line.kind, ""), exact_inline(line.text)) for line in _lines(diff)
-    ]
+    return ExactRows(list(_lines(diff)))
+
+
+class ExactRows:
+    """Rows that are made when they are looked at: a diff may be long."""
+
+    def __init__(self, lines: list[_Line]) -> None:
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __getitem__(self, part: slice) -> ExactRows:
+        return ExactRows(self._lines[part])
+
+    def __iter__(self) -> Iterator[Row]:
+        for line in self._lines:
+            yield Row(line.kind, line.old, line.new, _SIGNS.get(line.kind, ""), exact_inline(line.text))
 
 
 def _worth_showing(rows: list[Row]) -> Iterator[Row]:

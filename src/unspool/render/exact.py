@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from .lookalikes import find_lookalikes
@@ -30,7 +31,13 @@ _TOKEN = re.compile(
     rf"{_OPEN}(?:U\+(10[0-9A-F]{{4}}|[0-9A-F]{{4,5}})(?:×([0-9]{{1,9}}))?|({'|'.join(_NAMED)})){_CLOSE}(\n?)"
     rf"|([{''.join(_MARKED)}])([\n\t]?)"
 )
-_CHUNK = re.compile(r"(?P<plain>[!-~]+)|(?P<breaks>\n+)|(?P<blanks> +)|(?P<other>.)", re.DOTALL)
+_ORDINARY = (
+    " -~\n\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0400-\u0482\u048a-\u052f\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
+    "\uac00-\ud7a3"
+)
+"""Letters that are always shown as they are, unless one looks like another: most texts have no others."""
+_NOTABLE = re.compile(rf"(?P<breaks>\n{{7,}}|\A\n+|\n+\Z)|(?P<blanks> +(?=\n|\Z)| {{17,}})|(?P<other>[^{_ORDINARY}])")
+"""What may not be shown as it is."""
 _LONG_SPACE = 16
 _LONG_INDENT = 80
 _LONG_BREAK = 6
@@ -111,12 +118,17 @@ class Exact(NamedTuple):
 def exact(text: str, *, prose: bool = False) -> Exact:
     """A text with every character in sight. In `prose`, typographic quotes and dashes are shown as they are."""
     segments: list[Segment] = []
-    for segment in _Scanner(text, prose).segments():
-        last = segments[-1] if segments else None
-        if last is not None and last.kind == segment.kind and segment.kind in ("plain", "rtl"):
-            segments[-1] = last._replace(shown=last.shown + segment.shown, source=last.source + segment.source)
-        else:
-            segments.append(segment)
+    end = 0
+    for start, segment in sorted(_Scanner(text, prose).notable()):
+        if start > end:
+            segments.append(Segment("plain", text[end:start], text[end:start]))
+        end = start + len(segment.source)
+        if segment.kind == "rtl" and segments and segments[-1].kind == "rtl":
+            word = segments.pop().source + segment.source
+            segment = segment._replace(shown=word, source=word)
+        segments.append(segment)
+    if end < len(text):
+        segments.append(Segment("plain", text[end:], text[end:]))
     return Exact(segments)
 
 
@@ -155,76 +167,86 @@ def _source_of(found: re.Match[str]) -> str:
 
 
 class _Scanner:
-    """Splits one text into segments."""
+    """Finds what is not shown as it is in one text."""
 
     def __init__(self, text: str, prose: bool) -> None:
         self._text = text
         self._twins = dict(find_lookalikes(text, prose=prose))
-        self._marks = 0
-        self._is_rtl = False
+        self._marks = (-1, 0)
+        """Where the last accent is, and how many there are on its letter."""
+        self._rtl_end = -1
 
-    def segments(self) -> Iterator[Segment]:
-        """The segments in order; together their sources are the text."""
-        for found in _CHUNK.finditer(self._text):
-            chunk = found[0]
+    def notable(self) -> Iterator[tuple[int, Segment]]:
+        """The segments that are not plain, each with its place."""
+        for index, twin in self._twins.items():
+            if not _NOTABLE.match(self._text, index):
+                yield index, _token("lookalike", self._text[index], twin)
+        for found in _NOTABLE.finditer(self._text):
+            start, chunk = found.start(), found[0]
             if found.lastgroup == "other":
-                yield self._other(chunk, found.start())
-                continue
-            self._marks, self._is_rtl = 0, False
-            if found.lastgroup == "plain":
-                yield Segment("plain", chunk, chunk)
+                kind = _kind_of(chunk)
+                if kind == "plain" and start not in self._twins:
+                    continue
+                segment = self._other(chunk, kind, start)
             elif found.lastgroup == "breaks":
-                is_edge = found.start() == 0 or found.end() == len(self._text)
-                yield _breaks(chunk, is_edge=is_edge)
+                segment = _breaks(chunk)
             else:
-                starts_line = found.start() == 0 or self._text[found.start() - 1] == "\n"
+                starts_line = start == 0 or self._text[start - 1] == "\n"
                 ends_line = found.end() == len(self._text) or self._text[found.end()] == "\n"
-                yield _blanks(chunk, starts_line=starts_line, ends_line=ends_line)
+                segment = _blanks(chunk, starts_line=starts_line, ends_line=ends_line)
+            if segment.kind != "plain":
+                yield start, segment
 
-    def _other(self, character: str, index: int) -> Segment:
+    def _other(self, character: str, kind: Kind | Literal["mark"], index: int) -> Segment:
         """A character that is neither printable ASCII nor a blank."""
-        if character == "\t":
-            self._marks, self._is_rtl = 0, False
-            return Segment("space", _MARKS["\t"] + "\t", character, "tab")
-        category = unicodedata.category(character)
-        self._marks = self._marks + 1 if category == "Mn" else 0
-        kind = self._kind(character, category, index)
-        if kind == "rtl" or (kind == "plain" and category == "Mn" and self._is_rtl):
-            self._is_rtl = True
+        if kind == "mark":
+            last, before = self._marks
+            self._marks = (index, before + 1 if last == index - 1 else 1)
+            kind = "invisible" if self._hides(index) else "rtl" if self._rtl_end == index else "plain"
+        if kind in ("plain", "rtl") and index in self._twins:
+            kind = "lookalike"
+        if kind == "rtl":
+            self._rtl_end = index + 1
             return Segment("rtl", character, character, "right-to-left script")
-        self._is_rtl = False
         if kind == "plain":
-            return Segment(kind, character, character)
+            return Segment("plain", character, character)
+        if kind == "space":
+            return Segment("space", _MARKS["\t"] + "\t", character, "tab")
         return _token(kind, character, self._twins.get(index, ""))
-
-    def _kind(self, character: str, category: str, index: int) -> Kind:
-        if character in _RESERVED:
-            return "lookalike"
-        if category == "Cc":
-            return "control"
-        if _DIRECTION.match(character):
-            return "direction"
-        if category in ("Cf", "Zl", "Zp", "Zs", "Me") or _IGNORABLE.match(character) or self._hides(index):
-            return "invisible"
-        if category in ("Cs", "Co", "Cn"):
-            return "unknown"
-        if index in self._twins:
-            return "lookalike"
-        return "rtl" if unicodedata.bidirectional(character) in ("R", "AL") else "plain"
 
     def _hides(self, index: int) -> bool:
         """Whether an accent is on nothing, or one of too many."""
-        if not self._marks:
-            return False
-        return self._marks > _MOST_MARKS or index == 0 or unicodedata.category(self._text[index - 1])[0] not in "LM"
+        if self._marks[1] > _MOST_MARKS or index == 0:
+            return True
+        return unicodedata.category(self._text[index - 1])[0] not in "LM"
 
 
-def _breaks(run: str, *, is_edge: bool) -> Segment:
+@lru_cache(8192)
+def _kind_of(character: str) -> Kind | Literal["mark"]:
+    """How a character is shown wherever it is; what an accent does depends on what is before it."""
+    category = unicodedata.category(character)
+    if character == "\t":
+        return "space"
+    if character in _RESERVED:
+        return "lookalike"
+    if category == "Cc":
+        return "control"
+    if _DIRECTION.match(character):
+        return "direction"
+    if category in ("Cf", "Zl", "Zp", "Zs", "Me") or _IGNORABLE.match(character):
+        return "invisible"
+    if category in ("Cs", "Co", "Cn"):
+        return "unknown"
+    if category == "Mn":
+        return "mark"
+    return "rtl" if unicodedata.bidirectional(character) in ("R", "AL") else "plain"
+
+
+def _breaks(run: str) -> Segment:
+    """Many line breaks, or those at either end of the text."""
     if len(run) > _LONG_BREAK:
         return _repeated(run, "\n")
-    return (
-        Segment("space", f"{_MARKS[run[0]]}\n" * len(run), run, "line break") if is_edge else Segment("plain", run, run)
-    )
+    return Segment("space", f"{_MARKS[run[0]]}\n" * len(run), run, "line break")
 
 
 def _blanks(run: str, *, starts_line: bool, ends_line: bool) -> Segment:

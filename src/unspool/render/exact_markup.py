@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -12,6 +13,7 @@ from ..core.proposed_actions import lines_of
 from .exact import Segment, exact
 from .sanitize import pretty
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TITLE_END = 30
 
 
@@ -50,8 +52,8 @@ def exact_title(text: str, width: int = 100) -> Markup:
 
 
 def json_text(text: str) -> str:
-    """A text for an attribute of an element: HTML would change some characters, but none of JSON in ASCII."""
-    return json.dumps(text)
+    """A text as JSON, for an attribute of an element: as it is, HTML would change some of its control characters."""
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def exact_json(raw: msgspec.Raw) -> str:

@@ -26,8 +26,10 @@ _PUNCTUATION = {
 }  # fmt: skip
 _LOOKS_LIKE = {ord(each): plain for table in (_LETTERS, _PUNCTUATION) for plain, many in table.items() for each in many}
 _LOOKS_LIKE = {point: plain for point, plain in _LOOKS_LIKE.items() if point > 0x7F}
+_SHORT = 40
+"""Characters of a word that is likely to occur again."""
 _WORD = re.compile(r"\w+")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
+_PUNCTUATION_MARK = re.compile(r"[^\x00-\x7f\w]")
 
 
 @lru_cache(4096)
@@ -51,25 +53,31 @@ def find_lookalikes(text: str, *, prose: bool = False) -> Iterator[tuple[int, st
         return
     for found in _WORD.finditer(text):
         if not found[0].isascii():
-            yield from _in_word(found[0], found.start())
+            twins = _in_short_word(found[0]) if len(found[0]) <= _SHORT else _in_word(found[0])
+            yield from ((found.start() + offset, twin) for offset, twin in twins)
     if not prose:
-        for other in _NOT_ASCII.finditer(text):
-            twin = ascii_twin(other[0]) if not (other[0].isalnum() or other[0] == "_") else None
+        for other in _PUNCTUATION_MARK.finditer(text):
+            twin = ascii_twin(other[0])
             if twin is not None:
                 yield other.start(), twin
 
 
-def _in_word(word: str, start: int) -> Iterator[tuple[int, str]]:
+def _in_word(word: str) -> tuple[tuple[int, str], ...]:
     has_latin = any(each.isascii() and each.isalpha() for each in word)
     passes = all(not each.isalpha() or each.isascii() or ascii_twin(each) is not None for each in word)
     if not (has_latin or passes):
-        return
-    for offset, each in enumerate(word):
-        twin = ascii_twin(each)
-        if twin is not None:
-            yield start + offset, twin
-        elif has_latin and each.isalpha() and not _is_latin(each):
-            yield start + offset, ""
+        return ()
+    twins = ((offset, _twin_in_word(each, has_latin)) for offset, each in enumerate(word))
+    return tuple((offset, twin) for offset, twin in twins if twin is not None)
+
+
+_in_short_word = lru_cache(4096)(_in_word)
+
+
+def _twin_in_word(character: str, has_latin: bool) -> str | None:
+    """What a character looks like; an empty text for a letter of another script among Latin ones."""
+    is_foreign = has_latin and character.isalpha() and not _is_latin(character)
+    return ascii_twin(character) or ("" if is_foreign else None)
 
 
 @lru_cache(4096)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..render.diff import Row, count_changes, exact_diff_rows
+from ..render.diff import ExactRows, count_changes, exact_diff_rows
 from ..render.exact import exact_text, findings_in
 from ..render.excerpt import Excerpt, excerpt, sizes, split_end
 from ..render.sanitize import pretty
@@ -17,6 +17,10 @@ _LAST_IN_SIGHT = 3
 """What stays in sight while the rest is scrolled: the end of a text, the last rows of a diff."""
 
 
+_LONG_MIDDLE = 20_000
+"""Characters, or a tenth as many rows, that are loaded only when somebody wants to see them."""
+
+
 class TextView(NamedTuple):
     """A text on a card."""
 
@@ -26,6 +30,11 @@ class TextView(NamedTuple):
     """The end of the tail, or of a text of which nothing is hidden; it stays in sight."""
     end_line: int
     is_prose: bool
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the middle is loaded on demand."""
+        return len(self.parts.middle) > _LONG_MIDDLE
 
     @property
     def size(self) -> str:
@@ -42,10 +51,15 @@ class DiffView(NamedTuple):
     """A change on a card."""
 
     title: str
-    head: list[Row]
-    middle: list[Row]
-    tail: list[Row]
-    end: list[Row]
+    head: ExactRows
+    middle: ExactRows
+    tail: ExactRows
+    end: ExactRows
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the middle is loaded on demand."""
+        return len(self.middle) > _LONG_MIDDLE // 10
 
     @property
     def size(self) -> int:
@@ -64,6 +78,13 @@ class ApprovalView(NamedTuple):
     raw: TextView
     """The input as JSON."""
 
+    def part(self, name: str) -> TextView | DiffView | None:
+        """A part by the name that its middle is loaded by."""
+        found: dict[str, TextView | DiffView | None] = {"command": self.command, "plan": self.plan, "input": self.raw}
+        found |= {f"change-{number}": view for number, view in enumerate(self.diffs, 1)}
+        found |= {f"detail-{number}": view for number, (_, view) in enumerate(self.details, 1)}
+        return found.get(name)
+
 
 def text_view(text: str, is_prose: bool = False) -> TextView:
     """A text with its beginning and end in sight."""
@@ -81,10 +102,11 @@ def text_view(text: str, is_prose: bool = False) -> TextView:
 def diff_view(title: str, diff: str) -> DiffView:
     """A diff with its first and last rows in sight."""
     rows = exact_diff_rows(diff)
-    end = rows[-_LAST_IN_SIGHT:] if len(rows) > _LAST_ROWS else []
+    nothing = rows[:0]
+    end = rows[-_LAST_IN_SIGHT:] if len(rows) > _LAST_ROWS else nothing
     rows = rows[: len(rows) - len(end)]
     if len(rows) <= _ROWS:
-        return DiffView(title, rows, [], [], end)
+        return DiffView(title, rows, nothing, nothing, end)
     first = _ROWS - _LAST_ROWS
     return DiffView(title, rows[:first], rows[first:-_LAST_ROWS], rows[-_LAST_ROWS:], end)
 

@@ -48,6 +48,32 @@ def test_the_shell_around_a_command_is_left_out() -> None:
     assert inner_command("/bin/bash -lc 'echo '\"'\"'a b'\"'\"''") == "echo 'a b'"
     assert inner_command("echo 'torn") == "echo 'torn"
     assert inner_command("git status") == "git status"
+    # Another program with the same arguments is no shell.
+    assert inner_command("/tmp/evil -c ls") == "/tmp/evil -c ls"
+
+
+def test_everything_else_about_a_request_is_listed() -> None:
+    """Where and how it runs, and fields of later versions; not what identifies the request."""
+    more = {"cwd": "/p", "additionalPermissions": {"network": {"enabled": True}}, "unheardOf": [1]}
+    _, found = requested(COMMAND, command="/bin/bash -lc 'ls \x1bP; id'", reason="May I?", **more)
+    assert found.action.command == "ls \x1bP; id"
+    assert [(each.name, each.value) for each in found.details] == [
+        ("cwd", "/p"), ("additionalPermissions.network.enabled", "true"), ("unheardOf[0]", "1"),
+        ("shell", "/bin/bash -lc"),
+    ]  # fmt: skip
+    assert found.session_rule is not None
+    assert "exactly this command" in found.session_rule
+
+
+def test_only_a_line_feed_ends_a_line_of_a_change() -> None:
+    """Whatever else a terminal or a browser may take for one."""
+    changes = [{"path": "a", "kind": {"type": "add"}, "diff": "one\u2028two\x0cthree\n\nlast"}]
+    _, found = requested(EDIT, changes)
+    assert (found.action.diff or "").split("\n") == [
+        "--- /dev/null", "+++ a", "@@ -0,0 +1,3 @@", "+one\u2028two\x0cthree", "+", "+last",
+        "\\ No newline at end of file", "",
+    ]  # fmt: skip
+    assert [edit.path for edit in found.edits] == ["a"]
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="the program patch is not installed")

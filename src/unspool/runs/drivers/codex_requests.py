@@ -117,7 +117,7 @@ def _details(request: CodexRequest, shown: PermissionRequest) -> list[Detail]:
     if shown.kind == "command" and shown.action.command is not None:
         shell, _ = unwrapped(given.pop("command", ""))
         given |= {"shell": shell} if shell else {}
-    if "changes" in request.item:
+    if request.item.get("changes"):
         given["changes"] = request.item["changes"]
     return details_of(given, _SHOWN_FIELDS.get(request.method, ()))
 

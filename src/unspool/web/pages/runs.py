@@ -30,6 +30,7 @@ from ...store.filters import SessionFilter
 from ...store.rows import SessionRow
 from ..api.run_schemas import AgentKind
 from ..api.runs import fork_branch, runnable_agents, title_of
+from ..approval_view import approval_view
 from ..past_runs import PastRun, past_runs
 from ..session_list import list_projects
 from ..session_query import SessionQuery
@@ -159,6 +160,18 @@ async def question(supervisor: Runs, id: FromPath[str], request_id: FromPath[str
     return html("question.html", run=view, question=found)
 
 
+@get("/runs/{id:str}/questions/{request_id:str}/parts/{name:str}", include_in_schema=False)
+async def question_part(
+    supervisor: Runs, id: FromPath[str], request_id: FromPath[str], name: FromPath[str]
+) -> Response[str]:
+    """The middle of a long text or change of an approval request, or its input."""
+    _, found = _find_question(supervisor, id, request_id)
+    part = approval_view(found.request).part(name)
+    if part is None:
+        raise NotFoundError(f"The request has no part {name!r}.")
+    return html("question_part.html", part=part, name=name)
+
+
 @get("/sessions/{key:str}/composer", include_in_schema=False)
 async def composer(
     pool: Pool,
@@ -173,7 +186,7 @@ async def composer(
     return html("composer.html", composer=found)
 
 
-routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, composer]
+routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, question_part, composer]
 
 
 # --- the board -------------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ def test_the_shell_around_a_command_is_left_out() -> None:
 
 def test_everything_else_about_a_request_is_listed() -> None:
     """Where and how it runs, and fields of later versions; not what identifies the request."""
-    more = {"cwd": "/p", "additionalPermissions": {"network": {"enabled": True}}, "unheardOf": [1]}
+    more: dict[str, Any] = {"cwd": "/p", "additionalPermissions": {"network": {"enabled": True}}, "unheardOf": [1]}
     _, found = requested(COMMAND, command="/bin/bash -lc 'ls \x1bP; id'", reason="May I?", **more)
     assert found.action.command == "ls \x1bP; id"
     assert [(each.name, each.value) for each in found.details] == [

@@ -31,6 +31,7 @@ from unspool.runs.drivers.claude_requests import build_request
 from unspool.runs.protocol import (
     AgentExited,
     Answer,
+    BackgroundProcess,
     Capabilities,
     Choice,
     CommandsOffered,
@@ -39,6 +40,7 @@ from unspool.runs.protocol import (
     Notice,
     Option,
     PermissionRequest,
+    ProcessesChanged,
     RequestCancelled,
     RunSpec,
     SettingsChanged,
@@ -170,6 +172,10 @@ class ScriptedDriver:
         if request.id in self._answers and not self._answers[request.id].done():
             self._answers[request.id].set_result(answer)
 
+    async def end_process(self, id: str) -> None:
+        assert id == "p1"
+        self._emit(ProcessesChanged([]))
+
     async def set_mode(self, mode: str) -> None:
         self._emit(SettingsChanged(mode=mode))
 
@@ -255,6 +261,8 @@ class ScriptedDriver:
                 await self._ask("AskUserQuestion", {"questions": []}, "question", COLOURS.question)
             case "remark":
                 self._emit(Notice(rest))
+            case "leave":
+                self._emit(ProcessesChanged([BackgroundProcess(id="p1", command=rest)]))
             case "logout":
                 raise LoggedOutError
             case "fail":

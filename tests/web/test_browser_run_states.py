@@ -244,6 +244,19 @@ def test_an_agent_that_is_not_logged_in_says_what_to_do(visitor: Visitor) -> Non
     expect(page.locator(".login")).to_have_count(0)
 
 
+def test_a_process_that_outlives_an_interrupt_is_shown_and_can_be_ended(visitor: Visitor) -> None:
+    page = begin(visitor, "leave npm run dev\nwait")
+    page.locator("#composer [data-action=interrupt]").click()
+    expect(state(page)).to_contain_text("interrupted")
+    left = page.locator(".processes li")
+    expect(left).to_contain_text("still running")
+    expect(left.locator("code")).to_have_text("npm run dev")
+    shot(page, "agents-processes")
+    left.locator("button").press("Enter")
+    expect(left).to_have_count(0)
+    expect(state(page)).to_contain_text("interrupted")
+
+
 def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> None:
     page = begin(visitor, "say Begun.\nwait")
     expect(said(page, "Begun.")).to_have_count(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -210,6 +210,21 @@ class SettingsChanged(msgspec.Struct, kw_only=True, tag="changed"):
     model: str | None = None
 
 
+class BackgroundProcess(msgspec.Struct, kw_only=True):
+    """A process that continues after the turn that started it."""
+
+    id: str
+    """The agent's own id for it."""
+    command: str
+    folder: str = ""
+
+
+class ProcessesChanged(msgspec.Struct, tag="processes"):
+    """The processes that are running beside the turns are different ones."""
+
+    processes: list[BackgroundProcess]
+
+
 class Notice(msgspec.Struct, tag="remarked"):
     """A message for the person that changes nothing."""
 
@@ -240,6 +255,7 @@ DriverEvent = (
     | RequestCancelled
     | TurnEnded
     | SettingsChanged
+    | ProcessesChanged
     | Notice
     | CommandsOffered
     | AgentExited
@@ -297,6 +313,15 @@ class Driver(Protocol):
 
     async def stop(self) -> None:
         """Stop the agent and everything it started, by force if need be. `AgentExited` is emitted in any case."""
+        ...
+
+
+@runtime_checkable
+class EndsProcesses(Protocol):
+    """A driver that can end single processes of its agent."""
+
+    async def end_process(self, id: str) -> None:
+        """End a process that continues after its turn."""
         ...
 
 

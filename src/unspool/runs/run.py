@@ -25,10 +25,12 @@ from .protocol import (
     CommandsOffered,
     Driver,
     DriverEvent,
+    EndsProcesses,
     MessageAccepted,
     MessageReturned,
     Notice,
     PermissionRequest,
+    ProcessesChanged,
     RequestCancelled,
     RunSpec,
     SettingsChanged,
@@ -137,6 +139,9 @@ class Run:
             case SettingsChanged():
                 self._update_settings(event.mode, event.model)
                 self.recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
+            case ProcessesChanged():
+                self.details.processes = event.processes
+                self.recorder.record("processes", {"processes": event.processes})
             case Notice():
                 self.recorder.record("remarked", {"text": event.text})
             case CommandsOffered():
@@ -210,6 +215,7 @@ class Run:
             self._end_text(is_cut_off=True)
         self._cancel_requests(now)
         self.details.error = event.error or self.details.error
+        self.details.processes = []
         has_failed = event.error is not None or event.code not in (0, None)
         self.machine.exited("failed" if has_failed else "done", now)
 
@@ -262,6 +268,12 @@ class Run:
         call_ids = [opened.request.call_id for opened in self.approvals.open() if opened.request.call_id]
         decision = interruption(self.agent, self.session, call_ids, by=by, who=who)
         self.recorder.record_decision("interrupting", decision, {"who": who})
+
+    async def end_process(self, id: str) -> None:
+        """End a process that continues after its turn."""
+        if not isinstance(self.driver, EndsProcesses):
+            raise UsageError(f"Single processes of {self.agent} cannot be ended; stop the agent instead")
+        await self.driver.end_process(id)
 
     async def change(self, mode: str | None, model: str | None) -> None:
         """Change the mode or the model."""

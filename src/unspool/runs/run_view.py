@@ -13,7 +13,7 @@ from .completions import OfferedCommand
 from .live_text import LiveText
 from .messages import RunMessage
 from .outbox import Held
-from .protocol import Capabilities
+from .protocol import BackgroundProcess, Capabilities
 from .state import IN_TURN, State
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class RunView(msgspec.Struct, kw_only=True):
     """The response that the model is writing."""
     texts: list[LiveText]
     """The same with its offset, followed by what sub-agents are writing; also a response that was cut off."""
+    processes: list[BackgroundProcess]
+    """Processes that continue after the turns that started them."""
     error: str | None
 
 
@@ -59,6 +61,7 @@ class RunDetails(msgspec.Struct, kw_only=True):
     commands: list[OfferedCommand] = []
     """What it understands in messages."""
     started_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    processes: list[BackgroundProcess] = []
     is_interrupting: bool = False
     """A person has interrupted the turn, which has not ended yet."""
     left: dict[str, float] = {}
@@ -87,5 +90,6 @@ def view_of(run: Run) -> RunView:
         questions=run.approvals.open(),
         text=main.text if main is not None and machine.state in IN_TURN else "",
         texts=run.texts.written(),
+        processes=details.processes,
         error=details.error,
     )

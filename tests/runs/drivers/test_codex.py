@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ from unspool.runs.protocol import (
     MessageAccepted,
     MessageReturned,
     PermissionRequest,
+    ProcessesChanged,
     RequestCancelled,
     RunSpec,
     SettingsChanged,
@@ -487,6 +489,30 @@ def test_interrupting_a_command_ends_it_and_loses_no_message(tmp_path: Path) -> 
         session = at.read()
         assert [(each.type, each.during) for each in session.interruptions] == [("user", "tool")]
         assert texts(session, "human") == ["@do run echo $$ > pid; sleep 300 ;; say Never.", "@do say Instead."]
+
+    in_workspace(tmp_path, body)
+
+
+def test_a_command_that_was_left_running_is_reported_and_can_be_ended(tmp_path: Path) -> None:
+    """It outlives its turn, and an interrupt of a later one."""
+
+    async def body(at: Workspace) -> None:
+        await at.start(mode="full")
+        given = {"cmd": "echo $$ > pid; sleep 300", "yield_time_ms": 250}
+        await at.turn(f"@do call exec_command {json.dumps(given)} ;; say Left it.")
+        (left,) = (await at.events.next(ProcessesChanged)).processes
+        assert left.command == given["cmd"]
+        pid = await pid_in(at.folder / "pid")
+        await at.send("@do slow 7")
+        await at.events.next(TextDelta)
+        await at.driver.interrupt()
+        assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+        assert is_alive(pid, None)
+        await at.driver.end_process(left.id)
+        assert (await at.events.next(ProcessesChanged)).processes == []
+        await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
+        with pytest.raises(NotFoundError, match="not running any more"):
+            await at.driver.end_process(left.id)
 
     in_workspace(tmp_path, body)
 

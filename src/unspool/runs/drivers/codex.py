@@ -14,7 +14,8 @@ Behaviour of the program when it is run this way, as of 0.163:
 * The input of a tool cannot be changed.
 * A fork continues after a whole turn. A message given instead stands for its turn.
 * A changed mode or model applies from the next turn on.
-* A command that is running when a turn is stopped would go on; the driver ends it.
+* A command that is running when its turn is stopped would continue; the driver ends it. One that a turn has left
+  running continues, whatever becomes of later turns; the driver reports it, and can end it.
 * A call to stop a turn that has already ended is never answered.
 * Sub-agents are threads of their own on the same connection. The agent is working until all of them have finished.
 """
@@ -39,7 +40,7 @@ from ..sandbox import sandboxed
 from .codex_config import FULL_ACCESS, MODES, Mode, build_environment, find_mode, find_turn
 from .codex_messages import image_input, text_input
 from .codex_requests import object_at, text_at
-from .codex_session import CodexSession
+from .codex_session import CodexSession, RunningCommand
 from .codex_threads import STOP_TURN_SECONDS, interrupt_turn
 from .event_sink import EventSink
 from .jsonrpc import CallError, Params
@@ -229,10 +230,17 @@ class CodexDriver:
                 for thread, turn in turns.items()
             )
         )
-        await asyncio.gather(*(self._end_command(*command) for command in commands if command[0] in turns))
+        await asyncio.gather(
+            *(self._end_command(command) for command in commands if turns.get(command.thread) == command.turn)
+        )
 
-    async def _end_command(self, thread: str, process: str) -> None:
-        params = {"threadId": thread, "processId": process}
+    async def end_process(self, id: str) -> None:
+        """End a command that continues after its turn."""
+        self._check_running()
+        await self._session.processes.end(id)
+
+    async def _end_command(self, command: RunningCommand) -> None:
+        params = {"threadId": command.thread, "processId": command.process}
         with contextlib.suppress(CallError):
             await self._session.connection.call(
                 "thread/backgroundTerminals/terminate", params, seconds=STOP_TURN_SECONDS

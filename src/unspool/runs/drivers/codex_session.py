@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from ..protocol import Emit, MessageAccepted, Notice, SettingsChanged, TextDelta, TurnStarted
 from ..tasks import BackgroundTasks
 from .codex_approvals import CodexApprovals
 from .codex_config import MODES
 from .codex_messages import CodexMessages, CodexSender
+from .codex_processes import CodexProcesses
 from .codex_requests import CodexRequest, object_at, text_at
 from .codex_threads import CodexThreads
 from .jsonrpc import Params, RequestId, RpcConnection
@@ -23,20 +25,28 @@ _TEXT_METHODS = {
 """Notifications with text of the model, and whether it is thinking."""
 
 
+class RunningCommand(NamedTuple):
+    """A command that the model has started."""
+
+    thread: str
+    turn: str
+    process: str
+
+
 class CodexItems:
     """Items in progress that requests refer to, and commands that are running."""
 
     def __init__(self) -> None:
         self._items: dict[str, Params] = {}
-        self._commands: dict[str, tuple[str, str]] = {}
+        self._commands: dict[str, RunningCommand] = {}
 
-    def start(self, thread: str, item: Params) -> None:
+    def start(self, thread: str, turn: str, item: Params) -> None:
         """An item has started: an edit, a tool call of a server, or a command."""
         kind, id = text_at(item, "type"), text_at(item, "id") or ""
         if kind in ("fileChange", "mcpToolCall"):
             self._items[id] = {**item, "threadId": thread}
         elif kind == "commandExecution" and (process := text_at(item, "processId")):
-            self._commands[id] = (thread, process)
+            self._commands[id] = RunningCommand(thread, turn, process)
 
     def complete(self, id: str) -> None:
         """An item has completed."""
@@ -44,11 +54,11 @@ class CodexItems:
         self._commands.pop(id, None)
 
     def drop_commands(self, thread: str) -> None:
-        """The turn of a thread has ended, and with it its commands."""
-        self._commands = {id: command for id, command in self._commands.items() if command[0] != thread}
+        """The turn of a thread has ended: an interrupt no longer concerns its commands."""
+        self._commands = {id: command for id, command in self._commands.items() if command.thread != thread}
 
-    def commands(self) -> list[tuple[str, str]]:
-        """The running commands: the thread and the process of each."""
+    def commands(self) -> list[RunningCommand]:
+        """The commands of running turns."""
         return list(self._commands.values())
 
     def subject_of(self, params: Params) -> Params:
@@ -98,6 +108,7 @@ class CodexSession:
         self.settings = CodexSettings(emit)
         self.tasks = BackgroundTasks()
         self.messages = CodexMessages()
+        self.processes = CodexProcesses(self.connection, self.threads, emit)
         self.sender = CodexSender(self.connection, self.threads, self.messages, emit, self._start_turn)
         self.approvals = CodexApprovals(self.connection, self.threads, self.messages, self.sender, self.tasks, emit)
         self._emit = emit
@@ -134,9 +145,11 @@ class CodexSession:
         elif method == "thread/closed" and (turn := self.threads.running().get(thread)) is not None:
             self._end_turn(thread, {"id": turn, "status": "interrupted"})
         elif method == "item/started":
-            self._start_item(thread, object_at(params, "item"))
+            self._start_item(thread, text_at(params, "turnId") or "", object_at(params, "item"))
         elif method == "item/completed":
             self.items.complete(text_at(object_at(params, "item"), "id") or "")
+            if self.processes.has_any:
+                self.tasks.run(self.processes.report())
         elif method == "serverRequest/resolved":
             self.approvals.resolve(params.get("requestId"))
         elif method == "thread/settings/updated" and thread == self.threads.main:
@@ -160,6 +173,8 @@ class CodexSession:
             self.tasks.run(self.sender.add_reasons(thread, reasons))
         if outcome is not None:
             self._emit(outcome)
+        if not self._life.is_stopping:
+            self.tasks.run(self.processes.report())
         if thread == self.threads.main:
             self._report_settings()
             if text_at(turn, "status") == "interrupted":
@@ -167,13 +182,13 @@ class CodexSession:
             elif self.messages.has_dropped() and not self._life.is_stopping:
                 self.tasks.run(self.sender.send_dropped())
 
-    def _start_item(self, thread: str, item: Params) -> None:
+    def _start_item(self, thread: str, turn: str, item: Params) -> None:
         if text_at(item, "type") == "userMessage":
             message = text_at(item, "clientId")
             if message and self.messages.accept(message):
                 self._emit(MessageAccepted(message))
         else:
-            self.items.start(thread, item)
+            self.items.start(thread, turn, item)
 
     def _report_settings(self) -> None:
         """Emit changed settings; a running turn keeps those it started with."""

@@ -66,7 +66,7 @@ class CodexThreads:
             self._outcome = TurnEnded(
                 outcome=_OUTCOMES.get(text_at(turn, "status") or "", "failed"),
                 error=text_at(problem, "message"),
-                needs_login=problem.get("codexErrorInfo") == "unauthorized",
+                needs_login=_is_login_missing(problem),
             )
         if not self.state.is_active or self._running:
             return None
@@ -76,6 +76,11 @@ class CodexThreads:
     def end_event(self, turn: str) -> asyncio.Event:
         """An event that is set when the turn ends."""
         return self._end_events.setdefault(turn, asyncio.Event())
+
+
+def _is_login_missing(problem: Params) -> bool:
+    is_key_missing = (text_at(problem, "message") or "").startswith("Missing environment variable")
+    return is_key_missing or problem.get("codexErrorInfo") == "unauthorized"
 
 
 async def interrupt_turn(connection: RpcConnection, threads: CodexThreads, emit: Emit, thread: str, turn: str) -> None:

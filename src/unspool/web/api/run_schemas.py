@@ -168,7 +168,7 @@ class RunList(msgspec.Struct, kw_only=True):
 
 RunEventKind = Literal[
     "run.started", "session", "state", "sent", "queue", "taken_up", "words", "asked", "answered", "withdrawn",
-    "interrupting", "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
+    "interrupting", "processes", "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
 ]  # fmt: skip
 
 
@@ -218,6 +218,10 @@ RUN_ENDPOINTS = (
         RunView, AnswerBody,
     ),
     RunEndpoint("post", "/runs/{id}/interrupt", "interrupt", "Interrupt the current turn.", RunView, WhoBody),
+    RunEndpoint(
+        "post", "/runs/{id}/processes/{process}/end", "endProcess", "End a process that continues after its turn.",
+        RunView, WhoBody,
+    ),
     RunEndpoint("post", "/runs/{id}/stop", "stop", "Stop the agent.", RunView, WhoBody),
     RunEndpoint("post", "/runs/{id}/change", "change", "Change the mode or the model.", RunView, ChangeBody),
     RunEndpoint(

@@ -180,6 +180,17 @@ async def interrupt(request: Request[Any, Any, Any], supervisor: Runs, id: FromP
     return json_response(found.view())
 
 
+@post("/api/runs/{id:str}/processes/{process:str}/end", include_in_schema=False)
+async def end_process(
+    request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str], process: FromPath[str]
+) -> Response[bytes]:
+    """End a process that continues after its turn."""
+    await decoded_body(request, WhoBody)
+    found = supervisor.run(id)
+    await found.end_process(process)
+    return json_response(found.view())
+
+
 @post("/api/runs/{id:str}/stop", include_in_schema=False)
 async def stop(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
     """Stop the agent."""
@@ -199,7 +210,20 @@ async def change(request: Request[Any, Any, Any], supervisor: Runs, id: FromPath
     return json_response(found.view())
 
 
-routes: list[HTTPRouteHandler] = [agents, runs, run, start, send, edit, queue, answer, interrupt, stop, change]
+routes: list[HTTPRouteHandler] = [
+    agents,
+    runs,
+    run,
+    start,
+    send,
+    edit,
+    queue,
+    answer,
+    interrupt,
+    end_process,
+    stop,
+    change,
+]
 
 
 # --- what to start ---------------------------------------------------------------------------------------------------

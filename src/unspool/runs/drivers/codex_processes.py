@@ -1,0 +1,51 @@
+"""Commands that continue after the turn of Codex that started them."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ...core.errors import NotFoundError
+from ..protocol import BackgroundProcess, Emit, ProcessesChanged
+from .codex_requests import text_at
+from .codex_threads import STOP_TURN_SECONDS, CodexThreads
+from .jsonrpc import CallError, RpcConnection
+
+
+class CodexProcesses:
+    """The processes of all threads, as Codex lists them."""
+
+    def __init__(self, connection: RpcConnection, threads: CodexThreads, emit: Emit) -> None:
+        self._connection = connection
+        self._threads = threads
+        self._emit = emit
+        self._threads_of: dict[str, str] = {}
+        self._reported: list[BackgroundProcess] = []
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any was running when Codex was last asked."""
+        return bool(self._reported)
+
+    async def report(self) -> None:
+        """Ask Codex which processes are running, and emit them if they have changed. Older versions cannot answer."""
+        found: dict[str, tuple[str, BackgroundProcess]] = {}
+        with contextlib.suppress(CallError):
+            for thread in dict.fromkeys((self._threads.main, *self._threads.paths)):
+                result = await self._connection.call("thread/backgroundTerminals/list", {"threadId": thread})
+                for each in result.get("data") or []:
+                    if isinstance(each, dict) and (id := text_at(each, "processId")):
+                        command, folder = text_at(each, "command") or "", text_at(each, "cwd") or ""
+                        found[id] = (thread, BackgroundProcess(id=id, command=command, folder=folder))
+        self._threads_of = {id: thread for id, (thread, _) in found.items()}
+        processes = [process for _, process in found.values()]
+        if processes != self._reported:
+            self._reported = processes
+            self._emit(ProcessesChanged(processes))
+
+    async def end(self, id: str) -> None:
+        """End a process."""
+        if id not in self._threads_of:
+            raise NotFoundError("This process is not running any more")
+        params = {"threadId": self._threads_of[id], "processId": id}
+        await self._connection.call("thread/backgroundTerminals/terminate", params, seconds=STOP_TURN_SECONDS)
+        await self.report()

@@ -541,21 +541,6 @@ def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, serv
     phone.leave()
 
 
-def test_a_hidden_page_sends_a_notification(browser: Any, visitor: Visitor, server: Served) -> None:
-    """Only after a click on the bell, and only while the page is hidden."""
-    page = begin(visitor, "wait")
-    visitor.context.grant_permissions(["notifications"])
-    page.evaluate(
-        """() => {
-          window.calls = [];
-          window.Notification = class { static permission = 'granted'; constructor(...told) { calls.push(told); } };
-          Object.defineProperty(document, 'hidden', { get: () => true, configurable: true });
-        }"""
-    )
-    say(page, "run make all")
-    assert until(page, "() => window.calls.length && window.calls[0][1].body") == "make all"
-
-
 def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
     """It disappears some time after it became visible."""
     path = urlsplit(begin(visitor, "edit\nwait").url)

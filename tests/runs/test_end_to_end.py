@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from unspool import Session
@@ -299,6 +300,30 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
         assert [text for entry in sent for text in prompts if text.encode() in bytes(entry.data)] == prompts
 
 
+def test_a_clear_moves_the_run_to_its_new_session(tmp_path: Path) -> None:
+    """The model starts afresh, both files are whole, and the old session is neither live nor killed."""
+    with whole(tmp_path, "claude") as at:
+        run = at.start("@do say First.")
+        at.until_in(run, "idle")
+        old = at.view(run)["session"]
+        at.send(run, "clear", "/clear")
+        at.until(lambda: at.view(run)["session"] != old, "another session")
+        at.until_in(run, "idle")
+        at.send(run, "second", "@do say Second.")
+        new = at.view(run)["session"]
+        record = at.agreed(new, lambda record: "Second." in said(record, "model"))
+        assert "First." not in str(at.last)
+        assert said(at.record(old), "model") == ["First."]
+        assert record.info.origin.kind == "clear"
+        at.until_in(run, "idle")
+        listed = {each["row"]["name"]: each for each in at.server.sessions()}
+        assert (listed[new]["live"], listed[new]["run_state"]) == (True, "idle")
+        assert (listed[old]["live"], listed[old]["run_state"]) == (False, "ended")
+        assert [each.data for each in at.entries(run, "session")][-1] == msgspec.Raw(
+            msgspec.json.encode({"session": new, "left": old})
+        )
+
+
 # --- in a browser ----------------------------------------------------------------------------------------------------
 
 
@@ -336,5 +361,5 @@ def test_a_request_is_denied_in_a_browser(tmp_path: Path) -> None:
         session = at.server.sessions()[0]["row"]["name"]
         record = at.agreed(session, lambda record: "Understood." in said(record, "model"))
         assert [(each.reason, each.evidence) for each in record.rejections] == [("Not in this folder.", "supervisor")]
-        assert (at.decisions(session)[0].who or "").startswith("tab ")
+        assert (at.decisions(session)[0].who or "").startswith("Chrome on ")
         assert not (at.project / "made").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool.core import model as m
+from unspool.core.errors import UnspoolError
 from unspool.library import Library
 from unspool.runs.errors import ConflictError
 from unspool.runs.run import Run
@@ -86,6 +87,27 @@ def test_an_interrupt_holds_the_messages_until_somebody_decides(tmp_path: Path, 
             assert prompts(tmp_path, run) == (sent or ["say next"])
             kept = [message.text for message in run.messages.queued()]
             assert kept == (["say 0", "say 1", "say 2"] if action == "hold" else [])
+
+    run_async(body())
+
+
+def test_a_message_that_could_not_be_sent_can_be_sent_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under the same id; in between the agent is idle."""
+
+    async def refuse(*_: object) -> None:
+        raise UnspoolError("no connection")
+
+    async def body() -> None:
+        async with supervising(tmp_path) as watched:
+            run = await watched.supervisor.start("gemini", spec(tmp_path))
+            with monkeypatch.context() as patch:
+                patch.setattr(run.driver, "send", refuse)
+                with pytest.raises(UnspoolError, match="no connection"):
+                    await run.send("m1", "say 1", "tests")
+            assert run.machine.state == "idle"
+            await run.send("m1", "say 1", "tests")
+            await watched.turns(1)
+            assert prompts(tmp_path, run) == ["say 1"]
 
     run_async(body())
 

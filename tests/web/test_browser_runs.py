@@ -182,7 +182,7 @@ def test_an_agent_is_started_from_the_board_and_answered_there(visitor: Visitor,
         "href", re.compile("^/sessions/")
     )
     page.locator("[data-action=stop]").first.click()
-    expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by Chrome on Linux")
+    expect(page.locator(".runs.ended .run").first).to_contain_text("stopped by Chrome on")
     page.locator(".runs.ended .run h3 a").first.click()
     expect(said(page, "Looking around first")).to_have_count(1)
 
@@ -205,7 +205,7 @@ def test_a_session_is_resumed_after_its_agent_has_ended(visitor: Visitor) -> Non
     page = begin(visitor, "say Begun and done.")
     expect(state(page)).to_contain_text("idle")
     page.locator("#composer [data-action=stop]").click()
-    expect(state(page)).to_contain_text("ended: stopped by Chrome on Linux")
+    expect(state(page)).to_contain_text("ended: stopped by Chrome on")
     expect(page.locator("[data-send]")).to_have_text("Resume")
     say(page, "say Gone on.")
     expect(said(page, "Gone on.")).to_have_count(1)

@@ -74,6 +74,10 @@ class RunMessages:
         self._messages.append(message)
         return message
 
+    def drop(self, message: RunMessage) -> None:
+        """Forget a message that could not be sent."""
+        self._messages.remove(message)
+
     def accept(self, id: str) -> bool:
         """Mark a message as accepted by the agent; False when it was not waiting."""
         message = self.find(id)

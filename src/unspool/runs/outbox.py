@@ -55,15 +55,27 @@ class Outbox:
         self._images[id] = prepared.images
         run.recorder.record("sent", {"message": message})
         if not has_to_wait:
-            await self._deliver(message)
+            is_first = run.machine.state not in IN_TURN
+            try:
+                await self._deliver(message)
+            except UnspoolError:
+                # The sender gets the error, and may send the message again under the same id.
+                run.messages.drop(message)
+                self._fail(is_first)
+                raise
         return message
 
     async def _deliver(self, message: RunMessage) -> None:
         run = self._run
-        message.state = "sent"
         run.machine.message_sent(time.monotonic())
         run.report_state()
         await run.driver.send(message.id, message.text, self._images.get(message.id, ()))
+
+    def _fail(self, is_first: bool) -> None:
+        """A message could not be sent; if it was to start a turn, there is none."""
+        if is_first:
+            self._run.machine.turn_ended(time.monotonic())
+        self._run.report_state()
 
     # --- waiting messages ---
 
@@ -122,16 +134,16 @@ class Outbox:
     def _send_next(self) -> None:
         queued = self._run.messages.queued()
         if queued and self.held is None and not self._run.machine.has_ended:
-            self._tasks.run(self._deliver_or_keep(queued[0]))
-            # At once, so that the agent does not look idle in between.
+            # At once, so that the agent does not look idle in between, and nobody changes the message any more.
+            queued[0].state = "sent"
             self._run.machine.message_sent(time.monotonic())
+            self._tasks.run(self._deliver_or_keep(queued[0]))
 
     async def _deliver_or_keep(self, message: RunMessage) -> None:
-        if message.state != "queued":
-            return self._send_next()
         try:
             await self._deliver(message)
         except UnspoolError as error:
             message.state = "queued"
+            self._fail(is_first=True)
             self._run.recorder.record("remarked", {"text": f"A message could not be sent: {error}"})
             self._hold("asking")

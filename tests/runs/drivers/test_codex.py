@@ -517,6 +517,24 @@ def test_a_command_that_was_left_running_is_reported_and_can_be_ended(tmp_path: 
     in_workspace(tmp_path, body)
 
 
+def test_a_clear_starts_another_session(tmp_path: Path) -> None:
+    """In the same process; the model gets nothing of the old one."""
+
+    async def body(at: Workspace) -> None:
+        first = await at.start()
+        await at.turn("@do say First.")
+        assert (await at.turn("/clear")).outcome == "completed"
+        second = at.events.all(Started)[-1]
+        assert (second.pid, second.mode, second.model) == (first.pid, first.mode, first.model)
+        assert second.session != first.session
+        await at.turn("@do say Second.")
+        assert not any("First" in text for text in at.sent())
+        assert texts(at.read(second.session), "model") == ["Second."]
+        assert texts(at.read(first.session), "model") == ["First."]
+
+    in_workspace(tmp_path, body)
+
+
 def test_an_interrupt_cancels_open_requests(tmp_path: Path) -> None:
     async def body(at: Workspace) -> None:
         await at.start()

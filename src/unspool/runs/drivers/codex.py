@@ -17,6 +17,7 @@ Behaviour of the program when it is run this way, as of 0.163:
 * A command that is running when its turn is stopped would continue; the driver ends it. One that a turn has left
   running continues, whatever becomes of later turns; the driver reports it, and can end it.
 * A call to stop a turn that has already ended is never answered.
+* Commands of the terminal are sent to the model as text. The driver handles `/clear` and `/new` itself.
 * Sub-agents are threads of their own on the same connection. The agent is working until all of them have finished.
 """
 
@@ -35,7 +36,18 @@ from ..._version import __version__
 from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..attachments import ImageInput
-from ..protocol import AgentExited, Answer, Capabilities, Driver, Emit, PermissionRequest, RunSpec, Started
+from ..protocol import (
+    AgentExited,
+    Answer,
+    Capabilities,
+    Driver,
+    Emit,
+    MessageAccepted,
+    PermissionRequest,
+    RunSpec,
+    Started,
+    TurnEnded,
+)
 from ..sandbox import sandboxed
 from .codex_config import FULL_ACCESS, MODES, Mode, build_environment, find_mode, find_turn
 from .codex_messages import image_input, text_input
@@ -49,6 +61,8 @@ from .turn_state import Lifecycle, TurnAction
 
 PROGRAM_VARIABLE = "UNSPOOL_CODEX_PROGRAM"
 START_SECONDS = 120.0
+CLEAR_COMMANDS = ("/clear", "/new")
+"""Commands of the terminal that start another session; the protocol has none."""
 
 CAPABILITIES = Capabilities(
     fork="turn",
@@ -209,9 +223,25 @@ class CodexDriver:
     # --- actions of people ---
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
-        """Send a message into the current turn, or start a turn with it."""
+        """Send a message into the current turn, or start a turn with it; `/clear` starts another session."""
         self._check_running()
-        await self._session.sender.send(id, [*text_input(text), *map(image_input, images)])
+        if text.strip() in CLEAR_COMMANDS:
+            await self._clear(id)
+        else:
+            await self._session.sender.send(id, [*text_input(text), *map(image_input, images)])
+
+    async def _clear(self, id: str) -> None:
+        """Start another thread in the same process, as the command does in a terminal."""
+        session = self._session
+        if not session.threads.state.is_idle:
+            raise UsageError("Codex is working; interrupt the turn before you clear the conversation")
+        settings = session.settings.read()
+        self._spec = msgspec.structs.replace(self._spec, session=None, fork=False, at=None, model=settings.model)
+        await self._open_thread(find_mode(settings.mode))
+        session.settings.reported = settings = session.settings.read()
+        self._emit(MessageAccepted(id))
+        self._emit(Started(session.threads.main, self._process.pid, settings.mode, settings.model))
+        self._emit(TurnEnded(outcome="completed"))
 
     async def interrupt(self) -> None:
         """Stop the current turn, those of its sub-agents, and the commands they are running."""

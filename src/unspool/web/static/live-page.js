@@ -15,6 +15,8 @@ export class LivePage {
   offlineTimer = 0;
   refreshList = debounce(() => this.fetchList(), 1000);
   refreshHead = debounce(() => this.fetchHead(), 1500);
+  /** Sooner than anything else, so that the parts of the page do not contradict each other. */
+  refreshStates = debounce(() => Promise.all([this.fetchList(), this.fetchHead()]), 60);
   refreshMain = debounce(async () => {
     morph(this.main, find("main", await fetchFragment(location.href)));
     contentAdded(this.main);
@@ -63,8 +65,8 @@ export class LivePage {
     const { run: ours, lastRun } = find("#composer")?.dataset ?? {};
     // After a resync any run may have ended.
     if (!this.reading || (kind !== "resync" && run !== ours && run !== lastRun)) return;
+    this.refreshStates();
     if (/^(resync|asked|answered|withdrawn|turn_ended)$/.test(kind) || state === "ended") this.refreshAll();
-    else this.refreshHead();
   }
 
   apply(event, { updates, rail, navigation }) {

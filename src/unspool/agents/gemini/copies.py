@@ -91,8 +91,11 @@ class Copies:
 
     def find_snapshot(self, messages: list[GeminiMessage]) -> GeminiMessage | None:
         """Return the first snapshot that is not in the session yet."""
-        new = (message for message in messages if self._conversation.indices.get(message.id) is None)
-        return next((message for message in new if text_of(message).startswith(SNAPSHOT)), None)
+        known = self._conversation.indices
+        for message in messages:
+            if message.id not in known and text_of(message).startswith(SNAPSHOT):
+                return message
+        return None
 
     def is_held(self, id: str) -> bool:
         """Whether a message with this id is held back."""
@@ -100,6 +103,8 @@ class Copies:
 
     def take_copied(self, messages: list[GeminiMessage]) -> dict[str, m.Source]:
         """Stop holding back messages if they are exactly those of a replaced conversation; returns where they are."""
+        if not self.held:
+            return {}
         sources = {held.message.id: held.source for held in self.held}
         if sources.keys() != {message.id for message in messages}:
             return {}

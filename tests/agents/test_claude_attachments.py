@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unspool import model as m
-from unspool.testing import ClaudeLog
+from unspool.testing import ClaudeLog, call, load
 
 
 def _attached(home: Path, body: dict[str, Any], **fields: Any) -> list[m.Block]:
@@ -87,3 +87,28 @@ def test_an_attached_picture_is_an_image(tmp_path: Path) -> None:
     content = {"type": "image", "file": {"type": "image/png", "base64": "iVBO"}}
     blocks = _attached(tmp_path, {"type": "file", "filename": "/a.png", "content": content})
     assert blocks == [m.Attachment("file", None, "/a.png"), m.Image("image/png", "iVBO")]
+
+
+@pytest.mark.parametrize("field", ["text", "content", "snippet", "stdout"])
+def test_invalid_text_in_an_attachment_is_a_problem(tmp_path: Path, field: str) -> None:
+    """These fields are decoded later than the rest of the line; what was replaced in them is counted."""
+    log = ClaudeLog()
+    log.user("go")
+    log.line("attachment", "attached", attachment={"type": "hook_success", field: "an X byte"})
+    log.model(call("c", command="echo Y"))
+    path = log.write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b"an X", b"an \xff").replace(b"echo Y", b"echo \xfe"))
+    session = load(path)
+    assert [block.text for block in session.messages[1].blocks if isinstance(block, m.Attachment)] == ["an \ufffd byte"]
+    assert [(problem.reason, problem.source and problem.source.line) for problem in session.problems] == [
+        ("invalid-utf8", 2),
+        ("invalid-utf8", 3),
+    ]
+
+
+def test_a_replacement_character_of_the_log_is_no_problem(tmp_path: Path) -> None:
+    """The log itself may have it."""
+    log = ClaudeLog()
+    log.user("go")
+    log.line("attachment", "attached", attachment={"type": "hook_success", "content": "an \ufffd byte"})
+    assert log.load(tmp_path).problems == []

@@ -23,8 +23,8 @@ TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: `agent` (the agent's own rule), `newest`, `longest`, or the id of a message."""
 
 _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
-_FIELDS = tuple((kind, kind.field, kind.collected, bool(kind.recorded.group_name)) for kind in EVENT_KINDS)
-"""Each kind of event, with its field in the record, its list in the builder, and whether the field is a group."""
+_FIELDS = tuple((kind, kind.field, kind.collected) for kind in EVENT_KINDS)
+"""Each kind of event, with its field in the record and its list in the builder."""
 
 
 class SessionAssembler:
@@ -81,21 +81,16 @@ class SessionAssembler:
 
     def header(self, messages: list[m.Message]) -> Session:
         """Return the session with some messages, or none."""
-        found = self.builder.events
         return Session(
             info=self._info(),
             messages=messages,
-            **{
-                name: self._events(kind, events) if events or is_group else events
-                for kind, name, collected, is_group in _FIELDS
-                for events in (getattr(found, collected),)
-            },
+            **{name: self._events(kind, getattr(self.builder.events, held)) for kind, name, held in _FIELDS},
         )
 
     def _events(self, kind: EventKind, events: list[Any]) -> Any:
         """Return the events of a kind as the session has them, in the order of the messages."""
         recorded = kind.recorded
-        if recorded.index is not None and not recorded.is_off_path:
+        if events and recorded.index is not None and not recorded.is_off_path:
             events = sorted(events, key=lambda event: _rank(kind.index_of(event))) if len(events) > 1 else events[:]
         return kind.value(events, self.builder.events.inherited_boundaries) if recorded.group_name else events
 

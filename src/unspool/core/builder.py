@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from ..io.decode import Damage, raw_in
+from ..io.decode import INVALID, Damage, raw_in, repair_line
 from . import model as m
 from .columns import MessageColumns
 from .events import EVENT_KINDS
@@ -55,6 +55,7 @@ class SessionDetails(msgspec.Struct):
     tip_rule: str = "last message"
 
 
+_REPLACEMENT = "\ufffd".encode()
 _COLLECTED = tuple(kind.collected for kind in EVENT_KINDS)
 
 
@@ -196,8 +197,10 @@ class SessionBuilder:
         if usage is not None:
             self.replies.billed.add(reply.first, usage, model)
         for block in blocks:
-            if type(block) is m.ToolCall and self.calls.add(index, block, timestamp):
-                flag |= UNANSWERED
+            if type(block) is m.ToolCall:
+                self.check_text(bytes(block.raw_input), source)
+                if self.calls.add(index, block, timestamp):
+                    flag |= UNANSWERED
         self.columns.append(parent, flag, id, source.length)
         skip = self.sink.skip
         if skip is not None:
@@ -279,6 +282,16 @@ class SessionBuilder:
         """Report a record that is intact but of no known kind."""
         record = self.raw_at(source)
         self.events.problems.append(m.Problem(reason="unknown-record", detail=detail, source=source, record=record))
+
+    def check_text(self, text: bytes, source: m.Source) -> None:
+        """Report invalid UTF-8 in a part of a line that is decoded later than the rest, if it was replaced there."""
+        if text.isascii() or _REPLACEMENT not in text:
+            return
+        line = self.bytes_at(source.offset, source.length)
+        known = any(problem.source == source and problem.reason == INVALID for problem in self.events.problems)
+        if line.startswith(b"{") and line.endswith(b"}") and repair_line(line)[1] == INVALID and not known:
+            detail = "bytes that are not UTF-8 were replaced"
+            self.events.problems.append(m.Problem(reason=INVALID, detail=detail, source=source))
 
     def damage(self, file: int, damage: Damage) -> None:
         """Report a line that is not simply a record."""

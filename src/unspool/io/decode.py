@@ -27,6 +27,8 @@ _ESCAPE = re.compile(
     rb"|\\."  # any other escape, so that an escaped backslash is never taken for the start of one
 )
 _NOTHING = b"\0 \t\r\n"
+INVALID = "invalid-utf8"
+"""The reason of a problem: bytes that are not UTF-8 were replaced."""
 _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
 """Limit for scanning a damaged line for records, as a multiple of its length, so that no line takes forever."""
@@ -207,7 +209,7 @@ def repair_line(line: bytes) -> tuple[bytes, str | None]:
     try:
         repaired.decode()
     except UnicodeDecodeError:
-        repaired, reason = repaired.decode("utf-8", "replace").encode(), "invalid-utf8"
+        repaired, reason = repaired.decode("utf-8", "replace").encode(), INVALID
     return repaired, reason
 
 

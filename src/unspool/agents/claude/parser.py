@@ -264,6 +264,10 @@ class ClaudeParser:
             return
         author = "hook" if body.type.startswith("hook") else "harness"
         blocks = attachment_blocks(body, record.rendered, self.builder.raw_at, source)
+        for block in blocks:
+            # A text of narrow characters is compared at no cost.
+            if type(block) is m.Attachment and block.text is not None and "\ufffd" in block.text:
+                self.builder.check_text(block.text.encode(), source)
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if body.hook_name is not None and index is not None and not inherited:
             self.resumes.read_hook(body.hook_name, index)

@@ -103,7 +103,7 @@ def test_the_extras(built: Path) -> None:
     """`all` has everything that any other has, and the plain package has nothing of the web, agents or PostgreSQL."""
     (wheel,) = built.glob("*.whl")
     extras = extras_of(wheel)
-    assert set(extras) == {"web", "agents", "claude", "codex", "gemini", "postgres", "all"}
+    assert set(extras) == {"web", "agents", "claude", "codex", "gemini", "postgres", "push", "phone", "all"}
     assert extras["agents"] == extras["claude"] | extras["codex"] | extras["gemini"]
     assert extras["all"] == set().union(*extras.values())
     assert required_by(wheel) & extras["all"] == set()

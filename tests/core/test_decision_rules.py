@@ -10,7 +10,7 @@ import pytest
 
 from unspool.agents import agent_named
 from unspool.core import model as m
-from unspool.core.decision_rules import MIN_ALLOWED, MIN_REFUSED, RuleWriter, command_prefix, suggest_rules
+from unspool.core.decision_rules import MIN_ALLOWED, MIN_DENIED, RuleWriter, command_prefix, suggest_rules
 from unspool.core.decisions import RecordedDecision
 
 
@@ -51,9 +51,7 @@ def test_a_rule_names_no_more_than_one_program(command: str, prefix: tuple[str, 
 def test_what_was_always_allowed_is_suggested_with_the_rule_of_its_agent() -> None:
     decisions = [decision(f"pytest tests/{n}", agent=name) for n in range(MIN_ALLOWED) for name in ("claude", "codex")]
     found = {one.agent: one for one in suggestions(decisions)}
-    assert (
-        found["claude"].question == f"You allowed `pytest` {MIN_ALLOWED} times and never refused it: allow it always?"
-    )
+    assert found["claude"].question == f"You allowed `pytest` {MIN_ALLOWED} times and never denied it: allow it always?"
     assert '"Bash(pytest:*)"' in found["claude"].rule.text
     assert found["codex"].rule.text == 'prefix_rule(pattern=["pytest"], decision="allow")'
     assert [one.what for one in found["codex"].evidence] == [f"pytest tests/{n}" for n in range(MIN_ALLOWED)]
@@ -66,7 +64,7 @@ def test_what_was_always_allowed_is_suggested_with_the_rule_of_its_agent() -> No
         decision("pytest", input=msgspec.Raw(b'{"command":"pytest -x"}')),
     ],
 )  # fmt: skip
-def test_one_refusal_or_changed_input_is_enough_against_a_rule(other: RecordedDecision) -> None:
+def test_one_denial_or_changed_input_is_enough_against_a_rule(other: RecordedDecision) -> None:
     decisions = [decision("pytest") for _ in range(MIN_ALLOWED + 3)]
     assert suggestions(decisions) != []
     assert suggestions([*decisions, other]) == []
@@ -74,13 +72,13 @@ def test_one_refusal_or_changed_input_is_enough_against_a_rule(other: RecordedDe
 
 def test_too_few_decisions_suggest_nothing() -> None:
     assert suggestions([decision("pytest") for _ in range(MIN_ALLOWED - 1)]) == []
-    assert suggestions([decision("x", "deny", reason="no") for _ in range(MIN_REFUSED - 1)]) == []
+    assert suggestions([decision("x", "deny", reason="no") for _ in range(MIN_DENIED - 1)]) == []
 
 
 def test_a_reason_given_again_and_again_is_suggested_as_an_instruction() -> None:
     reasons = ("Use uv, not pip.", "use uv,  not pip", "Use uv, not pip!")
     (found,) = suggestions([decision("pip install x", "deny", reason=reason) for reason in reasons])
-    assert found.question == "You refused `pip install` with “Use uv, not pip!” 3 times: add it to CLAUDE.md?"
+    assert found.question == "You denied `pip install` with “Use uv, not pip!” 3 times: add it to CLAUDE.md?"
     assert found.rule.text == "- Use uv, not pip!"
 
 

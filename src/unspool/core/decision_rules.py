@@ -1,4 +1,4 @@
-"""Rules that a person's decisions suggest: what was always allowed, and what was refused again and again.
+"""Rules that a person's decisions suggest: what was always allowed, and what was denied again and again.
 
 A suggestion is a text for the person to copy. Nothing is ever applied.
 """
@@ -16,9 +16,9 @@ import msgspec
 from .decisions import RecordedDecision
 
 MIN_ALLOWED = 5
-"""Times that the same was allowed, and never refused, before a rule is suggested."""
-MIN_REFUSED = 3
-"""Times that something was refused with the same reason before an instruction is suggested."""
+"""Times that the same was allowed, and never denied, before a rule is suggested."""
+MIN_DENIED = 3
+"""Times that something was denied with the same reason before an instruction is suggested."""
 MAX_EVIDENCE = 50
 """Decisions that are listed with a suggestion, the latest ones."""
 _LONGEST_COMMAND = 4_000
@@ -93,7 +93,7 @@ def suggest_rules(
 ) -> list[RuleSuggestion]:
     """The rules that decisions of people suggest, those with most decisions first."""
     own = [one for one in decisions if one.by == "user" and one.verdict != "interrupt"]
-    found = [*_allowed(own, writer_of), *_refused(own, writer_of)]
+    found = [*_allowed(own, writer_of), *_denied(own, writer_of)]
     return sorted(found, key=lambda one: -one.count)
 
 
@@ -158,22 +158,22 @@ def _allowed(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleW
             agent=agent,
             subject=name,
             count=len(ones),
-            question=f"You allowed `{name}` {len(ones)} times and never refused it: allow it always?",
+            question=f"You allowed `{name}` {len(ones)} times and never denied it: allow it always?",
             rule=writer.allow_command(prefix) if prefix[0] else writer.allow_tool(prefix[1]),
             evidence=_evidence(ones),
         )
 
 
-# --- refused with a reason -------------------------------------------------------------------------------------------
+# --- denied with a reason -------------------------------------------------------------------------------------------
 
 
-def _refused(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleWriter]) -> Iterable[RuleSuggestion]:
+def _denied(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleWriter]) -> Iterable[RuleSuggestion]:
     by_reason: dict[tuple[str, str], list[RecordedDecision]] = {}
     for decision in decisions:
         if decision.verdict.startswith("deny") and decision.reason and _plain(decision.reason):
             by_reason.setdefault((decision.agent, _plain(decision.reason)), []).append(decision)
     for (agent, _), ones in by_reason.items():
-        if len(ones) < MIN_REFUSED:
+        if len(ones) < MIN_DENIED:
             continue
         reason = " ".join((ones[-1].reason or "").split())
         names = {_name(one) for one in ones}
@@ -184,7 +184,7 @@ def _refused(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleW
             agent=agent,
             subject=reason,
             count=len(ones),
-            question=f"You refused {what} with “{reason}” {len(ones)} times: add it to {file}?",
+            question=f"You denied {what} with “{reason}” {len(ones)} times: add it to {file}?",
             rule=RuleText(file, f"- {reason}"),
             evidence=_evidence(ones),
         )

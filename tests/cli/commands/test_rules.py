@@ -30,7 +30,7 @@ def test_suggestions_are_printed_with_their_evidence(run: Run, tmp_path: Path, m
         log.record_decision("r", decision, {})
     log.close()
     shown = run("rules").out
-    assert "You allowed `go vet` 7 times and never refused it" in shown
+    assert "You allowed `go vet` 7 times and never denied it" in shown
     assert 'prefix_rule(pattern=["go", "vet"], decision="allow")' in shown
     assert "and 2 earlier" in shown
     assert [record["count"] for record in run("rules", "--json").records] == [7]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ...core.decision_rules import MIN_ALLOWED, MIN_REFUSED, RuleSuggestion
+from ...core.decision_rules import MIN_ALLOWED, MIN_DENIED, RuleSuggestion
 from ...render.exact import exact_line
 from ...render.sanitize import harmless, local
 from ...store.suggested_rules import suggested_rules
@@ -20,8 +20,8 @@ _SHOWN = 5
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.description = (
-        f"Commands and tools that you allowed at least {MIN_ALLOWED} times and never refused, and reasons with which "
-        f"you refused calls at least {MIN_REFUSED} times. Nothing is changed: copy the text where you want it."
+        f"Commands and tools that you allowed at least {MIN_ALLOWED} times and never denied, and reasons with which "
+        f"you denied calls at least {MIN_DENIED} times. Nothing is changed: copy the text where you want it."
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per suggestion")
 

@@ -6,7 +6,7 @@ self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim(
 const windows = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
 
 async function show({ title, body, tag, url }) {
-  // Somebody who is looking at unspool sees it there.
+  // A person who is looking at unspool sees it there.
   if ((await windows()).some(({ visibilityState }) => visibilityState === "visible")) return;
   await self.registration.showNotification(title, { body, tag, data: { url } });
 }

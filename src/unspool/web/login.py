@@ -55,7 +55,7 @@ def message_reply(request: RawRequest | None, status: int, message: str) -> Repl
         return Reply(status, error_json(status, message), "application/json")
     # After a link from another site the browser sends the cookie only with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""
-    page = f"{_HEAD}<h1>unspool</h1><p>{escape(message)}</p>{again}"
+    page = f"{_HEAD}<body><main><h1>unspool</h1><p>{escape(message)}</p>{again}</main></body></html>"
     return Reply(status, page.encode())
 
 

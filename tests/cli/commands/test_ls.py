@@ -267,3 +267,14 @@ def test_files_without_a_conversation_are_listed_on_request(run: Run, tmp_path: 
     assert "(no conversation)" in run("ls", "--all", "--home", tmp_path).out
     assert len(run("ls", "--all", "--agent", "codex", "--home", tmp_path, "--json").records) == 1
     assert "1 file without a conversation" in run("doctor", "--home", tmp_path).out
+
+
+def test_a_session_without_a_prompt_is_listed_on_request(run: Run, tmp_path: Path) -> None:
+    """Gemini CLI also writes a file when nothing is typed."""
+    write_one_of_each(tmp_path)
+    empty = GeminiLog("empty")
+    empty.message("info", "note", "Update successful!")
+    path = empty.write(tmp_path)
+    found = run("ls", "--all", "--agent", "gemini", "--home", tmp_path, "--json").records
+    assert [row["path"] for row in found if row.get("no_conversation")] == [str(path)]
+    assert len(run("ls", "--agent", "gemini", "--home", tmp_path, "--json").records) == len(found) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ...core.decision_rules import RuleText
 from ...io.decode import decode_any
 from ...io.files import read_whole
 from ..base import Agent, AgentInfo, Colour
+from .discovery import GeminiFolder
 from .reader import GeminiSource
 from .repair import GeminiRepair
 from .rules import RULES
@@ -44,6 +46,14 @@ class Gemini(Agent):
         driver="unspool.runs.drivers.gemini:GeminiDriverFactory",
     )
     rules = RULES
+
+    def without_conversation(self, root: Path) -> Iterator[Path]:
+        """Files of sessions in which nothing was typed."""
+        folder = GeminiFolder(root)
+        for project in folder.projects:
+            for head in project.heads:
+                if head.session not in folder.sessions:
+                    yield head.path
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project; some documents call the session `id`."""

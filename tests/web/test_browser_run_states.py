@@ -95,11 +95,11 @@ def test_a_page_opened_in_mid_stream_has_all_words(visitor: Visitor) -> None:
     def hold(route: Any) -> None:
         write("[composer asked]")
         held.append((route, route.fetch()))
-        write("[composer answered]")
 
     page.route("**/composer?*", hold, times=1)
     page.goto(visitor.server.base + path)
     wait_until(lambda: page.evaluate("1") and held, "the composer to be fetched")
+    write("[composer answered]")
     for route, response in held:
         route.fulfill(response=response)
     page.locator("#composer form").wait_for()

@@ -153,6 +153,8 @@ export class Composer {
     const { run } = this;
     const { rest, isCutOff } = this.textOf(run, null);
     const below = [...this.texts].filter(([key]) => key.startsWith(`${run}/`) && key !== `${run}/`);
+    // Nothing is shown, and nothing is to be shown: leave the page alone.
+    if (!rest.trim() && this.stream.hidden && !below.length && !this.others.childElementCount) return;
     const show = () => {
       this.stream.textContent = rest.trimStart();
       this.stream.hidden = !rest.trim();

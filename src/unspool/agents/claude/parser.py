@@ -264,8 +264,8 @@ class ClaudeParser:
             return
         author = "hook" if body.type.startswith("hook") else "harness"
         blocks = attachment_blocks(body, record.rendered, self.builder.raw_at, source)
-        for block in blocks:
-            # A text of narrow characters is compared at no cost.
+        # What the model got was decoded with the line; only other fields are decoded here.
+        for block in blocks if body.filename is not None or not record.rendered else ():
             if type(block) is m.Attachment and block.text is not None and "\ufffd" in block.text:
                 self.builder.check_text(block.text.encode(), source)
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)

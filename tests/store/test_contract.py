@@ -478,12 +478,13 @@ def test_a_failed_transaction_leaves_nothing(open_again: Open, tmp_path: Path) -
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-def _steps(*more: tuple[int, str]) -> dict[str, Migrations]:
-    """The real steps and some more, for each kind."""
+def _steps(*more: str) -> dict[str, Migrations]:
+    """The real steps and some more after them, for each kind."""
     made = {}
     for kind in ("sqlite", "postgres"):
         made[kind] = Migrations(kind)
-        vars(made[kind])["_all"] = [*Migrations(kind).after(0, ""), *more]
+        steps = made[kind].after(0, "")
+        vars(made[kind])["_all"] = [*steps, *enumerate(more, made[kind].newest + 1)]
     return made
 
 
@@ -499,9 +500,7 @@ def test_an_older_store_is_migrated(open_again: Open, tmp_path: Path, monkeypatc
     store = open_again()
     synced(store, home)
     before = contents(store)
-    newest = Migrations("sqlite").newest
-    steps = ((newest + 1, "CREATE TABLE extra (number BIGINT)"), (newest + 2, "INSERT INTO extra VALUES (7)"))
-    _use(_steps(*steps), monkeypatch)
+    _use(_steps("CREATE TABLE extra (number BIGINT)", "INSERT INTO extra VALUES (7)"), monkeypatch)
     for _ in range(2):
         newer = open_again()
         assert newer.database.rows("SELECT number FROM extra") == [(7,)]
@@ -511,10 +510,9 @@ def test_an_older_store_is_migrated(open_again: Open, tmp_path: Path, monkeypatc
 def test_a_failed_migration_leaves_nothing(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next program finds the store as it was."""
     open_again()
-    newest = Migrations("sqlite").newest
     broken = "CREATE TABLE extra (number BIGINT); INSERT INTO nowhere VALUES (1)"
     with monkeypatch.context() as patch:
-        _use(_steps((newest + 1, broken)), patch)
+        _use(_steps(broken), patch)
         with pytest.raises(UnspoolError, match="nowhere"):
             open_again()
     assert open_again().sessions.select() == []
@@ -522,9 +520,8 @@ def test_a_failed_migration_leaves_nothing(open_again: Open, monkeypatch: pytest
 
 def test_a_newer_store_is_rejected(open_again: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables may mean something else."""
-    newest = Migrations("sqlite").newest
     with monkeypatch.context() as patch:
-        _use(_steps((newest + 1, "CREATE TABLE extra (number BIGINT)")), patch)
+        _use(_steps("CREATE TABLE extra (number BIGINT)"), patch)
         open_again()
     with pytest.raises(UnspoolError, match="written by a newer unspool"):
         open_again()
@@ -550,7 +547,7 @@ def test_a_read_only_store(tmp_path: Path) -> None:
 def test_an_old_read_only_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be brought up to date."""
     Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)).close()
-    _use(_steps((Migrations("sqlite").newest + 1, "CREATE TABLE extra (number BIGINT)")), monkeypatch)
+    _use(_steps("CREATE TABLE extra (number BIGINT)"), monkeypatch)
     with pytest.raises(UnspoolError, match="older unspool"):
         Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE, read_only=True))
 

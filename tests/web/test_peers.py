@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from unspool.runs.processes import MARK
-from unspool.web.peers import PEER_IS_GONE, Peer, find_peer
+from unspool.web.peers import PEER_IS_GONE, Peer, find_in_tables, find_peer
+from unspool.web.socket_owner import SocketLookupError
 
 from ..waiting import PATIENCE
 from .browser import Server, serving
@@ -97,16 +98,40 @@ def test_another_user_cannot_read_with_a_cookie(server: Server) -> None:
         assert lines_of(sys.executable, "-c", GET, str(server.port), cookie, str(user)) == [status]
 
 
-def test_a_peer_is_found_while_it_is_connected() -> None:
-    """With its user; one that has closed its end is gone, and one elsewhere is unknown."""
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says who has a connection open")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_a_peer_is_found_while_it_is_connected(host: str) -> None:
+    """With its user; one that has closed its end is gone, and one elsewhere is unknown. The tables say the same."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as listening:
+        here = listening.getsockname()[:2]
+        with socket.create_connection(here) as client:
+            address = client.getsockname()[:2]
+            peer = find_peer(address, here)
+            assert peer == find_in_tables(address, here) == Peer(os.geteuid(), os.fstat(client.fileno()).st_ino)
+        assert find_peer(address, here) is find_in_tables(address, here) is PEER_IS_GONE
+        assert find_peer(("192.0.2.1", 4000), here) is None
+        assert find_peer(None, here) is None
+    assert find_in_tables(address, here) is None
+
+
+def test_a_program_may_use_a_socket_for_both_families() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket(socket.AF_INET6) as client:
+        client.connect(("::ffff:127.0.0.1", listening.getsockname()[1]))
+        with listening.accept()[0] as accepted:
+            assert find_peer(accepted.getpeername(), accepted.getsockname()) == Peer(
+                os.geteuid(), os.fstat(client.fileno()).st_ino
+            )
+
+
+def test_a_kernel_that_does_not_answer_is_asked_for_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox may forbid netlink."""
+
+    def forbidden(*_: object) -> None:
+        raise SocketLookupError("EPERM")
+
+    monkeypatch.setattr("unspool.web.peers.owner_of_socket", forbidden)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         here = listening.getsockname()
         with socket.create_connection(here) as client:
-            peer = find_peer(client.getsockname(), here)
-            assert isinstance(peer, Peer)
-            assert peer.uid == os.geteuid()
-            address = client.getsockname()
-        assert find_peer(address, here) is PEER_IS_GONE
-        assert find_peer(("192.0.2.1", 4000), here) is None
-        assert find_peer(None, here) is None
-    assert find_peer(address, here) is None
+            assert isinstance(find_peer(client.getsockname(), here), Peer)

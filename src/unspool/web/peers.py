@@ -1,4 +1,4 @@
-"""Which process of this computer sent a request, as far as the system can say: Linux lists all connections in /proc.
+"""Which process of this computer sent a request, as far as the system can say: Linux knows the owner of a connection.
 
 Programs of the same user can read the token, and the agents that unspool runs are such programs. An agent that sends
 requests, by itself or because of what it has read, is recognised here and cannot decide about itself.
@@ -14,11 +14,10 @@ from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple, TypeAlias
 
 from ..runs.processes import PROC, acts_for_agent, holders_of_socket
+from .socket_owner import Address, SocketLookupError, owner_of_socket
 
 _TABLES = ("tcp", "tcp6")
 _LISTENING = "0A"
-
-Address = tuple[str, int]
 
 
 class Peer(NamedTuple):
@@ -51,6 +50,15 @@ def find_peer(client: Address | None, server: Address | None) -> FoundPeer:
     """The other end of a connection."""
     if client is None or server is None or not _is_loopback(client[0]):
         return None
+    try:
+        owner = owner_of_socket(client, server)
+    except SocketLookupError:
+        return find_in_tables(client, server)
+    return PEER_IS_GONE if owner is None else Peer(*owner)
+
+
+def find_in_tables(client: Address, server: Address) -> FoundPeer:
+    """The other end of a connection, where the kernel answers no questions about single ones."""
     rows = list(_connections(client[1], server[1]))
     if not any(row.state == _LISTENING for row in rows):
         # Without our own socket in it, the table says nothing about this connection.

@@ -79,7 +79,7 @@ class AuthMiddleware:
         try:
             request = parse_request(scope)
         except MalformedRequestError as error:
-            await _respond(send, scope, message_reply(None, 400, str(error)))
+            await _respond(send, scope, message_reply(None, 400, str(error), is_api=_is_api(scope)))
             return
         reply = self._reject_by_address(request) or await self._open(request, receive)
         grant = None if reply is not None else self._grant(request)
@@ -131,6 +131,10 @@ class AuthMiddleware:
             # Other servers here receive the cookies of this name, and may send them in turn.
             return _reject_stranger(request, await _peer(request), grant.session)
         return None
+
+
+def _is_api(scope: Scope) -> bool:
+    return str(scope.get("path")).startswith("/api/")
 
 
 def _is_same_origin(request: RawRequest) -> bool:

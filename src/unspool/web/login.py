@@ -49,9 +49,9 @@ class _LoginBody(msgspec.Struct, kw_only=True):
     token: str
 
 
-def message_reply(request: RawRequest | None, status: int, message: str) -> Reply:
+def message_reply(request: RawRequest | None, status: int, message: str, *, is_api: bool = False) -> Reply:
     """A message, as JSON below /api and as a page elsewhere."""
-    if request is not None and (request.path.startswith("/api") or request.is_acting):
+    if is_api or (request is not None and (request.path.startswith("/api") or request.is_acting)):
         return Reply(status, error_json(status, message), "application/json")
     # After a link from another site the browser sends the cookie only with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""

@@ -18,10 +18,12 @@ from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.filters import SessionFilter
 from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
+from unspool.store.stats import compute_stats
 from unspool.store.store import Store
 from unspool.store.usage_rows import UsageRows
 from unspool.testing import ClaudeLog, Recording
 
+from ..forks import continued, forked, raw_output_tokens
 from ..recordings import recordings
 from .conftest import Open
 from .contents import MACHINE, contents, difference, fresh, synced
@@ -237,6 +239,42 @@ def test_deleted_sessions_stay(store: Store, tmp_path: Path) -> None:
     synced(store, home)
     assert store.sessions.select()[0].gone_at is None
     assert contents(store) == before
+
+
+@pytest.mark.parametrize("keep_ids", [True, False])
+def test_a_fork_of_a_deleted_session_inherits_from_the_store(store: Store, tmp_path: Path, keep_ids: bool) -> None:
+    """What they share counts once after the origin was deleted, the fork has grown, and another fork was made."""
+    home = tmp_path / "home"
+    origin = continued(ClaudeLog("origin"), "origin")
+    fork = forked(origin, "fork", keep_ids=keep_ids)
+    deleted = origin.write(home)
+    fork.write(home)
+    synced(store, home)
+    begun = store.messages.load_session(store.sessions.find(fork.session).id).info.origin
+    assert (begun.kind, begun.session) == ("fork", origin.session)
+
+    def counted() -> int:
+        """Return the output tokens of all sessions, and check that the fork is still known as one."""
+        loaded = [store.messages.load_session(row.id) for row in store.sessions.select()]
+        assert begun in [session.info.origin for session in loaded]
+        return sum(tokens.output for tokens in compute_stats(store.database, SessionFilter()).tokens)
+
+    assert counted() == raw_output_tokens(origin, fork)
+    deleted.unlink()
+    assert synced(store, home).gone == 1
+    assert counted() == raw_output_tokens(origin, fork)
+    continued(fork, "fork again").write(home)
+    synced(store, home)
+    assert counted() == raw_output_tokens(origin, fork)
+    if keep_ids:
+        # A fork that names its origin is recognised although it is new.
+        late = forked(origin, "late", keep_ids=True)
+        late.write(home)
+        synced(store, home)
+        assert counted() == raw_output_tokens(origin, fork, late)
+    origin.write(home)
+    synced(store, home)
+    assert counted() == raw_output_tokens(*(origin, fork, late) if keep_ids else (origin, fork))
 
 
 def test_truncated_bytes_stay_in_the_archive(store: Store, tmp_path: Path) -> None:

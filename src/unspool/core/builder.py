@@ -7,8 +7,9 @@ parser serves programs that want a whole session, a stream, or only the events.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from typing import Protocol
 
 import msgspec
 
@@ -97,6 +98,18 @@ class Corrections(msgspec.Struct):
     """The record with the final content of each message that the log repeats in full."""
 
 
+class StoredOriginals(Protocol):
+    """What a store knows about sessions that others were copied from, after their logs were deleted."""
+
+    def origin(self) -> m.Origin | None:
+        """How the session began, as it was stored, if it continues one that only the store still has."""
+        ...
+
+    def lines_of(self, session: str) -> Iterator[bytes]:
+        """The log of a session that only the store still has, in pieces of whole lines; nothing for any other."""
+        ...
+
+
 class SessionBuilder:
     """One session while it is being read."""
 
@@ -114,6 +127,8 @@ class SessionBuilder:
         self.corrections = Corrections()
         self.bytes_at: Callable[[int, int], bytes] = _no_bytes
         """Returns bytes of the block that is being read, by offset and length."""
+        self.originals: StoredOriginals | None = None
+        """Set while a session is read into a store."""
 
     def __len__(self) -> int:
         return len(self.columns.parents)

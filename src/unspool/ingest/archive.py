@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..agents import agent_named
+from ..core import model as m
 from ..io.files import name_of
 from ..store import Store
+from ..store.archive import ArchivedFile
 from ..store.compression import pack
+from ..store.messages import unpack_head
 from ..store.private_files import make_private_folder, open_private
-from ..store.rows import FileRow
-from .scan import ChangedLog, LogStat, Mark, mark_of
+from ..store.rows import FileRow, StoredSession
+from .scan import ChangedLog, LogStat, Mark, mark_of, stat_log
 
 CHUNK = 1 << 20
 """How many bytes are compressed together."""
@@ -108,6 +111,43 @@ def _pieces(stat: LogStat, start: int, rest: bytes) -> Iterator[bytes]:
         pass
     if data:
         yield data
+
+
+class ArchivedOriginals:
+    """Sessions that one session was copied from, as the store has them after their files were deleted.
+
+    With the files, a reader would find out by itself. Without them, a fork would claim the copied messages, and they
+    would be counted in both.
+    """
+
+    def __init__(self, store: Store, agent: str, stored: StoredSession | None) -> None:
+        """`stored` is the copy; None if it is new."""
+        self._store = store
+        self._agent = agent
+        self._stored = stored
+
+    def origin(self) -> m.Origin | None:
+        """Return how the session began, as it was stored, if it continues one that only the store still has."""
+        head, patches = self._store.messages.packed_head(self._stored.id) if self._stored is not None else (b"", b"")
+        if not head:
+            return None
+        origin = unpack_head(head, patches)[0].info.origin
+        return origin if origin.session is not None and self._files_of(origin.session) else None
+
+    def lines_of(self, session: str) -> Iterator[bytes]:
+        """Iterate over the log of a session that only the store still has, in pieces of whole lines."""
+        for file in self._files_of(session):
+            rest = b""
+            for data in self._store.files.chunks(file.id):
+                lines, newline, rest = (rest + data).rpartition(b"\n")
+                yield lines + newline
+            yield rest
+
+    def _files_of(self, session: str) -> list[ArchivedFile]:
+        """Return the archived files of a session; none if one of them is still on the disk."""
+        known = self._store.sessions.summary(self._agent, session)
+        files = self._store.files.of_session(known.id) if known is not None else []
+        return [] if any(stat_log(self._agent, Path(file.path)) for file in files) else files
 
 
 def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from ..agents import AGENTS
+from ..core import model as m
+from ..core.builder import SessionBuilder
 from ..store import Store
 from ..store.rows import StoredSession
+from .archive import ArchivedOriginals
 from .change_diff import StoredState, appended, created, differences, stored_state, superseded
 from .transactions import Pipeline
 from .writer import Ending, Messages, SessionWriter
@@ -46,6 +49,13 @@ class SessionIngest:
         elif self._stored is not None:
             writer.compare_with(self._store, self._id)
         return writer
+
+    def builder(self, writer: SessionWriter, kind: m.Kind) -> SessionBuilder:
+        """Return the builder for the reader."""
+        builder = writer.builder(self._agent, self._name, kind)
+        if kind == "main":
+            builder.originals = ArchivedOriginals(self._store, self._agent, self._stored)
+        return builder
 
     def begin(self) -> None:
         """Make room: create the session, or remove what is going to be replaced."""

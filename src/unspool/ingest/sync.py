@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from ..io.files import name_of
 from ..library import Library
 from ..store import Store
 from ..store.decision_log import decision_marks
+from ..store.filters import SessionFilter
 from ..store.rows import FileRow
 from .archive import keep, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
@@ -150,7 +151,7 @@ class Syncer:
             Task(number, position, outdated.ref, home.changes_of(outdated.ref))
             for number, home in enumerate(homes)
             for position, outdated in enumerate(home.work)
-            if not outdated.is_known and home.size_of(outdated.ref) < TOO_LARGE
+            if not outdated.is_known and not home.has_gone and home.size_of(outdated.ref) < TOO_LARGE
         ]
         if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
             shared = []
@@ -252,7 +253,7 @@ class _Ingest:
             writer = ingest.writer(lambda piece: queue.add(lambda: ingest.write(piece), piece.weight))
             queue.add(ingest.begin)
             found[id] = ingest, writer
-            return writer.builder(self.agent, id, kind)
+            return ingest.builder(writer, kind)
 
         builders = finish(self.home.read(ref, make))
         if grew and any(writer.is_wrong for _, writer in found.values()):
@@ -311,6 +312,12 @@ class _HomeSync(_Ingest):
             if not same_files or before[ref.id] != around or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))
         return found
+
+    @cached_property
+    def has_gone(self) -> bool:
+        """Whether reading needs the store: new sessions may be forks of sessions that only the store still has."""
+        filter = SessionFilter(machine=self._store.machine, agent=self.agent, is_gone=True)
+        return bool(self._missing) or self._store.sessions.count(filter) > 0
 
     def _sort(self) -> None:
         """Sort the oldest first, so that newer sessions get higher numbers, and sub-agents after their parent, because

@@ -33,7 +33,7 @@ class SessionTail:
         """Pieces that were read but not written."""
         self._ingest = SessionIngest(store, ref.agent, stored.name, ref.id, stored, grew=True)
         self._writer = self._ingest.writer(self._waiting.append)
-        self._builder = self._writer.builder(ref.agent, stored.name, ref.kind)
+        self._builder = self._ingest.builder(self._writer, ref.kind)
         self._steps: Steps = home.read(ref, self._make)
         self._read()
 

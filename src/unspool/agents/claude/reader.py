@@ -11,7 +11,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
 from ...io.decode import Batch
-from ...io.files import log_of, name_of, read_batches, read_whole, size_of
+from ...io.files import log_of, name_of, read_batches, read_blocks, read_whole, size_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, clear_origin, find_clears
@@ -180,14 +180,14 @@ class ClaudeSource:
         if ref.kind == "subagent":
             builder.details.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
-            builder.details.origin = self._origin(ref, folder)
+            stored = builder.originals.origin() if builder.originals is not None else None
+            builder.details.origin = stored or self._origin(ref, folder)
         main = ClaudeParser(builder)
         main.plans.starts_session = builder.details.origin.evidence == PLAN_EVIDENCE
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
         with_files = {agent.id for agent in folder.agents.get(ref.parent or ref.id, ())}
         inline = InlineAgents(main, make, with_files)
-        originals = originals_of(ref.id, folder, self._around, builder.details.origin)
-        reader = ClaudeFileReader(ref, main, inline, ids_in(originals))
+        reader = ClaudeFileReader(ref, main, inline, self._copied_ids(ref, folder, builder))
         for file, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
             builder.details.files.append(log)
@@ -201,6 +201,14 @@ class ClaudeSource:
             log.records = dict(counts)
         reader.finish(folder)
         return reader.parsers
+
+    def _copied_ids(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> frozenset[str]:
+        """Return the ids of the messages in the session that this one was copied from."""
+        origin = builder.details.origin
+        is_copy = origin.kind in ("fork", "branch") and origin.session is not None
+        stored = builder.originals.lines_of(origin.session or "") if is_copy and builder.originals is not None else ()
+        originals = originals_of(ref.id, folder, self._around, origin)
+        return ids_in(stored) or ids_in(block for path in originals for block in read_blocks(path))
 
     def _complete_main(
         self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]

@@ -168,6 +168,21 @@ class CompactionMark(msgspec.Struct, tag="compaction", omit_defaults=True, gc=Fa
     """The summary, if this message carries it."""
 
 
+class Hook(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
+    """A command of the user that the agent program ran at an event."""
+
+    name: str | None = None
+    """The event with its subject, such as `SessionStart:resume` or `PreToolUse:Bash`."""
+    event: str | None = None
+    """The event, such as `SessionStart`."""
+    command: str | None = None
+    """The command that ran."""
+    exit_code: int | None = None
+    """How it ended; 0 if it succeeded."""
+    call_id: str | None = None
+    """The call that it ran for."""
+
+
 class Attachment(msgspec.Struct, tag="attachment", omit_defaults=True, gc=False):
     """Something the agent program added to the conversation: a file, a reminder, the output of a hook, a UI note."""
 
@@ -177,6 +192,8 @@ class Attachment(msgspec.Struct, tag="attachment", omit_defaults=True, gc=False)
     """Its text, if it has any."""
     path: str | None = None
     """The file it refers to."""
+    hooks: list[Hook] = []
+    """The hooks whose output it is."""
 
 
 class Unknown(msgspec.Struct, tag="unknown", gc=False):
@@ -571,19 +588,9 @@ class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 Event = (
-    Boundary
-    | ContextClear
-    | Interruption
-    | Rejection
-    | InputChange
-    | Rollback
-    | Failure
-    | Orphan
-    | Subagent
-    | Resume
-    | Branch
-    | Problem
-)
+    Boundary | ContextClear | Interruption | Rejection | InputChange | Rollback | Failure | Orphan | Subagent | Resume
+    | Branch | Problem
+)  # fmt: skip
 """Any event; `events` has the table of their kinds."""
 
 

@@ -214,7 +214,8 @@ class Transcript:
             return self._compaction(index, block)
         if isinstance(block, m.Attachment):
             is_typed = message.author == "human"
-            return Entry(kind="prompt" if is_typed else "note", index=index, text=block.text or "", label=block.kind)
+            label = ", ".join((block.kind, *map(_hook, block.hooks)))
+            return Entry(kind="prompt" if is_typed else "note", index=index, text=block.text or "", label=label)
         if isinstance(block, m.Unknown):
             return Entry(kind="note", index=index, label=block.kind)
         return None
@@ -334,6 +335,12 @@ def pictures_of(message: m.Message) -> list[m.Image]:
         elif isinstance(block, m.ToolResult):
             found += [part for part in block.parts if isinstance(part, m.Image)]
     return found
+
+
+def _hook(hook: m.Hook) -> str:
+    """Name a hook, and how it failed."""
+    code = f" (exit code {hook.exit_code})" if hook.exit_code else ""
+    return f"{hook.name or hook.event or 'hook'}{code}"
 
 
 def _image(index: int, image: m.Image, message: m.Message) -> Entry:

@@ -10,6 +10,7 @@ import msgspec
 
 from ...core import model as m
 from ...io.decode import clean_raw, decode_any
+from .hooks import HOOK_FIELDS, hook_of
 from .schema import AttachmentBody, ClaudeBlock, ClaudeUsage, Rendered
 
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
@@ -134,9 +135,11 @@ def attachment_blocks(
     if not text and body.type != _REQUEST and not (text := _field_text(body)):
         fields = decode_any(raw_at(source, "attachment"))
         given = fields.items() if isinstance(fields, dict) else ()
-        rest = {name: value for name, value in given if name not in _NO_CONTENT and value}
+        no_content = _NO_CONTENT | HOOK_FIELDS if body.hook_name is not None else _NO_CONTENT
+        rest = {name: value for name, value in given if name not in no_content and value}
         text = msgspec.json.encode(rest).decode() if rest else None
-    return [m.Attachment(body.type, text or None, path)]
+    hook = hook_of(raw_at(source, "attachment")) if body.hook_name is not None else None
+    return [m.Attachment(body.type, text or None, path, [hook] if hook is not None else [])]
 
 
 def _field_text(body: AttachmentBody) -> str | None:

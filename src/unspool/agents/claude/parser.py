@@ -10,6 +10,7 @@ from .authors import COMMAND_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
 from .compaction import ClaudeCompactions
 from .content import attachment_blocks, blocks_of, command_of, flat_text, text_of
+from .hooks import stop_hooks
 from .interruptions import ClaudeInterruptions, is_headless
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import ClaudePlans
@@ -235,13 +236,15 @@ class ClaudeParser:
             return
         text = flat_text(record.content)[0] or None
         author: m.Author = "harness"
+        block: m.Attachment | None = None
         if kind == "stop_hook_summary":
-            author = "hook"
+            author, block = "hook", stop_hooks(self.builder.raw_at(source))
         elif kind == "local_command" and text is not None and text.startswith(COMMAND_TEXT):
             author = "human"
         if kind == "api_error":
             text = text or flat_text(decode_any(record.error))[0]
-        block = command_of(text) if author == "human" and text is not None else m.Attachment(kind, text)
+        if block is None:
+            block = command_of(text) if author == "human" and text is not None else m.Attachment(kind, text)
         index = self.chain.add(record, source, "system", author, [block], inherited=inherited)
         if index is None or inherited:
             return

@@ -176,6 +176,15 @@ class ClaudeFolder:
             found.setdefault(session, []).append(AgentFile(path, name["id"], head, _meta(path)))
 
     @cached_property
+    def agent_copies(self) -> dict[tuple[str, str | None], list[tuple[str, AgentFile]]]:
+        """Sub-agents by id and first message, each with its session; those that share both are copies of one."""
+        found: dict[tuple[str, str | None], list[tuple[str, AgentFile]]] = {}
+        for session, files in self.agents.items():
+            for file in files:
+                found.setdefault((file.id, file.head.first_uuid), []).append((session, file))
+        return found
+
+    @cached_property
     def by_first_uuid(self) -> dict[str, list[str]]:
         """Sessions by their first message; of those that share it, one is a copy of the other."""
         found: dict[str, list[str]] = {}

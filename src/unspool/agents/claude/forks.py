@@ -20,6 +20,8 @@ _METADATA_LINE = re.compile(
     rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE
 )
 _ANSWER = b'"type":"assistant"'
+COPIES = frozenset(("fork", "branch"))
+"""Kinds of origins whose lines the session begins with."""
 _SAME_MOMENT = timedelta(seconds=30)
 _HEAD_SIZE = 1 << 16
 _SURE, _LIKELY, _GUESSED = 0.9, 0.7, 0.5
@@ -220,7 +222,7 @@ def _is_contiguous(path: Path) -> bool:
 
 def originals_of(session: str, folder: ClaudeFolder, around: Surroundings, origin: m.Origin) -> tuple[Path, ...]:
     """Return the files that a fork was copied from: those of its origin or, if that is gone, of older forks of it."""
-    if origin.kind not in ("fork", "branch"):
+    if origin.kind not in COPIES:
         return ()
     is_there = origin.session is not None and origin.session in folder.sessions
     ids = [str(origin.session)] if is_there else _older_twins(session, folder, around)

@@ -18,7 +18,7 @@ from .clears import Clear, add_clears, clear_origin, find_clears
 from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_subagents, read_end_time, session_of
 from .finalize import finalize
 from .first_prompt import title_in
-from .forks import find_origin, ids_in, originals_of
+from .forks import COPIES, find_origin, ids_in, originals_of
 from .inline_agents import InlineAgents
 from .lineage import drop_echo_in_child, drop_echo_in_parent, link_agents, link_inline
 from .parser import ClaudeParser
@@ -135,8 +135,8 @@ class ClaudeSource:
         if ref.kind == "subagent" and files is not None:
             family.append(files.head.path)
         memory = [folder.subfolders[ref.id] / _MEMORY] if ref.id in folder.subfolders else []
-        origin = self._origin(ref, folder) if ref.kind == "main" else None
-        originals = originals_of(ref.id, folder, self._around, origin) if origin is not None else ()
+        origin = self._origin(ref.id, folder) if ref.kind == "main" else None
+        originals = self._originals(ref, folder, origin)
         facts = (
             [(path.name, size_of(path)) for path in (*family, *memory)],
             [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
@@ -146,11 +146,25 @@ class ClaudeSource:
         )
         return digest((*facts, *map(size_of, originals)))
 
-    def _origin(self, ref: SessionRef, folder: ClaudeFolder) -> m.Origin:
-        if ref.id not in self._origins:
-            cleared = clear_origin(ref.id, folder, self._around, self._clears_in(folder))
-            self._origins[ref.id] = cleared or find_origin(ref.id, folder, self._around)
-        return self._origins[ref.id]
+    def _origin(self, session: str, folder: ClaudeFolder) -> m.Origin:
+        if session not in self._origins:
+            cleared = clear_origin(session, folder, self._around, self._clears_in(folder))
+            self._origins[session] = cleared or find_origin(session, folder, self._around)
+        return self._origins[session]
+
+    def _originals(self, ref: SessionRef, folder: ClaudeFolder, origin: m.Origin | None) -> tuple[Path, ...]:
+        """Return the files that a session was copied from, or that were read before a sub-agent that is a copy."""
+        if ref.kind == "main":
+            return originals_of(ref.id, folder, self._around, origin) if origin is not None else ()
+        head = folder.head(ref.path)
+        first = head.first_uuid if head is not None else None
+        twins = folder.agent_copies.get((ref.id.rsplit("/", 1)[-1], first), ())
+        if len(twins) < 2:
+            return ()
+        forks = {session for session, _ in twins if self._origin(session, folder).kind in COPIES}
+        order = sorted(twins, key=lambda twin: (twin[1].head.session != twin[0], twin[0] in forks, *twin[:1]))
+        paths = [file.path for _, file in order]
+        return tuple(paths[: paths.index(ref.path)]) if ref.path in paths else ()
 
     def _clears_in(self, folder: ClaudeFolder) -> list[Clear]:
         if folder.path not in self._clears:
@@ -181,7 +195,7 @@ class ClaudeSource:
             builder.details.origin = m.Origin(kind="subagent", session=ref.parent)
         else:
             stored = builder.originals.origin() if builder.originals is not None else None
-            builder.details.origin = stored or self._origin(ref, folder)
+            builder.details.origin = stored or self._origin(ref.id, folder)
         main = ClaudeParser(builder)
         main.plans.starts_session = builder.details.origin.evidence == PLAN_EVIDENCE
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
@@ -205,9 +219,9 @@ class ClaudeSource:
     def _copied_ids(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> frozenset[str]:
         """Return the ids of the messages in the session that this one was copied from."""
         origin = builder.details.origin
-        is_copy = origin.kind in ("fork", "branch") and origin.session is not None
+        is_copy = origin.kind in COPIES and origin.session is not None
         stored = builder.originals.lines_of(origin.session or "") if is_copy and builder.originals is not None else ()
-        originals = originals_of(ref.id, folder, self._around, origin)
+        originals = self._originals(ref, folder, origin)
         return ids_in(stored) or ids_in(block for path in originals for block in read_blocks(path))
 
     def _complete_main(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from unspool.testing import ClaudeLog, texts
 
 EXIT = "<command-name>/exit</command-name><command-args></command-args>"
@@ -38,6 +40,38 @@ def test_a_command_on_the_path_stays_there(tmp_path: Path) -> None:
     log.model("2")
     session = log.load(tmp_path)
     assert {message.context for message in session.messages} == {"live"}
+
+
+@pytest.mark.parametrize("is_system", [True, False])
+def test_a_session_that_ends_with_a_command(tmp_path: Path, is_system: bool) -> None:
+    """What the agent has done itself leaves nothing open: the session was not killed, and an interruption stays one."""
+
+    def leave(log: ClaudeLog) -> str:
+        for text in (EXIT, "<local-command-stdout>Bye!</local-command-stdout>"):
+            if is_system:
+                log.line("system", None, subtype="local_command", content=text)
+            else:
+                log.user(text)
+        return log.load(tmp_path).info.status
+
+    log = ClaudeLog()
+    log.user("one")
+    log.model("1")
+    assert leave(log) == "complete"
+    log.user("two")
+    assert leave(log) == "killed"
+    log.user([{"type": "text", "text": "[Request interrupted by user]"}])
+    assert leave(log) == "interrupted"
+
+
+def test_a_session_that_ends_with_a_command_for_the_model(tmp_path: Path) -> None:
+    """It was killed if there is no answer."""
+    log = ClaudeLog()
+    log.user("one")
+    log.model("1")
+    log.user("<command-name>/review</command-name>")
+    log.user("Review the code.", isMeta=True)
+    assert log.load(tmp_path).info.status == "killed"
 
 
 def test_a_command_that_the_model_answered_is_a_branch(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ STANDIN = 256
 """Written by the harness in place of the model, such as an error."""
 COMMAND = 512
 """A command for the agent, not for the model."""
+OUTPUT = 1024
+"""The output of such a command: the agent has done it, and the model is not asked."""
 
 NONE = -1
 

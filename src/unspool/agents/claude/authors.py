@@ -8,9 +8,10 @@ from ...core import model as m
 from ...core.builder import only_attachments
 from .schema import ClaudeRecord
 
+OUTPUT_TEXT = ("<local-command-stdout>", "<local-command-stderr>", "<bash-stdout>", "<bash-stderr>")
 HARNESS_TEXT = (
-    "<local-command-stdout>", "<local-command-stderr>", "<local-command-caveat>", "<bash-stdout>", "<bash-stderr>",
-    "<system-reminder>", "<bash-notification>", "Caveat: The messages below were generated",
+    *OUTPUT_TEXT, "<local-command-caveat>", "<system-reminder>", "<bash-notification>",
+    "Caveat: The messages below were generated",
 )  # fmt: skip
 SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
 TASK_TEXT = '{"task_id":'

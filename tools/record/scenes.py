@@ -5,12 +5,13 @@ The truth is written down here, from what is done, and not from what unspool say
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from unspool.runs.protocol import Answer
 
-from .stages import Stage
+from .stages import Stage, silent_server
 
 EVENTS = (
     "interruptions", "rejections", "compactions", "clears", "rollbacks", "orphans", "subagents", "forks",
@@ -122,6 +123,82 @@ async def killed(stage: Stage) -> None:
     await stage.kill_at_question(f"@do {stage.word('run')} touch never.txt")
 
 
+async def hooks(stage: Stage) -> None:
+    """Hooks that run when a session starts, is compacted, resumed and cleared."""
+    hook = {"type": "command", "command": "echo The hook ran."}
+    stage.configure({"hooks": {"SessionStart": [{"hooks": [hook]}]}})
+    await stage.start()
+    await stage.turn("@do say First.")
+    await stage.turn("/compact")
+    await stage.turn("@do say Second.")
+    await stage.stop()
+    await stage.start(session=stage.session)
+    await stage.turn("@do say Third.")
+    await stage.turn("/clear")
+    await stage.turn("@do say Fourth.")
+
+
+async def parallel(stage: Stage) -> None:
+    """Two commands in one response, the first of which ends last."""
+    await stage.start()
+    await stage.turn("@do both sleep 2 && echo slow // echo fast ;; say Done.")
+
+
+async def mention(stage: Stage) -> None:
+    """A prompt that mentions a file, which the agent attaches."""
+    (stage.project / "notes.txt").write_text("The wallaby sleeps.\n")
+    await stage.start()
+    await stage.turn("@do say Seen. ;; say Still there is @notes.txt")
+
+
+async def queue(stage: Stage) -> None:
+    """A message that waits in the queue when the turn is stopped."""
+    await stage.start()
+    await stage.interrupt_words("@do slow 2000", "@do say Later.")
+    await stage.turn("@do say After.")
+
+
+async def esc_agent(stage: Stage) -> None:
+    """A turn that is stopped while a sub-agent runs a command."""
+    await stage.start()
+    async with silent_server() as (port, reached):
+        await stage.interrupt_call(f"@do spawn run {_connect(port)}", reached)
+    await stage.turn("@do say After.")
+
+
+async def esc_fetch(stage: Stage) -> None:
+    """A turn that is stopped while a page is fetched."""
+    stage.configure({"skipWebFetchPreflight": True})
+    await stage.start()
+    async with silent_server() as (port, reached):
+        given = json.dumps({"url": f"http://127.0.0.1:{port}/", "prompt": "What is there?"})
+        await stage.interrupt_call(f"@do call WebFetch {given}", reached)
+    await stage.turn("@do say After.")
+
+
+async def esc_question(stage: Stage) -> None:
+    """A question that is not answered: the turn is stopped."""
+    await stage.start()
+    await stage.interrupt_question("@do question ;; say Well.")
+    await stage.turn("@do say After.")
+
+
+async def elsewhere(stage: Stage) -> None:
+    """A session that is resumed in another folder."""
+    await stage.start()
+    await stage.turn("@do say Here.")
+    await stage.stop()
+    other = stage.project.with_name("other")
+    other.mkdir()
+    await stage.start(session=stage.session, folder=str(other))
+    await stage.turn("@do say There.")
+
+
+def _connect(port: int) -> str:
+    """A command that connects to a port, and runs until it is stopped."""
+    return f"python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port})).recv(1)'"
+
+
 SCENES = (
     Scene("plain", "two turns of words", plain),
     Scene("tools", "a command, a failing command and a new file, all allowed", tools),
@@ -139,4 +216,18 @@ SCENES = (
         "killed", "killed while a call waits for approval", killed, {"orphans": 1},
         untold={"gemini": "a call is written down only with its result"},
     ),
+    Scene(
+        "hooks", "hooks that run at the start, after a compaction, a resume and a clear", hooks,
+        {"compactions": 1, "clears": 1}, agents=("claude",),
+    ),
+    Scene("parallel", "two commands in one response, the first of which ends last", parallel, agents=("claude",)),
+    Scene("mention", "a prompt that mentions a file", mention, agents=("claude",)),
+    Scene("queue", "stopped while a message waits", queue, {"interruptions": 1}, agents=("claude",)),
+    Scene(
+        "esc_agent", "stopped while a sub-agent runs a command", esc_agent,
+        {"interruptions": 1, "subagents": 1}, agents=("claude",),
+    ),
+    Scene("esc_fetch", "stopped while a page is fetched", esc_fetch, {"interruptions": 1}, agents=("claude",)),
+    Scene("esc_question", "stopped at a question", esc_question, {"rejections": 1}, agents=("claude",)),
+    Scene("elsewhere", "resumed in another folder", elsewhere, agents=("codex",)),
 )  # fmt: skip

@@ -53,6 +53,9 @@ _WORDS = {
 
 Model = ClaudeModel | CodexModel | GeminiModel
 
+_CALL_SECONDS = 60.0
+"""How long a call may take until it runs."""
+
 
 class Stage:
     """One agent, which may be started several times."""
@@ -74,10 +77,17 @@ class Stage:
         """What the scripts of this agent's model call something."""
         return _WORDS[self.agent][verb]
 
+    def configure(self, settings: dict[str, Any]) -> None:
+        """Write settings of the user, before Claude Code is started."""
+        path = self.home / AGENTS[self.agent].info.folder / "settings.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(settings))
+
     async def start(self, **spec: Any) -> None:
-        """Start the program, a new one each time."""
+        """Start the program, a new one each time, in the project if no other folder is given."""
         self._driver, self._events = self.factory.create(), EventCollector()
-        await self._driver.start(RunSpec(folder=str(self.project), home=str(self.home), **spec), self._events)
+        spec = {"folder": str(self.project), "home": str(self.home), **spec}
+        await self._driver.start(RunSpec(**spec), self._events)
         started = await self._events.next(Started)
         self.version = started.version or self.version
         self._pid = started.pid
@@ -99,10 +109,30 @@ class Stage:
             assert self._driver is not None
             await self._driver.answer(event, decision)
 
-    async def interrupt_words(self, text: str) -> None:
-        """Stop a turn while the model speaks."""
+    async def interrupt_words(self, text: str, *queued: str) -> None:
+        """Stop a turn while the model speaks, and after other messages were sent that are not taken up before."""
         await self.send(text)
         await self._events.next(TextDelta)
+        for message in queued:
+            await self.send(message)
+        await self.interrupt()
+
+    async def interrupt_question(self, text: str) -> None:
+        """Stop a turn instead of answering what it asks."""
+        await self.send(text)
+        await self._events.next(PermissionRequest)
+        await self.interrupt()
+
+    async def interrupt_call(self, text: str, is_running: asyncio.Event) -> None:
+        """Stop a turn while a call runs; everything that is asked is allowed."""
+        turn = asyncio.create_task(self.turn(text))
+        await asyncio.wait_for(is_running.wait(), _CALL_SECONDS)
+        assert self._driver is not None
+        await self._driver.interrupt()
+        await turn
+
+    async def interrupt(self) -> None:
+        """Stop the turn, and wait until it has ended."""
         assert self._driver is not None
         await self._driver.interrupt()
         await self._events.next(TurnEnded)
@@ -134,6 +164,24 @@ class Stage:
             elif source.exists():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, copy)
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[int, asyncio.Event]]:
+    """A server that never answers: its port, and an event that is set when somebody has connected."""
+    reached = asyncio.Event()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        with suppress(OSError):
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1], reached
+    finally:
+        server.close()
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from .events import EVENT_KINDS, EventKind
 from .gaps import find_ends
 from .session import Session
 from .timestamps import parse_moment
-from .tree import COMMAND, INHERITED, MODEL, NONE, OUTPUT, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
+from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
 
 TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: `agent` (the agent's own rule), `newest`, `longest`, or the id of a message."""
@@ -131,7 +131,7 @@ class SessionAssembler:
         live_status = self.builder.details.live_status
         if live_status is not None:
             return live_status
-        tree, last = self.tree, self._last_turn()
+        tree, last = self.tree, self.tree.last_said()
         if last < 0:
             return "empty"
         interruptions = self.builder.events.interruptions
@@ -140,14 +140,6 @@ class SessionAssembler:
         if tree.flags[last] & (PROMPT | UNANSWERED):
             return "killed"
         return "complete"
-
-    def _last_turn(self) -> int:
-        """Return the last prompt or answer; commands that the agent has done, such as one to exit, are neither."""
-        flags, last, is_done = self.tree.flags, self.tree.tip, False
-        while last >= 0 and (not flags[last] & (PROMPT | MODEL) or (is_done and flags[last] & COMMAND)):
-            is_done = bool(flags[last] & OUTPUT) or (is_done and not flags[last] & COMMAND)
-            last = self.tree.parents[last]
-        return last
 
     # --- branches ---
 

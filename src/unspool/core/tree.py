@@ -146,6 +146,14 @@ class Tree:
                 newest[parent] = max(newest[index], newest.get(parent, NONE))
         return newest
 
+    def last_said(self) -> int:
+        """Return the last prompt or answer of the active path, without commands that the agent has done itself."""
+        last, is_done = self.tip, False
+        while last >= 0 and (not self.flags[last] & (PROMPT | MODEL) or (is_done and self.flags[last] & COMMAND)):
+            is_done = bool(self.flags[last] & OUTPUT) or (is_done and not self.flags[last] & COMMAND)
+            last = self.parents[last]
+        return last
+
     def _last_turn(self) -> int:
         for index in range(len(self.flags) - 1, -1, -1):
             flag = self.flags[index]

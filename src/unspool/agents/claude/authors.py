@@ -38,6 +38,12 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
     return separated
 
 
+def is_output(blocks: list[m.Block]) -> bool:
+    """Whether a message is the output of a command that the agent has done itself."""
+    first = blocks[0] if blocks else None
+    return isinstance(first, m.Text | m.Attachment) and (first.text or "").startswith(OUTPUT_TEXT)
+
+
 class ClaudeAuthors:
     """Tells what a person typed from what the agent sent as a user message."""
 

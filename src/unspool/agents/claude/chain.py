@@ -6,7 +6,8 @@ from msgspec import UNSET
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import MODEL, NONE
+from ...core.tree import MODEL, NONE, OUTPUT
+from .authors import is_output
 from .content import usage_of
 from .schema import SYNTHETIC, ApiMessage, ClaudeRecord
 
@@ -75,6 +76,8 @@ class ClaudeChain:
             builder.events.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
         if message is None:
             index = builder.add(role, author, blocks, source, uuid, parent, record.timestamp, inherited, queued)
+            if author == "harness" and is_output(blocks):
+                builder.columns.flags[index] |= OUTPUT
         else:
             key = message.id or uuid or ""
             usage = usage_of(message.usage)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from ...core.tree import CONTINUED, OUTPUT, UNANSWERED
+from ...core.tree import CONTINUED, UNANSWERED
 from ...io.decode import decode_any
-from .authors import COMMAND_TEXT, OUTPUT_TEXT, ClaudeAuthors, separate_injected
+from .authors import COMMAND_TEXT, ClaudeAuthors, separate_injected
 from .chain import ClaudeChain
 from .compaction import ClaudeCompactions
 from .content import attachment_blocks, blocks_of, command_of, flat_text, text_of
@@ -179,8 +179,6 @@ class ClaudeParser:
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited, parent=above, queued=queued)
         if index is None:
             return
-        if text.startswith(OUTPUT_TEXT):
-            self.builder.columns.flags[index] |= OUTPUT
         if self.resumes.watches_size:
             self.resumes.measure(index, blocks)
         if is_plan and not inherited:
@@ -248,8 +246,6 @@ class ClaudeParser:
         if block is None:
             block = command_of(text) if author == "human" and text is not None else m.Attachment(kind, text)
         index = self.chain.add(record, source, "system", author, [block], inherited=inherited)
-        if index is not None and text is not None and text.startswith(OUTPUT_TEXT):
-            self.builder.columns.flags[index] |= OUTPUT
         if index is None or inherited:
             return
         if kind == "api_error":

@@ -37,9 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> int:
+def _rank(item: pytest.Item) -> tuple[int, int]:
     marks = {mark.name for mark in item.iter_markers()}
-    return next((rank for rank, name in enumerate(LONGEST_FIRST) if name in marks), len(LONGEST_FIRST))
+    ranks = [rank for rank, name in enumerate(LONGEST_FIRST) if name in marks]
+    # One with several marks takes longest of all.
+    return -len(ranks), min(ranks, default=0)
 
 
 @pytest.hookimpl(optionalhook=True)

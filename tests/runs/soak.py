@@ -32,6 +32,8 @@ from ..waiting import PATIENCE, finished
 from .scripted import install
 
 _TOKEN = re.compile(r"token-[0-9a-z-]+")
+_MOST_FAILURES = 500
+"""In a row: more than a restart of the server causes."""
 _MARK = "GEMINI_SOAK_MARK"
 _KINDS = ("say", "ask", "kill", "ask", "interrupt", "say")
 """The turns, in turn."""
@@ -168,6 +170,9 @@ class Soak:
                 self.counts[f"again after {type(error).__name__}"] += 1
                 run = None
                 failures += 1
+                if failures > _MOST_FAILURES:
+                    self.faults.append(f"agent {number} cannot be started: {error}")
+                    return
                 if failures > 3:
                     # It was killed before it wrote anything: there is nothing to resume.
                     session = None

@@ -47,7 +47,7 @@ class ResumeSigns:
         self.hooks: list[int] = []
         """The first messages after hooks ran because the session was resumed."""
         self.has_hooks = False
-        """Whether hooks are recorded, so that a resume without one did not happen."""
+        """Whether hooks are recorded: then a smaller context is not taken for a resume. Headless resumes leave none."""
         self.shrinks: list[Shrink] = []
         self.watches_size = False
         """Whether the size of the context has to be followed: in versions that lose messages, and without hooks."""

@@ -78,7 +78,7 @@ RULES: Rules = {
     ),
     ("resume", "a SessionStart:resume hook"): Rule(
         "A hook that runs when a session is resumed left a record.",
-        "In files that record such hooks, a resume without one did not happen.",
+        "In files that record such hooks, a smaller context alone is no resume; headless resumes leave no hook.",
     ),
     ("resume", "a call was left behind"): Rule(
         "The conversation continues beside a call without a result, as the agent does after it was killed.",

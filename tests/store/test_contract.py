@@ -249,6 +249,13 @@ def test_a_fork_of_a_deleted_session_inherits_from_the_store(store: Store, tmp_p
     fork = forked(origin, "fork", keep_ids=keep_ids)
     deleted = origin.write(home)
     fork.write(home)
+    agent = continued(ClaudeLog("origin", agent="a1"), "agent")
+    files = [deleted, agent.write(home)]
+    copied = ClaudeLog("fork", agent="a1")
+    if keep_ids:
+        # The sub-agents of a session are copied with it.
+        copied.lines = list(agent.lines)
+        copied.write(home)
     synced(store, home)
     begun = store.messages.load_session(store.sessions.find(fork.session).id).info.origin
     assert (begun.kind, begun.session) == ("fork", origin.session)
@@ -259,22 +266,24 @@ def test_a_fork_of_a_deleted_session_inherits_from_the_store(store: Store, tmp_p
         assert begun in [session.info.origin for session in loaded]
         return sum(tokens.output for tokens in compute_stats(store.database, SessionFilter()).tokens)
 
-    assert counted() == raw_output_tokens(origin, fork)
-    deleted.unlink()
-    assert synced(store, home).gone == 1
-    assert counted() == raw_output_tokens(origin, fork)
+    assert counted() == raw_output_tokens(origin, fork, agent)
+    for path in files:
+        path.unlink()
+    assert synced(store, home).gone == 2
+    assert counted() == raw_output_tokens(origin, fork, agent)
     continued(fork, "fork again").write(home)
     synced(store, home)
-    assert counted() == raw_output_tokens(origin, fork)
+    assert counted() == raw_output_tokens(origin, fork, agent)
     if keep_ids:
         # A fork that names its origin is recognised although it is new.
         late = forked(origin, "late", keep_ids=True)
         late.write(home)
         synced(store, home)
-        assert counted() == raw_output_tokens(origin, fork, late)
-    origin.write(home)
+        assert counted() == raw_output_tokens(origin, fork, agent, late)
+    for log in (origin, agent):
+        log.write(home)
     synced(store, home)
-    assert counted() == raw_output_tokens(*(origin, fork, late) if keep_ids else (origin, fork))
+    assert counted() == raw_output_tokens(origin, fork, agent, *([late] if keep_ids else []))
 
 
 def test_truncated_bytes_stay_in_the_archive(store: Store, tmp_path: Path) -> None:

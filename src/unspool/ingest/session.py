@@ -53,8 +53,7 @@ class SessionIngest:
     def builder(self, writer: SessionWriter, kind: m.Kind) -> SessionBuilder:
         """Return the builder for the reader."""
         builder = writer.builder(self._agent, self._name, kind)
-        if kind == "main":
-            builder.originals = ArchivedOriginals(self._store, self._agent, self._stored)
+        builder.originals = ArchivedOriginals(self._store, self._agent, self._stored)
         return builder
 
     def begin(self) -> None:

@@ -219,8 +219,11 @@ class ClaudeSource:
     def _copied_ids(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> frozenset[str]:
         """Return the ids of the messages in the session that this one was copied from."""
         origin = builder.details.origin
-        is_copy = origin.kind in COPIES and origin.session is not None
-        stored = builder.originals.lines_of(origin.session or "") if is_copy and builder.originals is not None else ()
+        name = origin.session if origin.kind in COPIES else None
+        head = folder.head(ref.path)
+        if ref.kind == "subagent" and head is not None and head.session != ref.parent:
+            name = f"{head.session}/{ref.id.rsplit('/', 1)[-1]}"
+        stored = builder.originals.lines_of(name) if name is not None and builder.originals is not None else ()
         originals = self._originals(ref, folder, origin)
         return ids_in(stored) or ids_in(block for path in originals for block in read_blocks(path))
 

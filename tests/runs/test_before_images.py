@@ -108,10 +108,10 @@ def test_a_revert_needs_the_digest_of_what_it_replaces(scene: Scene) -> None:
     scene.ask("a.py", "two\n")
     path.write_text("two\n")
     seen = scene.files()["a.py"]
-    path.write_text("changed by somebody else\n")
+    path.write_text("changed by another program\n")
     with pytest.raises(ConflictError, match="has changed since you saw it"):
         scene.revert("a.py", seen.before.mark, seen.now.mark)
-    assert path.read_text() == "changed by somebody else\n"
+    assert path.read_text() == "changed by another program\n"
 
 
 def test_the_copy_is_taken_again_when_the_request_is_allowed(scene: Scene) -> None:

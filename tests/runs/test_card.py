@@ -109,14 +109,14 @@ def test_claude_code_runs_what_was_shown(tmp_path: Path) -> None:
         assert (card.at.project / "made").read_text() == "hidden"
         expect(card.page.locator(".request-details")).to_contain_text("replace_all")
         assert card.page.locator("[data-rule]").inner_text().endswith("(mode acceptEdits).")
-        (card.at.project / "spoof").write_text("somebody else's\n")
+        (card.at.project / "spoof").write_text("another program's\n")
         card.allow()
         question = card.request("spoof")
         assert "The text to be replaced is not in the file" in card.warnings()
         assert card.at.answer(card.run, question, "deny", reason="Read it again.")[0] == 200
         card.at.until_in(card.run, "idle")
         assert card.at.agent.results(card.at.last)[-1][1] == json.dumps(refusal("Read it again."))
-        assert (card.at.project / "spoof").read_text() == "somebody else's\n"
+        assert (card.at.project / "spoof").read_text() == "another program's\n"
 
 
 def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
@@ -144,8 +144,8 @@ def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
         card.request("added")
         assert (card.at.project / "made").read_text() == "end"
         expect(card.page.locator(".approval tr.add")).to_have_count(1)
-        (card.at.project / "added").write_text("somebody else's\n")
+        (card.at.project / "added").write_text("another program's\n")
         card.allow()
         assert card.at.answer(card.run, card.request("added"), "deny_stop")[0] == 200
         card.at.until_in(card.run, "interrupted", "idle")
-        assert (card.at.project / "added").read_text() == "somebody else's\n"
+        assert (card.at.project / "added").read_text() == "another program's\n"

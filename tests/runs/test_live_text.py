@@ -1,4 +1,4 @@
-"""Streamed text has offsets: whoever joins at any point has all of it, once."""
+"""Streamed text has offsets: a client that joins at any point has all of it, once."""
 
 from __future__ import annotations
 

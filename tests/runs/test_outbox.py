@@ -68,7 +68,7 @@ def _fields(message: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("action", "sent"), [("send", ["say 0", "say 1", "say 2"]), ("hold", []), ("discard", [])])
-def test_an_interrupt_holds_the_messages_until_somebody_decides(tmp_path: Path, action: str, sent: list[str]) -> None:
+def test_an_interrupt_holds_the_messages_until_a_person_decides(tmp_path: Path, action: str, sent: list[str]) -> None:
     async def body() -> None:
         async with supervising(tmp_path) as watched:
             run = await watched.supervisor.start("gemini", spec(tmp_path))

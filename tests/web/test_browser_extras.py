@@ -162,7 +162,7 @@ def test_a_server_for_this_computer_has_no_link_for_a_phone(visitor: Visitor) ->
 
 
 def test_an_image_is_attached_to_a_message(visitor: Visitor) -> None:
-    """The composer shows what is attached; the agent gets it, or the reader is told why not."""
+    """The composer shows what is attached; the agent gets it, or the page says why not."""
     image = {"name": "shot.png", "mimeType": "image/png", "buffer": base64.b64decode(PIXEL)}
     page = begin(visitor, "say Begun.")
     expect(page.locator(".entry.answer", has_text="Begun.")).to_have_count(1)

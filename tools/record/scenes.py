@@ -139,7 +139,7 @@ async def hooks(stage: Stage) -> None:
 
 
 async def parallel(stage: Stage) -> None:
-    """Two commands in one response, the first of which ends last."""
+    """Two commands in one response; the first ends last."""
     await stage.start()
     await stage.turn("@do both sleep 2 && echo slow // echo fast ;; say Done.")
 
@@ -220,7 +220,7 @@ SCENES = (
         "hooks", "hooks that run at the start, after a compaction, a resume and a clear", hooks,
         {"compactions": 1, "clears": 1}, agents=("claude",),
     ),
-    Scene("parallel", "two commands in one response, the first of which ends last", parallel, agents=("claude",)),
+    Scene("parallel", "two commands in one response; the first ends last", parallel, agents=("claude",)),
     Scene("mention", "a prompt that mentions a file", mention, agents=("claude",)),
     Scene("queue", "stopped while a message waits", queue, {"interruptions": 1}, agents=("claude",)),
     Scene(

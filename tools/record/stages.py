@@ -168,7 +168,7 @@ class Stage:
 
 @asynccontextmanager
 async def silent_server() -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A server that never answers: its port, and an event that is set when somebody has connected."""
+    """A server that never answers: its port, and an event that is set when a client has connected."""
     reached = asyncio.Event()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

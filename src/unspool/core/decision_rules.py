@@ -39,7 +39,7 @@ _WITH_SUBCOMMANDS = {
     "git", "go", "gradle", "helm", "just", "kubectl", "make", "mix", "mvn", "nix", "npm", "pip", "pnpm", "podman",
     "poetry", "rails", "rake", "terraform", "uv", "yarn",
 }  # fmt: skip
-"""Programs of which one subcommand says little about another."""
+"""Programs whose subcommands say little about each other."""
 _RUNNERS = {"run", "exec", "x", "dlx", "shell", "eval", "api"}
 """Subcommands that run something else."""
 _RUN_BY_NAME = {"bun", "npm", "pnpm", "yarn", "poetry", "uv"}

@@ -31,7 +31,7 @@ from .log import RunLog
 MAX_FILE_BYTES = 4 << 20
 """Larger files are not kept."""
 MAX_FILES = 100
-"""Files of one request of which copies are kept."""
+"""Files of one request whose copies are kept."""
 MAX_TOTAL_BYTES = 512 << 20
 """The oldest copies are removed when all of them take more."""
 _log = logging.getLogger("unspool.runs")

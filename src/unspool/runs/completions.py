@@ -75,7 +75,7 @@ def _files_at(folder: str, _: int) -> tuple[str, ...]:
 
 
 def _from_git(folder: str) -> tuple[str, ...] | None:
-    # A repository can name a program that watches its files; it must not run because somebody types a message.
+    # A repository can name a program that watches its files; it must not run because a person types a message.
     options = ("-c", "core.fsmonitor=false", "-C", folder)
     command = ("git", *options, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     try:

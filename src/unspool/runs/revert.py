@@ -78,7 +78,7 @@ class Reverts:
         self._store.prune()
 
     def files(self, agent: str, session: str) -> list[FileReview]:
-        """The files of which copies are kept, in the order in which they were first asked about."""
+        """The files with a copy, in the order in which they were first asked about."""
         return review_files(images_of(self._log, agent, session), self._store)
 
     def plan(self, agent: str, session: str, path: str, mark: str) -> RevertPlan:
@@ -110,7 +110,7 @@ class Reverts:
 
 
 def review_files(images: list[BeforeImage], store: ImageStore) -> list[FileReview]:
-    """The files of which copies are kept, in the order in which they were first asked about."""
+    """The files with a copy, in the order in which they were first asked about."""
     by_path: dict[str, list[BeforeImage]] = {}
     for image in images:
         by_path.setdefault(image.path, []).append(image)

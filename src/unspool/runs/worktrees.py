@@ -23,7 +23,7 @@ class FolderState(msgspec.Struct, kw_only=True):
     busy: list[str]
     """The ids of the runs that work in it, in a folder in it, or in one around it."""
     can_have_worktree: bool
-    """Whether it is a git repository with a commit, of which there can be another working copy."""
+    """Whether it is a git repository with a commit, and so can have another working tree."""
 
 
 def folder_state(folder: str, runs: Iterable[RunView]) -> FolderState:
@@ -38,7 +38,7 @@ def make_worktree(folder: str) -> str:
     path = Path(folder).expanduser().resolve()
     name = uuid.uuid4().hex[:6]
     target = path.with_name(f"{path.name}-unspool-{name}")
-    # Only files are checked out: hooks of the repository do not run because somebody starts an agent.
+    # Only files are checked out: hooks of the repository do not run because a person starts an agent.
     command = ("git", "-c", f"core.hooksPath={os.devnull}", "-C", str(path), "worktree", "add", "-b", f"unspool/{name}")
     done = _git(*command, str(target))
     if done is None or done.returncode:

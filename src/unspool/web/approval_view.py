@@ -18,7 +18,7 @@ _LAST_IN_SIGHT = 3
 
 
 _LONG_MIDDLE = 20_000
-"""Characters, or a tenth as many rows, that are loaded only when somebody wants to see them."""
+"""Characters, or a tenth as many rows, that are loaded on demand."""
 
 
 class TextView(NamedTuple):
@@ -27,7 +27,7 @@ class TextView(NamedTuple):
     text: str
     parts: Excerpt
     end: str
-    """The end of the tail, or of a text of which nothing is hidden; it stays in sight."""
+    """The end of the tail, or of a text that is shown whole; it stays in sight."""
     end_line: int
     is_prose: bool
 

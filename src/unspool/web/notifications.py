@@ -101,7 +101,7 @@ class PushNotifier:
         self._save(kept)
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Send a notification, if an event is worth one and somebody has subscribed."""
+        """Send a notification, if an event is worth one and a device has subscribed."""
         if event["kind"] not in ("asked", "turn_ended", "state") or not self._path.exists():
             return
         try:

@@ -36,7 +36,7 @@ class PastRun(msgspec.Struct, kw_only=True):
         """A prompt that makes the agent ask again: agents forget their open requests."""
         actions = "\n\n".join(f"{opened.request.tool}: {_described(opened.request.action)}" for opened in self.asking)
         return (
-            "The program was stopped while it waited for my permission for the following, which has not been run. "
+            "The program was stopped while it was waiting for my permission for the following, which was not run. "
             f"Please ask again.\n\n{actions}"
         )
 

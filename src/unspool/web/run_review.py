@@ -29,13 +29,13 @@ class RunReview(msgspec.Struct, kw_only=True):
     """Calls beyond the limit of the page."""
     files: list[FileReview]
     others: list[FileChange]
-    """Files that calls changed and of which there is no copy from before."""
+    """Files that calls changed and that have no copy from before."""
     commands: int
     """Commands that ran: they may have changed files that no call names."""
 
 
 def run_review(query: SessionQuery, files: list[FileReview]) -> RunReview:
-    """The review of a session, given the files of which copies are kept."""
+    """The review of a session, given the files with a copy."""
     calls = _calls(query)
     shown = calls[:MOST_CALLS]
     ran = [call for call in calls if call.result is not None and call.result.outcome in ("ok", "error", "interrupted")]

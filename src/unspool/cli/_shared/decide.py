@@ -25,7 +25,7 @@ PAST_TENSE = {
 
 
 class RequestName(NamedTuple):
-    """How a request is named: by its id and the beginning of its digest, either of which may be missing."""
+    """How a request is named: by its id and the beginning of its digest, where each may be missing."""
 
     id: str
     digest: str

@@ -108,7 +108,7 @@ class Reverted(msgspec.Struct, kw_only=True):
 
     path: str
     replaced: str
-    """The digest of the content that was replaced, of which a copy is kept."""
+    """The digest of the content that was replaced; a copy of it is kept."""
 
 
 class PushKey(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -129,7 +129,7 @@ class ImageStore:
         try:
             data = zstandard.ZstdDecompressor().decompress(self._path(digest).read_bytes(), MAX_FILE_BYTES)
         except (OSError, zstandard.ZstdError) as error:
-            raise NotFoundError(f"The copy from before the change is no longer there: {error}") from error
+            raise NotFoundError(f"The copy made before the change cannot be read: {error}") from error
         if hashlib.sha256(data).hexdigest() != digest:
             raise NotFoundError("The copy from before the change is damaged; nothing was written.")
         return data

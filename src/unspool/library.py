@@ -145,8 +145,8 @@ class Library:
         return []
 
     def homes(self) -> list[tuple[str, Path]]:
-        """The agents' folders whose sessions are all listed."""
-        return [(agent, source.root) for (agent, _), source in self._listed.items()]
+        """The agents' folders whose sessions are all listed, as absolute paths: they are stored."""
+        return [(agent, _absolute(source.root)) for (agent, _), source in self._listed.items()]
 
     # --- sessions ---
 
@@ -307,6 +307,11 @@ def _id_of(ref: SessionRef) -> str:
 def session_suffixes() -> tuple[str, ...]:
     """How the names of session files can end."""
     return tuple({suffix for agent in AGENTS.values() for suffix in agent.info.suffixes})
+
+
+def _absolute(root: Path) -> Path:
+    """The absolute path of a folder. Links stay as they are, unless `..` would have to be applied to them."""
+    return root.resolve() if ".." in root.parts else root.absolute()
 
 
 def expanded(name: str | Path) -> Path:

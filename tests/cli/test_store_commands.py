@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 import unspool
+from unspool.cli._shared import store as shared_store
+from unspool.core.errors import NotWritableError
+from unspool.store import Store, open_store
 from unspool.testing import ClaudeLog
 
 from .run import call_main
@@ -207,3 +210,59 @@ def test_a_data_directory_that_cannot_be_created(
     monkeypatch.setenv("UNSPOOL_DATA", str(tmp_path / "file" / "data"))
     assert call_main(("sync",)) == 1
     assert "UNSPOOL_DATA" in capsys.readouterr().err
+
+
+# --- a store that cannot be updated -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["search frozen", "stats", "rejections", "archive", "lineage 37c23"])
+@pytest.mark.usefixtures("home_to_read")
+def test_reading_continues_while_another_process_imports(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer is what the store has, and the user is told that it may be behind."""
+    expected = output(capsys, *command.split())
+    monkeypatch.setattr(shared_store, "_LOCK_SECONDS", 0.0)
+    store = open_store()
+    with store.exclusive(), store.transaction():
+        assert call_main(tuple(command.split())) == 0
+    store.close()
+    found = capsys.readouterr()
+    assert found.out == expected
+    assert "may be missing" in found.err
+
+
+@pytest.mark.parametrize("options", [[], ["--no-sync"]])
+@pytest.mark.usefixtures("home_to_read")
+def test_reading_continues_in_a_read_only_folder(
+    options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is not written to; without --no-sync, the user is told that the answer may be behind."""
+    expected = output(capsys, "search", "frozen")
+    writable = open_store
+
+    def refuse(location: str | None = None, *, read_only: bool = False) -> Store:
+        if not read_only:
+            raise NotWritableError("the folder is read-only")
+        return writable(location, read_only=True)
+
+    monkeypatch.setattr(shared_store, "open_store", refuse)
+    assert call_main(("search", "frozen", *options)) == 0
+    found = capsys.readouterr()
+    assert found.out == expected
+    assert ("may be missing" in found.err) == (not options)
+    assert call_main(("forget", "37c23", "--yes")) == 1
+
+
+def test_a_relative_home_is_stored_absolute(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same home is the same wherever a command runs."""
+    (tmp_path / "elsewhere").mkdir()
+    for folder, name in ((tmp_path, "home"), (home, "."), (tmp_path / "elsewhere", "../home")):
+        monkeypatch.chdir(folder)
+        output(capsys, "sync", "--home", name)
+    store = open_store()
+    assert len(store.files.all()) == len({path for path in store.files.all() if path.startswith(f"{home}/")})
+    assert len(store.sessions.select()) == 9
+    store.close()

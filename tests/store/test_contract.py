@@ -592,11 +592,13 @@ def test_a_read_only_store(tmp_path: Path) -> None:
 
 
 def test_an_old_read_only_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It cannot be brought up to date."""
+    """It is upgraded first."""
     Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE)).close()
     _use(_steps("CREATE TABLE extra (number BIGINT)"), monkeypatch)
-    with pytest.raises(UnspoolError, match="older unspool"):
-        Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE, read_only=True))
+    for read_only in (True, False):
+        store = Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE, read_only=read_only))
+        assert store.database.rows("SELECT * FROM extra") == []
+        store.close()
 
 
 def test_a_locked_store_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,5 +22,13 @@ class UsageError(UnspoolError):
     """A request that is invalid regardless of the files."""
 
 
+class BusyError(UnspoolError):
+    """Another program holds what is needed. It may work later."""
+
+
+class NotWritableError(UnspoolError):
+    """The store or its folder cannot be written. What is stored may still be readable."""
+
+
 class MissingExtraError(UnspoolError):
     """A feature whose optional packages are not installed."""

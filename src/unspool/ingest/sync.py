@@ -68,15 +68,17 @@ class Syncer:
         on_progress: Callable[[Progress], None] | None = None,
         committed: Callable[[], None] | None = None,
         open_too: bool = False,
+        patience: float | None = None,
     ) -> Report:
         """Look at everything once.
 
         `committed` is called after each commit. With `open_too`, sessions that an agent has open are checked even if
-        no file changed: the agent may have died.
+        no file changed: the agent may have died. With `patience`, `BusyError` is raised if another process has not
+        finished its run after as many seconds.
         """
         began = time.perf_counter()
         report = Report()
-        with self._store.exclusive():
+        with self._store.exclusive(patience):
             self._run(report, on_progress, Pipeline(self._store, committed), open_too)
             self._store.changes.prune()
         report.seconds = time.perf_counter() - began

@@ -24,6 +24,7 @@ class Database(ABC):
     """The row id of this machine: a database may hold the sessions of several."""
     location: str
     """The path or URL that `open_store` accepts."""
+    read_only: bool = False
     names: NameTable
     words: WordIndex
 
@@ -55,8 +56,11 @@ class Database(ABC):
         """Make all reads in the block see the same state of the database."""
 
     @abstractmethod
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the lock of the one process that updates this machine's sessions; others wait."""
+    def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
+        """Hold the lock of the one process that updates this machine's sessions; others wait.
+
+        With `patience`, they raise `BusyError` after as many seconds.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import uuid
 from collections.abc import Mapping
@@ -11,14 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.errors import NotFoundError, UnspoolError
-from .private_files import close_database, make_private_folder, replace_private
+from ..core.errors import NotFoundError, NotWritableError, UnspoolError
+from .private_files import close_database, make_private_folder, replace_private, sync_folder
 
 if TYPE_CHECKING:
     from .store import Store
 
 STORE_VARIABLE = "UNSPOOL_STORE"
+STORE_NAME = "sessions.db"
 _ELSEWHERE = "choose another data directory with UNSPOOL_DATA"
+_KEY = re.compile("[0-9a-f]{32}")
 
 
 def data_folder(environ: Mapping[str, str] | None = None) -> Path:
@@ -39,43 +42,61 @@ def _data_folder(named: str | None, local: str | None, shared: str | None, _: st
     return Path(shared or Path.home() / ".local" / "share") / "unspool"
 
 
-def machine_identity(folder: Path) -> tuple[str, str]:
-    """A permanent key for this machine and user, and a display name."""
+def machine_identity(folder: Path, store: Path | None = None, *, read_only: bool = False) -> tuple[str, str]:
+    """A permanent key for this machine and user, and a display name.
+
+    A file that is missing or was not written completely gets the key from the store again: with another key, every
+    session would be imported a second time. `store` is the file of a store that is not in the folder.
+    """
     path = folder / "machine"
-    key = _key_in(path)
-    if not key:
-        _make_folder(folder)
-        try:
-            key = _make_key(path)
-        except OSError as error:
-            raise UnspoolError(f"{path} cannot be written: {error.strerror}; {_ELSEWHERE}") from error
+    found = key = _key_in(path)
+    if not _KEY.fullmatch(found):
+        key = _known_key(store or folder / STORE_NAME, found)
+        if not read_only and (key != found or not key):
+            key = _written_key(path, key)
     return key, platform.node() or "this machine"
+
+
+def _written_key(path: Path, key: str) -> str:
+    _make_folder(path.parent)
+    try:
+        return _make_key(path, key or uuid.uuid4().hex)
+    except OSError as error:
+        raise NotWritableError(f"{path} cannot be written: {error.strerror}; {_ELSEWHERE}") from error
 
 
 def _key_in(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_bytes().decode("ascii", "replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        raise UnspoolError(
-            f"{path} cannot be read: {error.strerror}; choose another data directory with UNSPOOL_DATA"
-        ) from error
+        raise UnspoolError(f"{path} cannot be read: {error.strerror}; {_ELSEWHERE}") from error
 
 
-def _make_key(path: Path) -> str:
-    """Write a key. Where several processes start at once, the first key is kept; no process sees an empty file."""
-    key = uuid.uuid4().hex
-    new = path.with_name(f"{path.name}-{key}")
-    replace_private(new, f"{key}\n".encode())
+def _known_key(store: Path, torn: str) -> str:
+    """The key under which a store has this machine; empty where there is none.
+
+    It begins with what is left in the file. Of several machines, the first one created the store.
+    """
+    from .backends.sqlite import machine_keys
+
+    keys = machine_keys(store) if store.exists() else []
+    return next((key for key in keys if torn and key.startswith(torn)), keys[0] if keys else "")
+
+
+def _make_key(path: Path, key: str) -> str:
+    """Write a key. Where several processes start at once, the first key is kept; no process sees an incomplete file."""
+    new = path.with_name(f"{path.name}-{uuid.uuid4().hex}")
+    replace_private(new, f"{key}\n".encode(), durable=True)
     try:
-        if path.exists() and not _key_in(path):
-            # A process was killed before it wrote the key.
+        if path.exists() and not _KEY.fullmatch(_key_in(path)):
             new.replace(path)
         else:
             _put_if_missing(new, path)
     finally:
         new.unlink(missing_ok=True)
+    sync_folder(path.parent)
     return _key_in(path) or key
 
 
@@ -105,19 +126,19 @@ def open_store(
         return Store(PostgresDatabase(location, machine=machine_identity(folder)))
     from .backends.sqlite import SqliteDatabase
 
-    path = Path(location).expanduser() if location else folder / "sessions.db"
+    path = Path(location).expanduser() if location else folder / STORE_NAME
     if read_only and not path.exists():
         raise NotFoundError(f"there is no store at {path} yet; `unspool sync` creates one")
-    _make_folder(path.parent)
+    if not read_only:
+        _make_folder(path.parent)
     if not location:
         close_database(path)
-    return Store(SqliteDatabase(path, machine=machine_identity(folder), read_only=read_only))
+    machine = machine_identity(folder, path, read_only=read_only)
+    return Store(SqliteDatabase(path, machine=machine, read_only=read_only))
 
 
 def _make_folder(folder: Path) -> None:
     try:
         make_private_folder(folder)
     except OSError as error:
-        raise UnspoolError(
-            f"{folder} cannot be created: {error.strerror}; choose another data directory with UNSPOOL_DATA"
-        ) from error
+        raise NotWritableError(f"{folder} cannot be created: {error.strerror}; {_ELSEWHERE}") from error

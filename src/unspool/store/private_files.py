@@ -65,6 +65,16 @@ def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
         new.unlink(missing_ok=True)
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names of new files in a folder last through a power cut, where the system can do that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep other processes out of such a block for the same file, where the system has locks for that."""

@@ -52,9 +52,12 @@ class Store:
         """Make all reads in the block see the same state."""
         return self.database.snapshot()
 
-    def exclusive(self) -> AbstractContextManager[None]:
-        """Hold the lock of the one process that updates this machine's sessions; others wait."""
-        return self.database.exclusive()
+    def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
+        """Hold the lock of the one process that updates this machine's sessions; others wait.
+
+        With `patience`, they raise `BusyError` after as many seconds.
+        """
+        return self.database.exclusive(patience)
 
     def close(self) -> None:
         """Close the database."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+from ...core.errors import BusyError, NotFoundError, NotWritableError
 from ...ingest.sync import Progress, Report, Syncer
 from ...store import Store, open_store
 from ...store.locate import STORE_VARIABLE
@@ -16,6 +17,9 @@ from .options import home_help
 from .output import remark
 
 _PATIENCE_SECONDS = 0.5
+_LOCK_SECONDS = 3.0
+"""How long a command that only reads waits for another process that imports sessions."""
+_MAY_BE_BEHIND = "The newest sessions and messages may be missing here."
 
 
 def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
@@ -44,24 +48,52 @@ def warn_of_password(location: str | None) -> None:
 
 
 @contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Store]:
-    """The store, after importing what is new on this computer."""
-    store = open_store(args.store)
+def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]:
+    """The store, after importing what is new on this computer.
+
+    A command that `writes` fails if the store cannot be written. Others use what is stored, and say so.
+    """
+    store = _open_to_sync(args, writes) if writes or not args.no_sync else open_store(args.store, read_only=True)
     try:
-        if not getattr(args, "no_sync", True):
-            report = sync(store, args.home)
-            for name, why in report.failures.items():
-                remark(f"unspool: cannot read {name}: {why}")
+        if not args.no_sync and not store.database.read_only:
+            _sync_first(store, args.home, writes)
         yield store
     finally:
         store.close()
 
 
-def sync(store: Store, homes: list[str]) -> Report:
+def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
+    try:
+        return open_store(args.store)
+    except NotWritableError as error:
+        if writes:
+            raise
+        try:
+            store = open_store(args.store, read_only=True)
+        except NotFoundError:
+            raise error from None
+        remark(f"unspool: {error}. {_MAY_BE_BEHIND}")
+        return store
+
+
+def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
+    try:
+        report = sync(store, homes, patience=None if writes else _LOCK_SECONDS)
+    except (BusyError, NotWritableError) as error:
+        if writes:
+            raise
+        why = "Another process is importing sessions." if isinstance(error, BusyError) else f"unspool: {error}."
+        remark(f"{why} {_MAY_BE_BEHIND}")
+        return
+    for name, reason in report.failures.items():
+        remark(f"unspool: cannot read {name}: {reason}")
+
+
+def sync(store: Store, homes: list[str], patience: float | None = None) -> Report:
     """Bring a store up to date, with a progress bar if it takes long."""
     show = _Bar() if sys.stderr.isatty() else None
     try:
-        return Syncer(store, *homes, may_share=True).run(show)
+        return Syncer(store, *homes, may_share=True).run(show, patience=patience)
     finally:
         if show is not None:
             show.end()

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask for confirmation, then remove."""
-    with opened(args) as store:
+    with opened(args, writes=True) as store:
         rows = [store.sessions.find(name, is_exact=True) for name in args.session]
         for row in rows:
             store.sessions.check_removable(row, of_any_machine=args.any_machine)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import cast
 
-from ...core.errors import MissingExtraError, UnspoolError
+from ...core.errors import BusyError, MissingExtraError, NotWritableError, UnspoolError
 from ...search.query import All, AnyOf, Node, Not, Words, to_tsquery
 from ..database import Database, NameTable, Row, WordIndex
 from ..migrations import Migrations
@@ -204,19 +204,34 @@ class PostgresDatabase(Database):
         """Whether the connection is broken and a new one has to be opened."""
         return self._connection.closed or self._connection.broken
 
-    def exclusive(self) -> AbstractContextManager[None]:
+    def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
         """Hold the lock of the one process that updates this machine's sessions; others wait."""
-        return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine)
+        return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine, patience)
 
     @contextmanager
-    def _locked(self, sql: str, number: int) -> Iterator[None]:
-        self.rows(sql.format("lock"), number)
+    def _locked(self, sql: str, number: int, patience: float | None = None) -> Iterator[None]:
+        with self._lock_timeout(patience):
+            self.rows(sql.format("lock"), number)
         try:
             yield
         finally:
             # A lost connection has already released the lock.
             with suppress(UnspoolError):
                 self.rows(sql.format("unlock"), number)
+
+    @contextmanager
+    def _lock_timeout(self, seconds: float | None) -> Iterator[None]:
+        if seconds is None:
+            yield
+            return
+        sql = "SELECT set_config('lock_timeout', ?, FALSE)"
+        # 0 would be no timeout.
+        self.rows(sql, str(max(1, int(seconds * 1000))))
+        try:
+            yield
+        finally:
+            with suppress(UnspoolError):
+                self.rows(sql, "0")
 
     def close(self) -> None:
         """Close the connections."""
@@ -360,7 +375,7 @@ class _Address:
         state = error.sqlstate or _state_in(text)
         for beginning, what in _REASONS.items():
             if state.startswith(beginning):
-                return UnspoolError(what.format(place=self.shown, text=text))
+                return _KINDS.get(beginning, UnspoolError)(what.format(place=self.shown, text=text))
         return UnspoolError(f"{self.shown}: {text}")
 
 
@@ -378,6 +393,7 @@ _REASONS = {
     _NOT_REACHABLE: "{place} cannot be reached: {text}; check the address, and whether the server runs",
 }
 """Messages by the beginning of the SQLSTATE."""
+_KINDS: dict[str, type[UnspoolError]] = {"55P03": BusyError, "25006": NotWritableError}
 _STATES = {
     "password": "28P01", "authentication": "28000", "pg_hba": "28000", "role": "28000", "not exist": "3D000",
     "permission denied for": "42501", "too many": "53300", "starting up": "57P03", "shutting down": "57P03",

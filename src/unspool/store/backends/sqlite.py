@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from ...core.errors import UnspoolError
+from ...core.errors import BusyError, NotWritableError, UnspoolError
 from ...search.query import Node, to_fts5
 from ..database import Database, NameTable, Row, WordIndex
 from ..migrations import Migrations
@@ -25,6 +27,8 @@ _STEP_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
 _BUFFERED_CHARACTERS = 16 << 20
 """Text that is collected before it is passed to FTS5."""
+_KIND = 0xFF
+"""The low byte of an extended error code."""
 _MIGRATIONS = Migrations("sqlite")
 
 
@@ -38,21 +42,21 @@ class SqliteDatabase(Database):
         self.read_only = read_only
         self.names = NameTable(self)
         self.words: _FtsIndex = _FtsIndex(self)
+        self._copy: TemporaryDirectory[str] | None = None
+        """A copy, if the store itself cannot be opened where it is."""
         try:
             self._connection = self._connect()
             self._prepare(machine)
         except sqlite3.Error as error:
+            self._remove_copy()
             raise _explained(error, path) from error
 
     def _connect(self) -> sqlite3.Connection:
-        location = f"{self.path.absolute().as_uri()}?mode=ro" if self.read_only else str(self.path)
-        if not self.read_only:
+        if self.read_only:
+            connection = self._connect_read_only()
+        else:
             create_private(self.path)
-        connection = sqlite3.connect(
-            location, uri=self.read_only, isolation_level=None, timeout=_STEP_SECONDS, check_same_thread=False,
-            cached_statements=256,
-        )  # fmt: skip
-        if not self.read_only:
+            connection = _connect(str(self.path))
             _execute_patiently(connection, "PRAGMA journal_mode = WAL")
         # Without a sync at every commit a power failure may lose the last sessions; the next sync reads them again.
         for pragma in (
@@ -64,11 +68,33 @@ class SqliteDatabase(Database):
             _execute_patiently(connection, f"PRAGMA {pragma}")
         return connection
 
+    def _connect_read_only(self) -> sqlite3.Connection:
+        try:
+            return connect_read_only(self.path)
+        except sqlite3.OperationalError as error:
+            if not is_unwritable(error):
+                raise
+        # A program was killed, so that the newest changes are in the log beside the store, and SQLite has to write an
+        # index of that log. It can do that for a copy.
+        return _connect(str(self._copied()))
+
+    def _copied(self) -> Path:
+        self._copy = TemporaryDirectory(prefix="unspool-")
+        for name in (self.path.name, f"{self.path.name}-wal"):
+            if (source := self.path.with_name(name)).exists():
+                shutil.copyfile(source, Path(self._copy.name, name))
+        return Path(self._copy.name, self.path.name)
+
+    def _remove_copy(self) -> None:
+        if self._copy is not None:
+            self._copy.cleanup()
+
     def _prepare(self, machine: tuple[str, str]) -> None:
-        if self._pending_migrations() and self.read_only:
-            raise UnspoolError(f"{self.path} was written by an older unspool; run `unspool sync` once to upgrade it")
         if self._pending_migrations():
-            self._migrate()
+            if self.read_only:
+                self._migrate_to_read()
+            else:
+                self._migrate()
         key, name = machine
         if not self.rows("SELECT id FROM machine WHERE key = ?", key) and not self.read_only:
             self.rows("INSERT INTO machine (key, name) VALUES (?, ?) ON CONFLICT DO NOTHING", key, name)
@@ -78,6 +104,20 @@ class SqliteDatabase(Database):
     def _pending_migrations(self) -> list[tuple[int, str]]:
         ((version,),) = self.rows("PRAGMA user_version")
         return _MIGRATIONS.after(version, str(self.path))
+
+    def _migrate_to_read(self) -> None:
+        """Upgrade the store, or a copy where it cannot be written."""
+        self._connection.close()
+        try:
+            self._connection = _connect(str(self.path))
+            self._migrate()
+            self._connection.close()
+            self._connection = self._connect()
+        except NotWritableError:
+            self._connection.close()
+            self._remove_copy()
+            self._connection = _connect(str(self._copied()))
+            self._migrate()
 
     def _migrate(self) -> None:
         # Another process may have started at the same time, so check again once this one has the lock.
@@ -141,17 +181,21 @@ class SqliteDatabase(Database):
                 self._connection.execute("COMMIT")
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self, patience: float | None = None) -> Iterator[None]:
         """Hold the lock of the one process that updates the sessions.
 
         A transaction would be too short: changes are detected before it begins. Instead an empty database beside the
         store is locked, because every operating system releases such a lock when the process dies.
         """
         create_private(self.path.with_name(f"{self.path.name}-lock"))
-        guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=_STEP_SECONDS)
+        step = _STEP_SECONDS if patience is None else min(_STEP_SECONDS, patience)
+        try:
+            guard = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=step)
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
         try:
             try:
-                _execute_patiently(guard, "BEGIN EXCLUSIVE")
+                _execute_patiently(guard, "BEGIN EXCLUSIVE", patience=patience)
             except sqlite3.Error as error:
                 raise _explained(error, self.path) from error
             yield
@@ -161,6 +205,7 @@ class SqliteDatabase(Database):
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+        self._remove_copy()
 
     def optimize(self) -> None:
         """Update the statistics of the query planner, and move the write-ahead log into the file."""
@@ -210,7 +255,49 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({marks})"
 
 
-def _execute_patiently(connection: sqlite3.Connection, sql: str, values: Sequence[object] = ()) -> list[Row]:
+def _connect(location: str) -> sqlite3.Connection:
+    """A connection to a path or a URI."""
+    return sqlite3.connect(
+        location, uri=location.startswith("file:"), isolation_level=None, timeout=_STEP_SECONDS,
+        check_same_thread=False, cached_statements=256,
+    )  # fmt: skip
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, also in a folder where nothing can be written."""
+    location = f"{path.absolute().as_uri()}?mode=ro"
+    connection = _connect(location)
+    try:
+        _execute_patiently(connection, "SELECT 1 FROM sqlite_master LIMIT 1")
+    except sqlite3.OperationalError as error:
+        connection.close()
+        log = path.with_name(f"{path.name}-wal")
+        if not is_unwritable(error) or (log.exists() and log.stat().st_size):
+            raise
+        # SQLite would create files beside it to coordinate with writers, but nothing can write here.
+        connection = _connect(f"{location}&immutable=1")
+    return connection
+
+
+def is_unwritable(error: sqlite3.Error) -> bool:
+    """Whether something failed because a file cannot be written or created."""
+    return error.sqlite_errorcode & _KIND in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+
+
+def machine_keys(path: Path) -> list[str]:
+    """The keys of the machines in a store, the oldest first; empty for a file that is not a store yet."""
+    try:
+        with closing(connect_read_only(path)) as connection:
+            has_table = _execute_patiently(connection, "SELECT 1 FROM sqlite_master WHERE name = 'machine'")
+            rows = _execute_patiently(connection, "SELECT key FROM machine ORDER BY id") if has_table else []
+    except sqlite3.Error as error:
+        raise _explained(error, path) from error
+    return [str(key) for (key,) in rows]
+
+
+def _execute_patiently(
+    connection: sqlite3.Connection, sql: str, values: Sequence[object] = (), patience: float | None = None
+) -> list[Row]:
     """Run a statement, and retry it while another process writes.
 
     SQLite itself waits for `_STEP_SECONDS`, but not when the journal mode is changed. A statement that was refused as
@@ -221,11 +308,11 @@ def _execute_patiently(connection: sqlite3.Connection, sql: str, values: Sequenc
         try:
             return connection.execute(sql, values).fetchall()
         except sqlite3.OperationalError as error:
-            # The low byte of an extended code is the kind. A stale snapshot does not get better by waiting.
+            # A stale snapshot does not get better by waiting.
             code = error.sqlite_errorcode
-            if code & 0xFF != sqlite3.SQLITE_BUSY or code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+            if code & _KIND != sqlite3.SQLITE_BUSY or code == sqlite3.SQLITE_BUSY_SNAPSHOT:
                 raise
-            until = until or time.monotonic() + _WAIT_SECONDS
+            until = until or time.monotonic() + (_WAIT_SECONDS if patience is None else patience)
             if time.monotonic() > until:
                 raise
             time.sleep(_PAUSE_SECONDS)
@@ -247,11 +334,13 @@ def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     """What failed, and what to try."""
     text = str(error)
     if "locked" in text or "busy" in text:
-        return UnspoolError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
+        return BusyError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
     if "readonly" in text or "unable to open" in text:
-        return UnspoolError(f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store")
+        return NotWritableError(
+            f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"
+        )
     if "malformed" in text or "not a database" in text:
         return UnspoolError(f"{path} is damaged or not an unspool store: {text}; move it away and run `unspool sync`")
     return UnspoolError(f"{path}: {text}")

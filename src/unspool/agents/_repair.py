@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..core.session import Session
-from ..io.decode import Damage, Location, RecordDecoder, decode_any, repair_line
+from ..io.decode import Damage, Location, RecordDecoder, decode_any, decode_object, repair_line
 from ..io.lines import block_of
 
 T = TypeVar("T")
@@ -97,10 +97,10 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
 
 
 def _plain(line: bytes) -> bytes:
-    """A record as any JSON parser accepts it: no lone surrogates, no NaN."""
+    """A record as any JSON parser accepts it: no lone surrogates, no NaN, no number of thousands of digits."""
     line = repair_line(line)[0]
     if decode_any(line) is None:
-        line = encode(json.loads(line, parse_constant=lambda _: None))
+        line = encode(decode_object(line))
     return line
 
 

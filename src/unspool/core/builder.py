@@ -244,7 +244,7 @@ class SessionBuilder:
 
     def set_parent(self, index: int, parent: int) -> None:
         """Correct which message comes before another one."""
-        self.columns.parents[index] = parent
+        self.columns.relink(index, parent)
         self.sink.set_parent(index, parent, is_stitched=False)
 
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
 from . import model as m
 from .recent import Recent
-from .tree import STITCHED, find_cycles
+from .tree import NONE, STITCHED, find_cycles
 
 FindIds = Callable[[set[str]], dict[str, list[int]]]
 """Returns the indices of all messages with the given ids."""
@@ -23,7 +24,7 @@ class _Unresolved(NamedTuple):
 class MessageColumns:
     """Parents and flags of all messages, and the recent messages by id."""
 
-    __slots__ = ("_unresolved", "flags", "gaps", "ids", "lengths", "parents")
+    __slots__ = ("_relinked", "_unresolved", "flags", "gaps", "ids", "lengths", "parents")
 
     def __init__(self) -> None:
         self.parents: array[int] = array("i")
@@ -35,6 +36,8 @@ class MessageColumns:
         self.gaps: list[int] = []
         """Messages whose recorded parent is missing."""
         self._unresolved: list[_Unresolved] = []
+        self._relinked: list[int] = []
+        """Messages that were given a parent that comes after them."""
 
     def __len__(self) -> int:
         return len(self.parents)
@@ -57,6 +60,12 @@ class MessageColumns:
         """Remember that the parent of a message has not been read yet."""
         self._unresolved.append(_Unresolved(index, parent_id, source))
 
+    def relink(self, index: int, parent: int) -> None:
+        """Correct the parent of a message."""
+        self.parents[index] = parent
+        if parent > index:
+            self._relinked.append(index)
+
     def resolve_parents(self, find_ids: FindIds) -> tuple[list[int], list[m.Problem]]:
         """Find the parents that were unknown when their messages were read, and make sure that every chain ends.
 
@@ -64,7 +73,8 @@ class MessageColumns:
         message before and reported as a problem.
         """
         unresolved, self._unresolved = self._unresolved, []
-        if not unresolved:
+        relinked, self._relinked = self._relinked, []
+        if not unresolved and not relinked:
             return [], []
         problems: list[m.Problem] = []
         found = find_ids({entry.parent_id for entry in unresolved})
@@ -74,20 +84,42 @@ class MessageColumns:
             if parent is None:
                 parent = min(candidates, default=None)
             if parent is None:
-                self._stitch(index)
+                self._stitch(index, index - 1)
                 detail = f"message {index}: its parent {parent_id} is not in the log"
                 problems.append(m.Problem(reason="missing-parent", detail=detail, source=source))
             else:
                 self.parents[index] = parent
         sources = {entry.message: entry.source for entry in unresolved}
-        # Only a parent that comes later in the log can close a cycle, and only the parents found here come later.
-        for index in find_cycles(self.parents, sources):
-            self._stitch(index)
-            detail = f"message {index}: its parents form a ring"
-            problems.append(m.Problem(reason="cycle", detail=detail, source=sources[index]))
-        return list(sources), problems
+        # Only a parent that comes later in the log can close a ring, and only these parents come later.
+        rings = sorted(find_cycles(self.parents, [*sources, *relinked]))
+        self._open_rings(rings)
+        problems += (_ring_problem(index, sources.get(index)) for index in rings)
+        return [*sources, *(index for index in rings if index not in sources)], problems
 
-    def _stitch(self, index: int) -> None:
-        self.parents[index] = index - 1
+    def _open_rings(self, rings: list[int]) -> None:
+        """Link the first message of each ring to the last one before it whose parents all come before their children.
+
+        The message just before it will not always do: its own parents may lead back to the ring.
+        """
+        if not rings:
+            return
+        parents, left = self.parents, deque(rings)
+        is_ordered = bytearray(len(parents))
+        last = NONE
+        for index in range(rings[-1] + 1):
+            if left and left[0] == index:
+                self._stitch(left.popleft(), last)
+            parent = parents[index]
+            if parent < 0 or (parent < index and is_ordered[parent]):
+                is_ordered[index] = 1
+                last = index
+
+    def _stitch(self, index: int, parent: int) -> None:
+        self.parents[index] = parent
         self.flags[index] |= STITCHED
         self.gaps.append(index)
+
+
+def _ring_problem(index: int, source: m.Source | None) -> m.Problem:
+    detail = f"message {index}: its parents form a ring"
+    return m.Problem(reason="cycle", detail=detail, source=source, message_index=None if source is not None else index)

@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from math import isfinite
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -19,6 +20,10 @@ from ..core.timestamps import parse_moment
 from .lines import Block
 
 T = TypeVar("T")
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+"""A number of tokens, turns or records. What is negative, or more than anything has, was not counted but damaged:
+it is left out like a field of another type, and cannot spoil a sum."""
 
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError)
 _ESCAPE = re.compile(
@@ -32,6 +37,9 @@ INVALID = "invalid-utf8"
 _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
 """Limit for scanning a damaged line for records, as a multiple of its length, so that no line takes forever."""
+
+_MOST_DIGITS = 4_000
+"""Python refuses to convert longer numbers, because that takes quadratic time."""
 
 _generic = msgspec.json.Decoder()
 _BROKEN = object()
@@ -141,7 +149,7 @@ class RecordDecoder(Generic[T]):
         elif value is _TOO_DEEP:
             yield Damage("too-deep", "nested deeper than any agent writes", location, lost=True)
         elif not isinstance(value, dict):
-            yield Damage("not-a-record", f"{_json_kind(value)} instead of an object", location, lost=True)
+            yield Damage("not-a-record", f"{json_kind(value)} instead of an object", location, lost=True)
         else:
             if reason is not None:
                 yield Damage(reason, why, location, lost=False)
@@ -156,6 +164,8 @@ class RecordDecoder(Generic[T]):
         try:
             return self._decoder.decode(line), dropped
         except (*_DAMAGE, RecursionError):
+            if not issubclass(self._type, msgspec.Struct):
+                return cast(T, value), dropped
             return cast(T, _fit(value, self._type, dropped, "")), dropped or ["?"]
 
     def _salvage(self, line: bytes, location: Location, why: str, torn: bool) -> Iterator[tuple[T, Location] | Damage]:
@@ -173,7 +183,7 @@ class RecordDecoder(Generic[T]):
         """Find the records in a line that is not one itself."""
         # Latin-1 keeps one character per byte; the structure of JSON is ASCII, so the offsets are right.
         text = line.decode("latin-1")
-        scan = json.JSONDecoder(strict=True).raw_decode
+        scan = json.JSONDecoder(strict=True, parse_int=_whole_number).raw_decode
         effort = _SALVAGE_EFFORT * len(line) + 10_000
         position = 0
         while effort > 0 and (match := _RECORD_START.search(line, position)):
@@ -214,17 +224,32 @@ def repair_line(line: bytes) -> tuple[bytes, str | None]:
 
 
 def _value(line: bytes) -> object:
-    """The plain value of a line. Python's own decoder also accepts NaN and infinities."""
+    """The plain value of a line. Python's own decoder also accepts NaN and infinities; they become None."""
     try:
         return _generic.decode(line)
     except (*_DAMAGE, RecursionError):
         pass
     try:
-        return json.loads(line)
+        return json.loads(line, parse_int=_whole_number, parse_float=_finite, parse_constant=_finite)
     except RecursionError:
         return _TOO_DEEP
     except ValueError:
         return _BROKEN
+
+
+def _whole_number(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _MOST_DIGITS else None
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if isfinite(number) else None
+
+
+def decode_object(line: bytes) -> dict[str, Any]:
+    """The object on a line, with None for numbers that no other program accepts; empty when it is not an object."""
+    value = _value(line)
+    return value if isinstance(value, dict) else {}
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
@@ -262,8 +287,10 @@ def decode_any(data: bytes | str | msgspec.Raw) -> object:
         return None
 
 
-def _json_kind(value: object) -> str:
-    return {list: "an array", str: "a string", type(None): "null", bool: "a boolean"}.get(type(value), "a number")
+def json_kind(value: object) -> str:
+    """What kind of JSON a decoded value is."""
+    kinds = {dict: "an object", list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
+    return kinds.get(type(value), "a number")
 
 
 def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) -> Any:
@@ -275,7 +302,7 @@ def _fit(value: dict[str, Any], kind: type[Any], dropped: list[str], path: str) 
         inner = value[field.encode_name]
         try:
             fields[field.name] = _convert(inner, field.type)
-        except (msgspec.ValidationError, TypeError):
+        except (msgspec.ValidationError, TypeError, RecursionError):
             nested = _struct_in(field.type)
             where = path + field.encode_name
             if nested and isinstance(inner, dict):

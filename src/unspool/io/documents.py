@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .decode import Damage, Location, decode_any
+from .decode import Damage, Location, decode_any, json_kind
 
 _ELEMENT = re.compile(rb"^    \{(?:$|.*\},?$)", re.MULTILINE)
 _ELEMENT_END = re.compile(rb"^    \},?$", re.MULTILINE)
@@ -85,8 +85,14 @@ def _whole(data: bytes, key: str) -> Document:
         return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")])
     items = value.pop(key, None)
     location = Location(1, 0, len(data))
-    elements = [Element(msgspec.json.encode(item), location) for item in items or () if isinstance(item, dict)]
-    return Document(value, elements, [])
+    listed = items if isinstance(items, list) else []
+    elements = [Element(msgspec.json.encode(item), location) for item in listed if isinstance(item, dict)]
+    damages = []
+    if items is not None and not isinstance(items, list):
+        damages.append(_damage(data, 0, "unknown-shape", f"{key}: {json_kind(items)} instead of an array"))
+    if lost := len(listed) - len(elements):
+        damages.append(_damage(data, 0, "not-a-record", f"{lost} of {len(listed)} elements of {key} are no objects"))
+    return Document(value, elements, damages)
 
 
 def _damage(data: bytes, offset: int, reason: str, detail: str) -> Damage:

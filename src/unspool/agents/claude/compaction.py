@@ -125,7 +125,10 @@ class ClaudeCompactions:
     def _is_above(self, index: int, message: int, edge: int) -> bool:
         """Whether a message is below another one, as in a damaged log, so that turning them around makes a ring."""
         parents = self._builder.columns.parents
-        while message > edge and message != index:
+        # At most once through all messages: parents that were turned around before may form a ring already.
+        for _ in parents:
+            if message <= edge or message == index:
+                break
             message = parents[message]
         return message == index
 

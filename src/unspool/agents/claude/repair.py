@@ -6,20 +6,21 @@ up goes where the version would have put it, so that its own resume finds it.
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import MAXYEAR, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
 from ...core import model as m
 from ...core.session import Session
 from ...core.timestamps import parse_moment
+from ...io.decode import decode_object
 from .._metadata import version_of
 from .._repair import RESULT, STITCHED, Clean, below, encode, intact, joined, unanswered
+from ..base import strings_at
 from .discovery import AGENT_FILE
 from .schema import HEAD_RECORDS, HeadRecord
 
@@ -60,7 +61,8 @@ def _place(name: str, lines: Iterable[HeadRecord]) -> PurePosixPath:
     if head is None or head.session_id is None or AGENT_FILE.match(name):
         return PurePosixPath("projects", "repaired", name)
     folder = re.sub(r"[^A-Za-z0-9]", "-", head.cwd or "")
-    return PurePosixPath("projects", folder, f"{head.session_id}.jsonl")
+    # The id comes from a log, so it must not lead out of the folder.
+    return PurePosixPath("projects", folder, re.sub(r"[^A-Za-z0-9_.-]", "-", head.session_id) + ".jsonl")
 
 
 class _Edit:
@@ -76,8 +78,7 @@ class _Edit:
     def record(self, message: m.Message) -> dict[str, Any]:
         """The line of a message, with what was changed in it."""
         place = message.source.file, message.source.line
-        found: dict[str, Any] = json.loads(self._lines[place[0]][place[1] - 1])
-        return found | self._changed.get(place, {})
+        return decode_object(self._lines[place[0]][place[1] - 1]) | self._changed.get(place, {})
 
     def change(self, message: m.Message, **fields: Any) -> None:
         self._changed.setdefault((message.source.file, message.source.line), {}).update(fields)
@@ -91,7 +92,7 @@ class _Edit:
         """Notes of where the conversation stands follow it to the line that was added."""
         for file, lines in enumerate(self._lines):
             for number, line in enumerate(lines, 1):
-                if b'"last-prompt"' in line and old.encode() in line and json.loads(line).get("leafUuid") == old:
+                if b'"last-prompt"' in line and old.encode() in line and decode_object(line).get("leafUuid") == old:
                     self._changed.setdefault((file, number), {})["leafUuid"] = new
 
     def logs(self) -> list[bytes]:
@@ -103,7 +104,7 @@ class _Edit:
         place = file, number
         line = self._lines[file][number - 1]
         if place in self._changed:
-            line = encode(json.loads(line) | self._changed[place])
+            line = encode(decode_object(line) | self._changed[place])
         return [*self._before.get(place, ()), line, *self._after.get(place, ())]
 
 
@@ -184,7 +185,7 @@ class _Stitching:
         return message.reply is None or message.reply != parent.reply
 
     def _fans_out(self, message: m.Message) -> bool:
-        return version_of(self._edit.record(message).get("version")) >= _FAN_OUT_FROM
+        return version_of(next(iter(strings_at(self._edit.record(message), ("version",))), None)) >= _FAN_OUT_FROM
 
     def _result(self, calls: list[str], parent: m.Message, last: m.Message, id: str) -> dict[str, Any]:
         for call in calls:
@@ -210,6 +211,6 @@ def _answered(message: m.Message) -> set[str]:
 def _just_after(record: dict[str, Any]) -> Any:
     """Old versions go on from the newest line: the one that was added must not be newer than what came later."""
     at = parse_moment(record.get("timestamp"))
-    if at is None:
+    if at is None or at.year >= MAXYEAR:
         return record.get("timestamp")
     return (at + timedelta(milliseconds=1)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

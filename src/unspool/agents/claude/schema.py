@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...core.timestamps import Moment
-from ...io.decode import RecordDecoder
+from ...io.decode import Count, RecordDecoder
 
 ABSENT = Raw(b"")
 SYNTHETIC = "<synthetic>"
@@ -18,10 +18,10 @@ SYNTHETIC = "<synthetic>"
 class ClaudeUsage(msgspec.Struct, gc=False):
     """Tokens of one request."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
 
 
 class ToolUseResult(msgspec.Struct, rename="camel", gc=False):
@@ -93,8 +93,8 @@ class CompactMetadata(msgspec.Struct, rename="camel", gc=False):
     """Details of a compaction."""
 
     trigger: str | None = None
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
+    pre_tokens: Count | None = None
+    post_tokens: Count | None = None
     preserved_messages: Preserved | None = None
 
 
@@ -102,8 +102,8 @@ class MicrocompactMetadata(msgspec.Struct, rename="camel", gc=False):
     """Details of a compaction that only drops results and attachments (2.1.37 and later)."""
 
     trigger: str | None = None
-    pre_tokens: int | None = None
-    tokens_saved: int | None = None
+    pre_tokens: Count | None = None
+    tokens_saved: Count | None = None
     compacted_tool_ids: list[str] = []
     cleared_attachments: list[str] = msgspec.field(default=[], name="clearedAttachmentUUIDs")
 
@@ -175,7 +175,7 @@ class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     compact_metadata: CompactMetadata | None = None
     microcompact_metadata: MicrocompactMetadata | None = None
     plan_content: str | None = None
-    api_error_status: int | None = None
+    api_error_status: Count | None = None
     ai_title: str | None = None
     tool_denial_kind: str | None = None
     custom_title: str | None = None
@@ -211,7 +211,7 @@ class AgentMeta(msgspec.Struct, rename="camel", gc=False):
     agent_type: str | None = None
     description: str | None = None
     tool_use_id: str | None = None
-    spawn_depth: int | None = None
+    spawn_depth: Count | None = None
     parent_agent_id: str | None = None
     request_shape: str | None = None
     finished: bool | None = None

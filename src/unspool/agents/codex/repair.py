@@ -6,7 +6,6 @@ and an ordinal in the last. So no line gets another ordinal: forks refer to them
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -15,7 +14,9 @@ from typing import Any
 from ...core import model as m
 from ...core.errors import UnspoolError
 from ...core.session import Session
+from ...io.decode import decode_object
 from .._repair import HEAD, RESULT, Clean, Piece, below, encode, intact, joined, unanswered
+from ..base import strings_at
 from .discovery import rollout_file
 from .schema import BARE_RECORDS, RECORDS, CodexRecord
 
@@ -82,10 +83,10 @@ def _place(name: str, folders: Sequence[str]) -> PurePosixPath:
 def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:
     """A first line, from the name of the file and from what the lines say of the thread."""
     file = rollout_file(Path(name))
-    first = json.loads(pieces[0].data)
-    context = next((json.loads(piece.data) for piece in pieces if piece.record.type == "turn_context"), None)
-    folder = context["payload"].get("cwd") if context is not None else None
-    if file is None or not isinstance(folder, str):
+    first = decode_object(pieces[0].data)
+    contexts = (decode_object(piece.data) for piece in pieces if piece.record.type == "turn_context")
+    folder = next((folder for context in contexts for folder in strings_at(context, ("payload", "cwd"))), None)
+    if file is None or folder is None:
         return None
     payload = {"id": file.thread, "timestamp": first.get("timestamp"), "cwd": folder, "originator": "unspool"}
     payload |= {"cli_version": "0.0.0", "source": "cli"}
@@ -98,9 +99,9 @@ def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:
 
 def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
     """The line of a made-up result for the call at a place."""
-    record = json.loads(lines[place])
+    record = decode_object(lines[place])
     payload = record.get("payload", record)
-    kind = _OUTPUT_OF.get(payload.get("type"))
+    kind = next((_OUTPUT_OF.get(name) for name in strings_at(payload, ("type",))), None)
     if kind is None:
         return None
     body: dict[str, Any] = {"type": kind, "call_id": call, "output": m.MADE_UP_RESULT}
@@ -110,7 +111,7 @@ def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
         return body
     head = {name: record[name] for name in ("timestamp", "ordinal") if name in record}
     if isinstance(head.get("ordinal"), int):
-        later = json.loads(lines[place + 1]).get("ordinal") if place + 1 < len(lines) else None
+        later = decode_object(lines[place + 1]).get("ordinal") if place + 1 < len(lines) else None
         is_free = later is None or (isinstance(later, int) and later > head["ordinal"] + 1)
         head["ordinal"] += is_free
     return head | {"type": "response_item", "payload": body}
@@ -118,15 +119,15 @@ def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
 
 def _with_offsets(logs: list[bytes]) -> list[bytes]:
     """A fork names the byte at which its own lines begin in the other file: that may have moved."""
-    heads = [json.loads(log[: log.find(b"\n")]) for log in logs]
+    heads = [decode_object(log[: log.find(b"\n")]) for log in logs]
     bodies = [head["payload"] if isinstance(head.get("payload"), dict) else {} for head in heads]
     # Of several files of one thread the first has its id; the others have ids of their own in their names.
-    ids = {body.get("id"): file for file, body in reversed(list(enumerate(bodies)))}
+    ids = {id: file for file, body in reversed(list(enumerate(bodies))) for id in strings_at(body, ("id",))}
     for file, head in enumerate(heads):
         base = bodies[file].get("history_base")
         if not isinstance(base, dict) or not isinstance(base.get("end_byte_offset"), int):
             continue
-        at = ids.get(base.get("thread_id"))
+        at = next((ids.get(id) for id in strings_at(base, ("thread_id",))), None)
         if at is None or at == file:
             continue
         offset = _offset(logs[at], base.get("end_ordinal_exclusive"))
@@ -140,7 +141,7 @@ def _offset(log: bytes, ordinal: Any) -> int:
     """Where the first line with an ordinal begins."""
     position = 0
     for line in log.split(b"\n")[:-1]:
-        found = json.loads(line).get("ordinal")
+        found = decode_object(line).get("ordinal")
         if isinstance(found, int) and isinstance(ordinal, int) and found >= ordinal:
             break
         position += len(line) + 1

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from ...core.timestamps import Moment
-from ...io.decode import RecordDecoder
+from ...io.decode import Count, RecordDecoder
 
 ABSENT = Raw(b"")
 
@@ -30,12 +30,12 @@ class MessageKinds(msgspec.Struct, gc=False):
 class TokenUsage(msgspec.Struct, gc=False):
     """Tokens; cached input is part of the input."""
 
-    input_tokens: int = 0
-    cached_input_tokens: int | None = None
-    cache_write_input_tokens: int | None = None
-    output_tokens: int = 0
-    reasoning_output_tokens: int | None = None
-    total_tokens: int | None = None
+    input_tokens: Count = 0
+    cached_input_tokens: Count | None = None
+    cache_write_input_tokens: Count | None = None
+    output_tokens: Count = 0
+    reasoning_output_tokens: Count | None = None
+    total_tokens: Count | None = None
 
 
 class TokenInfo(msgspec.Struct, gc=False):
@@ -88,7 +88,7 @@ class CodexPayload(msgspec.Struct, gc=False):
     message: str | None = None
     reason: str | None = None
     turn_id: str | None = None
-    num_turns: int | None = None
+    num_turns: Count | None = None
     info: TokenInfo | None = None
     usage: TokenUsage | None = None
     item: CodexItem | None = None
@@ -119,7 +119,7 @@ class HistoryBase(msgspec.Struct, gc=False):
     """The beginning of another file that this one continues (0.148 and later)."""
 
     thread_id: str | None = None
-    end_ordinal_exclusive: int | None = None
+    end_ordinal_exclusive: Count | None = None
 
 
 class SessionMeta(msgspec.Struct, gc=False):
@@ -133,7 +133,7 @@ class SessionMeta(msgspec.Struct, gc=False):
     forked_from_id: str | None = None
     parent_thread_id: str | None = None
     history_base: HistoryBase | None = None
-    subagent_history_start_ordinal: int | None = None
+    subagent_history_start_ordinal: Count | None = None
     git: GitInfo | None = None
 
 
@@ -158,7 +158,7 @@ class CodexRecord(msgspec.Struct, gc=False):
 
     type: str = ""
     timestamp: Moment | None = None
-    ordinal: int | None = None
+    ordinal: Count | None = None
     payload: CodexPayload = msgspec.field(default_factory=CodexPayload)
     metadata: RecordMetadata | None = None
     replacement_history: list[CodexPayload] | None = None

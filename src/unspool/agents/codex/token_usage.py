@@ -48,7 +48,7 @@ class TokenMeter:
         """
         cached = usage.cached_input_tokens or 0
         tokens = m.Usage(
-            usage.input_tokens - cached,
+            max(0, usage.input_tokens - cached),
             usage.output_tokens,
             usage.cached_input_tokens,
             usage.cache_write_input_tokens,

@@ -50,10 +50,9 @@ class Gemini(Agent):
     def without_conversation(self, root: Path) -> Iterator[Path]:
         """Files of sessions in which nothing was typed."""
         folder = GeminiFolder(root)
+        known = {head.path for files in folder.sessions.values() for head in files.heads}
         for project in folder.projects:
-            for head in project.heads:
-                if head.session not in folder.sessions:
-                    yield head.path
+            yield from (path for path in project.files if path not in known)
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """Its first record names the session and the hash of the project; some documents call the session `id`."""

@@ -101,6 +101,6 @@ def usage_of(message: GeminiMessage) -> m.Usage | None:
     tokens = message.tokens
     if tokens is None:
         return None
-    given = None if tokens.input is None else tokens.input - (tokens.cached or 0) + (tokens.tool or 0)
+    given = None if tokens.input is None else max(0, tokens.input - (tokens.cached or 0)) + (tokens.tool or 0)
     said = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
     return m.Usage(given, said, tokens.cached, None, tokens.thoughts)

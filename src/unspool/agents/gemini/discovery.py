@@ -86,16 +86,18 @@ class ProjectFolder:
         return [_prompt_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     @cached_property
-    def heads(self) -> list[GeminiHead]:
-        """The heads of all session files."""
-        found: list[GeminiHead] = []
+    def files(self) -> list[Path]:
+        """All files that may hold a session."""
+        found: list[Path] = []
         for parent, folders, names in os.walk(self.path / "chats"):
             folders.sort()
-            for name in sorted(names):
-                path = Path(parent, name)
-                if path.suffix in (".json", ".jsonl") and (head := read_head(path)) is not None:
-                    found.append(head)
+            found += (Path(parent, name) for name in sorted(names) if name.endswith((".json", ".jsonl")))
         return found
+
+    @cached_property
+    def heads(self) -> list[GeminiHead]:
+        """The heads of all session files."""
+        return [head for path in self.files if (head := read_head(path)) is not None]
 
 
 class GeminiFolder:
@@ -255,24 +257,31 @@ def read_tail(head: GeminiHead) -> GeminiTail:
 
 
 def _log_head(path: Path) -> GeminiHead | None:
-    """Read a log up to the first prompt, which may come after a long context and many notes."""
+    """Read a log up to the first prompt, which may come after a long context and many notes.
+
+    A log whose header is damaged is known by its file name.
+    """
     head: GeminiHead | None = None
     for piece in iter_pieces(path, RECORDS, _HEAD_SIZE):
         for line in piece:
-            if head is None:
-                head = _header_of(path, line)
-            else:
-                head = _with_line(head, line)
+            header = _header_of(path, line) if head is None else None
+            head = header or _with_line(head or _nameless(path), line)
         if head is None or head.prompt is not None:
             break
-    return head
+    is_session = head is not None and (head.project_hash is not None or head.prompt is not None)
+    return head if is_session else None
+
+
+def _nameless(path: Path) -> GeminiHead:
+    kind: m.Kind = "subagent" if _parent(path) is not None else "main"
+    return GeminiHead(path, path.stem, None, None, kind, None, _parent(path))
 
 
 def _header_of(path: Path, line: GeminiRecord) -> GeminiHead | None:
-    if line.session_id is None or line.project_hash is None:
+    if line.session_id is None and line.project_hash is None:
         return None
     kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
-    return GeminiHead(path, line.session_id, line.start_time, line.project_hash, kind, None, _parent(path))
+    return GeminiHead(path, line.session_id or path.stem, line.start_time, line.project_hash, kind, None, _parent(path))
 
 
 def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
@@ -291,7 +300,9 @@ def _document_head(path: Path) -> GeminiHead | None:
     given = document.head if document is not None else {}
     # Some documents have `id` instead.
     session = given.get("sessionId", given.get("id"))
-    if document is None or not isinstance(session, str):
+    if not isinstance(session, str) or not session:
+        session = path.stem
+    if document is None or not (document.elements or session != path.stem):
         return None
     found = (item for element in document.elements for item in MESSAGES.line(element.data, element.location))
     messages = (item[0] for item in found if not isinstance(item, Damage))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core import model as m
 from ...core.session import Session
-from ...io.decode import decode_any
+from ...io.decode import decode_any, decode_object
 from ...io.documents import take_apart
 from .._repair import ENDED, HEAD, LEFT_OUT, RESULT, Clean, Piece, below, encode, intact, joined, records_in
 from .schema import MESSAGES, RECORDS, GeminiRecord
@@ -57,7 +57,7 @@ def _answered(piece: Piece[GeminiRecord], changes: Counter[str]) -> bytes:
     """A line whose calls all have a result."""
     if b'"toolCalls"' not in piece.data:
         return piece.data
-    record = json.loads(piece.data)
+    record = decode_object(piece.data)
     return encode(record) if _answer(record, changes) else piece.data
 
 
@@ -89,7 +89,7 @@ def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
     if not isinstance(parts.head.get("sessionId"), str) or not parts.elements:
         return None
     pieces = [piece for element in parts.elements for piece in records_in(element.data, MESSAGES, changes)]
-    messages = [json.loads(piece.data) for piece in pieces]
+    messages = [decode_object(piece.data) for piece in pieces]
     answered = [_answer(message, changes) for message in messages]
     if is_whole and not changes and not any(answered):
         return data, changes

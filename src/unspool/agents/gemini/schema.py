@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...core.timestamps import Moment
-from ...io.decode import RecordDecoder
+from ...io.decode import Count, RecordDecoder
 
 ABSENT = Raw(b"")
 REPLY_TYPES = frozenset(("gemini", "model"))
@@ -66,11 +66,11 @@ class Thought(msgspec.Struct, gc=False):
 class GeminiTokens(msgspec.Struct, gc=False):
     """Tokens of one request; cached input is part of the input, thoughts are not part of the output."""
 
-    input: int | None = None
-    output: int | None = None
-    cached: int | None = None
-    thoughts: int | None = None
-    tool: int | None = None
+    input: Count | None = None
+    output: Count | None = None
+    cached: Count | None = None
+    thoughts: Count | None = None
+    tool: Count | None = None
 
 
 class GeminiToolCall(msgspec.Struct, rename="camel", gc=False):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -88,6 +90,19 @@ def test_a_server_that_ends_interrupts_its_agents(agent: str, how: str, tmp_path
         assert summary(record) == [("system", f"supervisor: the server {how}", 1.0)]
         listed = at.server.api("/events/interruptions")["entries"]
         assert [entry["event"]["type"] for entry in listed] == ["system"]
+
+
+@every_agent
+def test_an_agent_that_dies_in_a_turn_was_interrupted(agent: str, tmp_path: Path) -> None:
+    """Nobody stopped it: one interruption by the system, with what happened, and nobody rejected anything."""
+    with whole(tmp_path, agent) as at:
+        session = run_slowly(at)
+        (run,) = at.runs
+        os.kill(at.view(run)["pid"], signal.SIGKILL)
+        assert at.until_in(run, "ended")["reason"] == "it ended unexpectedly"
+        record = at.agreed(session, lambda record: record.interruptions != [])
+        assert record.rejections == []
+        assert summary(record) == [("system", "supervisor: the agent ended unexpectedly (exit code -9)", 1.0)]
 
 
 def test_an_input_that_was_changed_before_it_was_allowed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.waiting import PATIENCE, finished, wait_until, wait_until_async
 from unspool.core.errors import NotFoundError, UsageError
 from unspool.library import Library
+from unspool.runs import driver_events as driver_events_module
 from unspool.runs import processes
 from unspool.runs import run as run_module
 from unspool.runs import run_view as run_view_module
@@ -78,7 +79,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._ahead = 0.0
-        for module in (supervisor_module, run_module, run_view_module):
+        for module in (supervisor_module, run_module, run_view_module, driver_events_module):
             monkeypatch.setattr(module, "time", self)
 
     def monotonic(self) -> float:
@@ -336,7 +337,7 @@ def test_an_agent_that_crashes(tmp_path: Path) -> None:
             run = await watched.supervisor.start("gemini", spec(tmp_path))
             await run.send("m1", "say before ;; crash", "tab 1")
             await watched.state(run, "ended")
-            assert run.machine.reason == "failed"
+            assert run.machine.reason == "it ended unexpectedly"
             with pytest.raises(ConflictError, match="resume"):
                 await run.send("m2", "say after", "tab 1")
 

@@ -176,23 +176,52 @@ def test_waiting_messages_are_edited_and_held_after_an_interrupt(visitor: Visito
     ]
 
 
-def test_what_was_asked_when_the_server_was_killed_is_asked_again(visitor: Visitor, server: Served) -> None:  # noqa: F811
+both_ends = pytest.mark.parametrize("end", ["was killed", "ended"])
+
+
+def restart(page: Page, served: Served, end: str) -> None:
+    """End the server by force or by itself, and start it again when the page has noticed."""
+    if end == "ended":
+        served.stop()
+    else:
+        served.kill()
+    expect(page.locator("#offline")).to_be_visible()
+    served.start()
+
+
+@both_ends
+def test_what_was_asked_when_the_server_ended_is_asked_again(visitor: Visitor, server: Served, end: str) -> None:  # noqa: F811
     """The request is shown, and a prompt that names it resumes the session."""
     page = begin(visitor, "say Begun.\nrun make all\nwait")
     ready(page)
-    server.kill()
-    expect(page.locator("#offline")).to_be_visible()
-    server.start()
+    restart(page, server, end)
     before = page.locator(".asked-before")
-    expect(before).to_contain_text("It was asking this when the server died.")
+    how = "stopped" if end == "ended" else "died"
+    expect(before).to_contain_text(f"It was asking this when the server {how}.")
     expect(before.locator("pre")).to_have_text("make all")
-    expect(state(page)).to_contain_text("the server was killed")
+    expect(state(page)).to_contain_text(f"the server {end}")
     for place in (page.locator(".session-head"), listed(page, visitor), page.locator("#pages .entry.call")):
         expect(place).not_to_contain_text("waiting for you")
-    shot(page, "agents-asked-before")
+    shot(page, f"agents-asked-before-{how}")
     before.locator("[data-ask-again]").press("Enter")
     expect(page.locator("#pages .entry.prompt").last).to_contain_text("Bash: make all")
     expect(before).to_have_count(0)
+
+
+def test_an_agent_that_ends_in_the_middle_of_a_turn(visitor: Visitor) -> None:
+    """The page says that nobody stopped it, in its state and in the transcript, and the session can be resumed."""
+    page = begin(visitor, "say Begun.\nfail out of memory")
+    expect(state(page)).to_contain_text("ended: it ended unexpectedly")
+    expect(page.locator("#composer .state-line .failed")).to_have_text("out of memory")
+    mark = page.locator("#pages .entry").filter(has_text="the agent ended unexpectedly (exit code 1)")
+    expect(mark).to_have_count(1)
+    expect(page.locator(".session-head .state.interrupted")).to_be_visible()
+    expect(listed(page, visitor).locator(".state.interrupted")).to_be_visible()
+    shot(page, "agents-ended-unexpectedly")
+    page.set_viewport_size(PHONE)
+    shot(page, "agents-ended-unexpectedly-phone")
+    assert not is_sideways(page)
+    expect(page.locator("[data-send]")).to_have_text("Resume")
 
 
 def test_the_fork_button_forks_and_shows_progress(visitor: Visitor) -> None:
@@ -270,7 +299,8 @@ def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> No
     assert len([path for path in fetched if path.endswith("/composer")]) == 1
 
 
-def test_a_page_that_reconnects_fetches_what_it_missed(visitor: Visitor, server: Served) -> None:  # noqa: F811
+@both_ends
+def test_a_page_that_reconnects_fetches_what_it_missed(visitor: Visitor, server: Served, end: str) -> None:  # noqa: F811
     """The run has ended with the server; what was written stays, as cut off."""
     path = launch(visitor, "say Begun.\nbegin Half of it")
     wait_until(
@@ -279,9 +309,7 @@ def test_a_page_that_reconnects_fetches_what_it_missed(visitor: Visitor, server:
     )
     page = visitor.open(path)
     expect(page.locator(".streaming").first).to_have_text("Half of it")
-    server.stop()
-    expect(page.locator("#offline")).to_be_visible()
-    server.start()
-    expect(state(page)).to_contain_text("ended: the server ended")
+    restart(page, server, end)
+    expect(state(page)).to_contain_text(f"ended: the server {end}")
     expect(page.locator(".streaming.cut-off")).to_have_text("Half of it")
     expect(page.locator(".session-head")).not_to_contain_text("live")

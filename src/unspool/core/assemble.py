@@ -22,6 +22,8 @@ from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, 
 TipRule = Literal["agent", "newest", "longest"] | str
 """Which message ends the active path: `agent` (the agent's own rule), `newest`, `longest`, or the id of a message."""
 
+SUPERVISED = "supervisor"
+"""The evidence of events that unspool itself has recorded starts with this."""
 _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
 _FIELDS = tuple((kind, kind.field, kind.collected) for kind in EVENT_KINDS)
 """Each kind of event, with its field in the record and its list in the builder."""
@@ -134,12 +136,13 @@ class SessionAssembler:
         tree, last = self.tree, self.tree.last_said()
         if last < 0:
             return "empty"
-        interruptions = self.builder.events.interruptions
-        if any((i.message_index or 0) >= last and i.type == "user" for i in interruptions):
+        at_end = [i for i in self.builder.events.interruptions if (i.message_index or 0) >= last]
+        if any(i.type == "user" for i in at_end):
             return "interrupted"
         if tree.flags[last] & (PROMPT | UNANSWERED):
             return "killed"
-        return "complete"
+        # Whatever was written: the agent or the server ended before the turn did.
+        return "interrupted" if any(i.evidence.startswith(SUPERVISED) for i in at_end) else "complete"
 
     # --- branches ---
 

@@ -14,14 +14,15 @@ from typing import Literal, cast
 import msgspec
 
 from . import model as m
-from .assemble import SessionAssembler
+from .assemble import SUPERVISED, SessionAssembler
 from .builder import SessionBuilder
 from .tree import MODEL, PROMPT, QUEUED, UNANSWERED
 
 Verdict = Literal["allow", "allow_session", "deny", "deny_stop", "interrupt"]
 DecisionMaker = Literal["user", "timeout", "agent"]
 TurnEnd = Literal["interrupted", "completed", "unknown"]
-EVIDENCE = "supervisor"
+EVIDENCE = SUPERVISED
+_CAUSE = f"{EVIDENCE}: "
 _CLOCKS_DIFFER = timedelta(seconds=1)
 """Agents round their times, or take them a moment before they write."""
 
@@ -245,7 +246,7 @@ class DecidedEvents:
 
     def _confirm(self, event: m.Interruption, decision: RecordedDecision) -> None:
         event.type = "user" if decision.by == "user" else "system"
-        event.evidence = EVIDENCE if decision.by == "user" else f"{EVIDENCE}: {decision.who}"
+        event.evidence = EVIDENCE if decision.by == "user" else f"{_CAUSE}{decision.who}"
         event.confidence = 1.0
         if decision.call_ids:
             event.during = "approval"
@@ -352,6 +353,11 @@ class Turns:
         """The last message of the model in a turn, or else its prompt."""
         flags = self._builder.columns.flags
         return next((index for index in reversed(turn) if flags[index] & (PROMPT | MODEL)), None)
+
+
+def recorded_cause(event: m.Interruption) -> str | None:
+    """What ended a turn that no person interrupted, as it was recorded."""
+    return event.evidence.removeprefix(_CAUSE) if event.evidence.startswith(_CAUSE) else None
 
 
 def is_supervised(event: m.Rejection | m.Interruption) -> bool:

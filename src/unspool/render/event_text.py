@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core import model as m
+from ..core.decisions import recorded_cause
 from ..core.events import kind_of
 from ..core.model import Event
 from .sanitize import one_line
@@ -63,7 +64,9 @@ def compaction_label(boundary: m.Boundary) -> str:
 def interruption_label(interruption: m.Interruption) -> str:
     """Who stopped what."""
     who = "by the user" if interruption.type == "user" else "by the system"
-    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}"
+    cause = recorded_cause(interruption)
+    why = f": {cause}" if cause else ""
+    return f"Interrupted {who} during {interruption.during}{sureness(interruption.confidence)}{why}"
 
 
 def clear_label(clear: m.ContextClear) -> str:

@@ -6,7 +6,7 @@ Offsets count UTF-16 code units, as the strings of browsers do, from the start o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,6 +14,8 @@ from .protocol import TextDelta
 
 MAX_LIVE_TEXT = 200_000
 """Characters of a text that are kept; the session log has all of it."""
+_MAIN = (None, False)
+"""The key of the text of the conversation: no sub-agent, no thinking."""
 
 
 class LiveText(msgspec.Struct, kw_only=True):
@@ -44,22 +46,36 @@ class LiveText(msgspec.Struct, kw_only=True):
         return msgspec.structs.replace(self, text=text, offset=self.end - utf16_length(text))
 
 
+class TextKeeper(Protocol):
+    """Keeps the text of the conversation in case this program is killed."""
+
+    def append(self, text: str) -> None:
+        """Add a piece."""
+        ...
+
+    def remove(self) -> None:
+        """The text need not be kept any longer."""
+        ...
+
+
 class LiveTexts:
     """All texts of one run: that of the conversation, and those of sub-agents."""
 
-    def __init__(self) -> None:
+    def __init__(self, keeper: TextKeeper | None = None) -> None:
+        self._keeper = keeper
         self._turn = 0
         self._texts: dict[tuple[str | None, bool], LiveText] = {}
 
     @property
     def main(self) -> LiveText | None:
         """The text of the conversation, if the model has written any in this turn."""
-        return self._texts.get((None, False))
+        return self._texts.get(_MAIN)
 
     def start_turn(self) -> None:
         """A turn has started; what came before is in the log."""
         self._turn += 1
         self._texts.clear()
+        self.release()
 
     def add(self, delta: TextDelta) -> dict[str, Any]:
         """Add a piece; returns what is published about it."""
@@ -67,6 +83,8 @@ class LiveTexts:
         text = self._texts.setdefault(key, LiveText(turn=self._turn, subagent=delta.subagent))
         offset = text.end
         text.append(delta.text)
+        if self._keeper is not None and key == _MAIN:
+            self._keeper.append(delta.text)
         return {
             "turn": self._turn,
             "offset": offset,
@@ -78,11 +96,16 @@ class LiveTexts:
     def end_turn(self, is_cut_off: bool) -> LiveText | None:
         """The turn has ended. Returns the text of the conversation if it was cut off, which no log may have."""
         main = self.main
-        self._texts = {(None, False): main} if is_cut_off and main is not None and main.text.strip() else {}
+        self._texts = {_MAIN: main} if is_cut_off and main is not None and main.text.strip() else {}
         kept = self.main
         if kept is not None:
             kept.is_cut_off = True
         return kept
+
+    def release(self) -> None:
+        """The text of the turn is in a log, so it need not be kept elsewhere."""
+        if self._keeper is not None:
+            self._keeper.remove()
 
     def written(self) -> list[LiveText]:
         """All texts without the model's thinking, that of the conversation first."""

@@ -22,6 +22,7 @@ from ..core.errors import UnspoolError
 from ..store import decision_chain, decision_log
 from ..store.private_files import close_database, create_private
 
+LIVE_TEXT_FOLDER = "live"
 _TABLES = """
 CREATE TABLE run (
     id TEXT PRIMARY KEY, agent TEXT NOT NULL, session TEXT, folder TEXT NOT NULL, spec TEXT NOT NULL,
@@ -87,6 +88,10 @@ class RunLog:
                 self._prepare()
         except sqlite3.Error as error:
             raise UnspoolError(f"Cannot open {path}: {error}") from error
+
+    def live_text_path(self, run: str) -> Path:
+        """Where the reply is kept that a run is writing."""
+        return self.path.parent / LIVE_TEXT_FOLDER / run
 
     def _prepare(self) -> None:
         # A power cut must not undo a decision.

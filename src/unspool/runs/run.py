@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -13,31 +13,20 @@ from ..core.decisions import DecisionMaker, RecordedDecision, TurnEnd
 from ..core.errors import UsageError
 from .approvals import Approvals
 from .attachments import Attachment
+from .driver_events import DriverEvents
 from .errors import ConflictError
 from .live_text import LiveTexts
+from .live_text_file import LiveTextFile
 from .log import RunLog
 from .messages import RunMessage, RunMessages
 from .outbox import Outbox
-from .processes import start_time
 from .protocol import (
-    AgentExited,
     Answer,
-    CommandsOffered,
     Driver,
     DriverEvent,
     EndsProcesses,
-    MessageAccepted,
-    MessageReturned,
-    Notice,
     PermissionRequest,
-    ProcessesChanged,
-    RequestCancelled,
     RunSpec,
-    SettingsChanged,
-    Started,
-    TextDelta,
-    TurnEnded,
-    TurnStarted,
 )
 from .run_view import RunDetails, RunView, view_of
 from .state import IN_TURN, RunState, State
@@ -87,7 +76,7 @@ class Run:
         self.details = RunDetails(session=None if spec.fork else spec.session, mode=spec.mode, model=spec.model)
         self.messages = RunMessages()
         self.approvals = Approvals(spec.folder)
-        self.texts = LiveTexts()
+        self.texts = LiveTexts(LiveTextFile(log.live_text_path(id)))
         self.recorder = RunRecorder(id, log, publish)
         self.outbox = Outbox(self)
         self._reported_state: State = machine.state
@@ -112,112 +101,16 @@ class Run:
         """The agent's process."""
         return self.details.pid
 
-    # --- events of the driver ---
-
     def handle(self, event: DriverEvent) -> None:
         """Apply an event of the driver, record it and publish it."""
-        now = time.monotonic()
-        match event:
-            case Started():
-                self._handle_started(event, now)
-            case TurnStarted():
-                self.texts.start_turn()
-                self.machine.turn_started(now)
-            case TextDelta():
-                self.recorder.emit("words", self.texts.add(event))
-            case MessageAccepted():
-                if self.messages.accept(event.message):
-                    self.recorder.record("taken_up", {"message": event.message})
-            case MessageReturned():
-                self.outbox.returned(event.message)
-            case PermissionRequest():
-                self._handle_request(event, now)
-            case RequestCancelled():
-                self._cancel_request(event.id, now)
-            case TurnEnded():
-                self._handle_turn_ended(event, now)
-            case SettingsChanged():
-                self._update_settings(event.mode, event.model)
-                self.recorder.record("changed", {"mode": self.details.mode, "model": self.details.model})
-            case ProcessesChanged():
-                self.details.processes = event.processes
-                self.recorder.record("processes", {"processes": event.processes})
-            case Notice():
-                self.recorder.record("remarked", {"text": event.text})
-            case CommandsOffered():
-                self.details.commands = event.commands
-            case AgentExited():
-                self._handle_exited(event, now)
+        DriverEvents(self).handle(event)
         self.report_state()
 
-    def _handle_started(self, event: Started, now: float) -> None:
-        self._update_settings(event.mode, event.model)
-        if event.pid is not None and event.pid != self.details.pid:
-            self.details.pid = event.pid
-            self.recorder.log.set_process(self.id, event.pid, start_time(event.pid))
-        if event.session is not None and event.session != self.details.session:
-            self._enter_session(event.session)
-        self.machine.started(now)
-
-    def _enter_session(self, session: str) -> None:
-        """Follow the agent to another session, such as the one that `/clear` starts."""
-        left = self.details.session
-        if left is not None:
-            self.details.left[left] = time.time()
-        self.details.left.pop(session, None)
-        self.details.session = session
-        self.recorder.log.set_session(self.id, session)
-        self.recorder.record("session", {"session": session, "left": left})
-
-    def _update_settings(self, mode: str | None, model: str | None) -> None:
-        self.details.mode = mode or self.details.mode
-        self.details.model = model or self.details.model
-
-    def _handle_request(self, request: PermissionRequest, now: float) -> None:
-        opened = self.approvals.add(request)
-        if self.machine.limits.waiting:
-            opened.deadline = opened.at + timedelta(seconds=self.machine.limits.waiting)
-        self.machine.requested(request.id, now)
-        self.recorder.record("asked", {"question": opened})
-
-    def _cancel_request(self, id: str, now: float) -> None:
-        if self.approvals.cancel(id):
-            self.machine.cancelled(id, now)
-            self.recorder.record("withdrawn", {"request": id})
-
-    def _cancel_requests(self, now: float) -> None:
-        for opened in self.approvals.open():
-            self._cancel_request(opened.request.id, now)
-
-    def _handle_turn_ended(self, event: TurnEnded, now: float) -> None:
-        if self.machine.has_ended:
-            return
-        self._cancel_requests(now)
-        if self.details.is_interrupting and event.outcome == "completed":
-            self.recorder.log.set_turn_end(self.id, "completed")
-        was_interrupted = self.details.is_interrupting
-        self.details.is_interrupting = False
-        self._end_text(event.outcome != "completed")
-        is_interrupted = event.outcome == "interrupted"
-        self.machine.turn_ended(now, interrupted=is_interrupted, needs_login=event.needs_login)
-        self.details.error = event.error
-        self.recorder.record("turn_ended", {"outcome": event.outcome, "error": event.error})
-        # An interrupt that came too late was meant to stop the agent, too.
-        self.outbox.turn_ended("interrupted" if was_interrupted else event.outcome)
-
-    def _end_text(self, is_cut_off: bool) -> None:
+    def end_text(self, is_cut_off: bool) -> None:
         """Keep a response that was cut off: some agents erase it, and one that was killed cannot write it."""
         if (kept := self.texts.end_turn(is_cut_off)) is not None:
             self.recorder.record("cut_off", {"text": kept})
-
-    def _handle_exited(self, event: AgentExited, now: float) -> None:
-        if self.machine.state in IN_TURN:
-            self._end_text(is_cut_off=True)
-        self._cancel_requests(now)
-        self.details.error = event.error or self.details.error
-        self.details.processes = []
-        has_failed = event.error is not None or event.code not in (0, None)
-        self.machine.exited("failed" if has_failed else "done", now)
+        self.texts.release()
 
     # --- actions of people ---
 
@@ -256,10 +149,10 @@ class Run:
         """Stop the current turn."""
         if self.machine.state not in IN_TURN:
             raise ConflictError(_NOTHING_TO_INTERRUPT.get(self.machine.state, "Nothing to interrupt"))
-        self._record_interruption(who)
+        self.record_interruption(who)
         await self.driver.interrupt()
 
-    def _record_interruption(self, who: str, by: DecisionMaker = "user") -> None:
+    def record_interruption(self, who: str, by: DecisionMaker = "user") -> None:
         """Record that the turn is interrupted, and that the open requests get no answer.
 
         In the agents' files that looks like a rejection, or like an interruption by the user, or leaves no trace.
@@ -291,13 +184,16 @@ class Run:
     async def stop(self, reason: str, by: DecisionMaker = "user") -> None:
         """Stop the agent."""
         self.machine.stopping(reason)
+        self.details.server_ends = by == "agent"
         if self.machine.state in IN_TURN:
-            self._record_interruption(reason, by)
+            self.record_interruption(reason, by)
         await self.driver.stop()
 
     def fail(self, reason: str, error: str | None = None) -> None:
         """End the run although its agent has not reported that it exited."""
         self.details.error = error or self.details.error
+        if self.machine.state in IN_TURN:
+            self.end_text(is_cut_off=True)
         self.machine.exited(reason, time.monotonic())
         self.report_state()
 
@@ -310,6 +206,7 @@ class Run:
             return
         self._reported_state = state
         if state == "ended":
+            self.texts.release()
             reason = self.machine.reason or "done"
             facts = {"state": state, "reason": reason, "error": self.details.error}
             self.recorder.record_end(reason, facts)

@@ -64,6 +64,8 @@ class RunDetails(msgspec.Struct, kw_only=True):
     processes: list[BackgroundProcess] = []
     is_interrupting: bool = False
     """A person has interrupted the turn, which has not ended yet."""
+    server_ends: bool = False
+    """The agent is being stopped because the server ends."""
     left: dict[str, float] = {}
     """Sessions that the agent has left for another one, as `/clear` does, and when."""
 

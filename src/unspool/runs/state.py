@@ -53,7 +53,8 @@ class RunState:
         self.open: dict[str, float] = {}
         """Unanswered requests, each with the time of the request."""
         self._in_turn = False
-        self._is_stopping = False
+        self.is_stopping = False
+        """The agent is being stopped, so that its exit is expected."""
         self._denied: set[str] = set()
 
     @property
@@ -116,7 +117,7 @@ class RunState:
 
     def stopping(self, reason: str) -> None:
         """The agent is being stopped; the run will end with this reason."""
-        self._is_stopping = True
+        self.is_stopping = True
         self.reason = self.reason or reason
 
     # --- time ---
@@ -145,7 +146,7 @@ class RunState:
 
     @property
     def _has_idle_timeout(self) -> bool:
-        return self.state in RESTING and bool(self.limits.idle) and not self._is_stopping
+        return self.state in RESTING and bool(self.limits.idle) and not self.is_stopping
 
     def _update(self, now: float) -> None:
         if self.state == "starting" and not self.open and not self._in_turn:

@@ -16,6 +16,7 @@ from ..agents import SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..store.decision_log import FILE_NAME
 from .errors import ConflictError, SessionInUseError
+from .live_text_file import take_left_text
 from .log import OpenRun, RunLog
 from .ownership import find_owner
 from .processes import end_group, is_alive
@@ -29,8 +30,8 @@ MAX_AGENTS = 32
 _MAX_ENDED_SHOWN = 50
 _START_SECONDS = 300.0
 """More than any driver needs for everything it does at a start."""
-_KILLED = "the server was killed"
-_SERVER_ENDED = "the server ended"
+KILLED = "the server was killed"
+SERVER_ENDED = "the server ended"
 _VIEW_ORDER = ("waiting-input", "in-turn", "starting", "needs-login", "interrupted", "idle", "ended")
 
 Watcher = Callable[[dict[str, Any]], None]
@@ -227,11 +228,13 @@ class Supervisor:
         # Before anything is awaited, and so before anybody reads the files in which this looks like a rejection.
         for old in left:
             self._record_kill(old)
+            if (text := take_left_text(self.log.live_text_path(old.id))) is not None:
+                self.log.record(old.id, "cut_off", {"text": text})
         for old in left:
             # The agent may have exited while its children still run, or may not have reported its process yet.
             pid = old.pid if old.pid_started is not None else None
             await end_group(pid, started=old.pid_started, mark=old.id, polite_seconds=0)
-            self._emit(old.id, "state", {"state": "ended", "reason": _KILLED}, self.log.end_run(old.id, _KILLED))
+            self._emit(old.id, "state", {"state": "ended", "reason": KILLED}, self.log.end_run(old.id, KILLED))
         self._past = past_runs(self.log.session_ends())
         return len(left)
 
@@ -246,22 +249,22 @@ class Supervisor:
             old.session,
             self.log.unanswered(old.id),
             by="agent",
-            who=_KILLED,
+            who=KILLED,
             at=None if is_cut_off else last[1],
             turn="interrupted" if is_cut_off else "unknown",
         )
-        self.log.record_decision(old.id, decision, {"who": _KILLED})
+        self.log.record_decision(old.id, decision, {"who": KILLED})
 
     async def close(self) -> None:
         """Stop all agents."""
         self._is_closing = True
         running = [run for run in self._runs.values() if not run.machine.has_ended]
-        await asyncio.gather(*(run.stop(_SERVER_ENDED, by="agent") for run in running), return_exceptions=True)
+        await asyncio.gather(*(run.stop(SERVER_ENDED, by="agent") for run in running), return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         for run in running:
             if not run.machine.has_ended:
-                run.fail(_SERVER_ENDED)
+                run.fail(SERVER_ENDED)
 
     # --- publishing ---
 

@@ -11,6 +11,7 @@ from ..core import model as m
 from ..runs.approvals import OpenRequest
 from ..runs.live_text import LiveText
 from ..runs.log import LogEntry, RunLog
+from ..runs.supervisor import KILLED
 
 _LOG_ENTRIES = 2000
 """Entries of the run log that are searched."""
@@ -29,7 +30,12 @@ class PastRun(msgspec.Struct, kw_only=True):
     cut_off: LiveText | None = None
     """What the model was writing when its turn ended."""
     asking: list[OpenRequest] = []
-    """What the agent was asking when the server was killed."""
+    """What the agent was asking when the server ended or was killed."""
+
+    @property
+    def server_was_killed(self) -> bool:
+        """Whether the run ended with a server that had no time to stop it."""
+        return self.reason == KILLED
 
     @property
     def prompt_to_ask_again(self) -> str:

@@ -33,6 +33,10 @@ def load_connection_class(extra: str) -> type[Connection]:
     return Connection
 
 
+class AgentGoneError(UnspoolError):
+    """The agent exited before it answered a call."""
+
+
 class AcpConnection:
     """One process of an agent and the connection to it."""
 
@@ -67,7 +71,7 @@ class AcpConnection:
         except TimeoutError as error:
             raise UnspoolError(f"{self.title} did not answer within {seconds:g} s ({method})") from error
         except ConnectionError as error:
-            raise UnspoolError(f"{self.title} has exited") from error
+            raise AgentGoneError(f"{self.title} has exited") from error
         return result if isinstance(result, dict) else {}
 
     def notify(self, method: str, params: Params) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ...core.errors import UnspoolError
 from ..attachments import ImageInput
 from ..protocol import Emit, MessageAccepted, Notice, TurnEnded, TurnStarted
-from .acp_connection import CALL_SECONDS, AcpConnection, Params, text_or_none
+from .acp_connection import CALL_SECONDS, AcpConnection, AgentGoneError, Params, text_or_none
 from .acp_requests import AcpPermissions
 from .turn_state import Lifecycle, TurnAction, TurnState
 
@@ -131,11 +131,15 @@ class AcpTurns:
                 self._emit(MessageAccepted(message.id))
             ended = await self._prompt(message)
             self._permissions.cancel_all()
+            if ended is None:
+                self.state.apply("exited")
+                return
             self.state.apply("ended_with_more" if self.queue else "ended")
             self._report_skipped_lines()
             self._emit(ended)
 
-    async def _prompt(self, message: QueuedMessage) -> TurnEnded:
+    async def _prompt(self, message: QueuedMessage) -> TurnEnded | None:
+        """Let the agent work on a message. None if it exits in the middle of it, which the driver reports."""
         assert self._connection is not None
         prompt: list[Params] = [{"type": "text", "text": text} for text in message.texts]
         prompt += [{"type": "image", "mimeType": image.media_type, "data": image.base64} for image in message.images]
@@ -146,6 +150,8 @@ class AcpTurns:
         except UnspoolError as error:
             if self.state.is_interrupting or self._life.is_stopping:
                 return TurnEnded(outcome="interrupted")
+            if isinstance(error, AgentGoneError):
+                return None
             needs_login = _NOT_LOGGED_IN.search(str(error)) is not None
             return TurnEnded(outcome="failed", error=str(error), needs_login=needs_login)
         reason = text_or_none(result.get("stopReason"))

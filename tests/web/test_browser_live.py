@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
@@ -341,14 +341,17 @@ def test_pages_catch_up_with_a_restarted_server(visitor: Visitor, server: Server
 class Held:
     """Responses to a page that are held back until they are released."""
 
-    def __init__(self, page: Page, address: str) -> None:
+    def __init__(
+        self, page: Page, address: str, answer: Callable[[Any], None] = lambda route: route.continue_()
+    ) -> None:
         self._routes: list[Any] = []
         self._is_open = False
+        self._answer = answer
         page.route(address, self._hold)
 
     def _hold(self, route: Any) -> None:
         if self._is_open:
-            route.continue_()
+            self._answer(route)
         else:
             self._routes.append(route)
 
@@ -360,7 +363,7 @@ class Held:
     def let_go(self) -> None:
         self._is_open = True
         for route in self._routes:
-            route.continue_()
+            self._answer(route)
 
 
 def test_following_reaches_the_end_of_late_and_long_messages(visitor: Visitor, server: Server) -> None:
@@ -429,6 +432,56 @@ def test_late_layout_does_not_stop_following(visitor: Visitor, server: Server) -
     page.evaluate(f"{LAST}.style.paddingTop = '900px'")
     settle(page)
     assert page.evaluate("scrollY") == 0
+
+
+class LateHead:
+    """Answers to requests for the head of a session: held back, and then taller than the page has it."""
+
+    def __init__(self, page: Page, work: Work) -> None:
+        self._page = page
+        self._lines = 0
+        self._held = Held(page, f"**{work.address}?branch=*", self._answer)
+
+    def _answer(self, route: Any) -> None:
+        answer = route.fetch()
+        head = '<header class="session-head">'
+        assert head in answer.text()
+        late = '<p class="late">late</p>' * self._lines
+        route.fulfill(response=answer, body=answer.text().replace(head, head + late))
+
+    def arrive(self, lines: int) -> None:
+        """Let the page have a head with some more lines."""
+        self._lines = lines
+        self._held.wait(self._page)
+        self._held.let_go()
+        expect(self._page.locator(".session-head .late")).to_have_count(lines)
+        settle(self._page)
+
+
+def test_a_late_head_does_not_move_what_is_read(visitor: Visitor, server: Server) -> None:
+    """A message that a link leads to stays in its place until the reader moves, however late the page above changes."""
+    work = begun(server, "heading", TURNS)
+    page = visitor.open(f"{work.address}?at=40")
+    # Not every browser moves along with content that grows above the screen.
+    page.evaluate("document.documentElement.style.overflowAnchor = 'none'")
+    settle(page)
+    place = "document.querySelector('.entry.current').getBoundingClientRect().top"
+    before = page.evaluate(place)
+    head = LateHead(page, work)
+    work.say("one more")
+    head.arrive(lines=12)
+    assert abs(page.evaluate(place) - before) < 2
+    # Something that is laid out late, without any change that the page's own scripts make.
+    page.evaluate("document.querySelector('.session-head').style.paddingTop = '300px'")
+    settle(page)
+    assert abs(page.evaluate(place) - before) < 2
+    # Nobody is brought back who has moved, be it with the scroll bar.
+    page.evaluate("scrollBy(0, 300)")
+    settle(page)
+    moved = page.evaluate("scrollY")
+    page.evaluate("document.querySelector('.session-head').style.paddingTop = '0'")
+    settle(page)
+    assert page.evaluate("scrollY") == moved
 
 
 def test_dragging_the_scroll_bar_stops_following(visitor: Visitor, server: Server) -> None:

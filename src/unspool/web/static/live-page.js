@@ -109,8 +109,10 @@ export class LivePage {
     const tip = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
     const page = await fetchFragment(`${base}?branch=${before}${tip}`);
     const [old, { count, live, branch }] = [find(".session-head"), find("main", page).dataset];
-    morph(old, find(".session-head", page));
-    contentAdded(old);
+    await navigation.viewport.change(() => {
+      morph(old, find(".session-head", page));
+      contentAdded(old);
+    });
     Object.assign(this.main.dataset, { count, live, branch });
     navigation.pages.branch = branch;
     if (branch !== before) navigation.remember({});

@@ -22,31 +22,40 @@ function firstBelow(list, edge) {
 /** The entries of a page, without those of opened branches. @param {Element} section @returns {any[]} */
 export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
 
+const isLaidOut = (element) => element.getClientRects().length > 0;
+
+/** The distance of an element from the upper edge of the document. @param {Element} element */
+const offsetOf = (element) => element.getBoundingClientRect().top + root.scrollTop;
+
 export class Viewport {
   /** @type {HTMLElement[]} all pages, by number */
   sections = [];
   /** @type {(() => void)[]} */
   changes = [];
-  /** @type {{element: Element, top: number} | null} what must not move in this frame */
+  /** @type {{element: Element, top: number, stays?: boolean} | null} what must not move */
   anchor = null;
+  /** What the page looked like when the anchor was last in its place. */
+  placed = { scroll: 0, offset: 0, height: 0 };
   /** Keep the end of the page visible until the reader moves. */
   follows = false;
   /** Scroll position when the end was last brought into view. */
   top = 0;
   wantsEnd = false;
-  /** How many more frames the anchor is held. */
+  /** How many more frames the anchor is put in its place even if nothing changes its size. */
   frames = 0;
 
   constructor(box) {
     this.box = box;
     // Called after layout and before paint, in time to correct what the browser's own scroll anchoring did not.
-    new ResizeObserver(() => this.settle()).observe(box);
+    // The body grows with what is above the transcript.
+    const sizes = new ResizeObserver(() => this.settle());
+    for (const element of [box, document.body]) sizes.observe(element);
     for (const kind of ["wheel", "touchmove", "keydown", "pointerdown"]) {
       window.addEventListener(kind, () => this.stopFollowing(), { passive: true, capture: true });
     }
-    // Dragging the scroll bar sends none of these events. Nothing else scrolls up and away from the end.
+    // Dragging the scroll bar sends none of these events.
     onScroll(() => {
-      if (this.follows && root.scrollTop < this.top && !this.isAtEnd) this.stopFollowing();
+      if (this.follows ? root.scrollTop < this.top && !this.isAtEnd : this.wasScrolled) this.stopFollowing();
     });
   }
 
@@ -83,6 +92,13 @@ export class Viewport {
     return first && this.isVisible(first) ? first : null;
   }
 
+  /** The entry that is being read, where it is. */
+  get readingPlace() {
+    const current = find(".entry.current", this.box);
+    const element = current && this.isVisible(current) ? current : this.topEntry;
+    return element && { element, top: element.getBoundingClientRect().top };
+  }
+
   /** The page at a vertical position, and how much of it is above. */
   pageAt(edge) {
     const number = Math.min(firstBelow(this.sections, edge), this.sections.length - 1);
@@ -90,13 +106,24 @@ export class Viewport {
     return { number, share: Math.min(Math.max((edge - top) / (height || 1), 0), 1) };
   }
 
+  /** Whether the reader has scrolled, and not the layout: content above that changes its height, or a shorter page. */
+  get wasScrolled() {
+    if (!this.anchor || !isLaidOut(this.anchor.element)) return false;
+    const { scroll, offset, height } = this.placed;
+    const scrolled = root.scrollTop - scroll;
+    const shifted = offsetOf(this.anchor.element) - offset;
+    const isCutOff = root.scrollHeight < height && root.scrollTop + root.clientHeight >= root.scrollHeight - 1;
+    return !isCutOff && (scrolled < Math.min(shifted, 0) - 1 || scrolled > Math.max(shifted, 0) + 1);
+  }
+
   /**
    * Scroll so that an element is `below` pixels under the upper edge. Entries get their real height only when they are
-   * on the screen, so the element is held there for some frames.
+   * on the screen, and what is above the transcript can change at any time, so the element stays there until the reader
+   * moves.
    */
   scrollTo(element, below) {
     this.follows = false;
-    this.hold({ element, top: this.view.top + below }, FRAMES);
+    this.hold({ element, top: this.view.top + below, stays: true }, FRAMES);
     this.settle();
   }
 
@@ -112,16 +139,20 @@ export class Viewport {
     this.frames = frames;
     busy("holding", true);
     const next = () => {
-      if (--this.frames <= 0) return this.release();
+      if (--this.frames <= 0) return this.anchor?.stays ? this.rest() : this.release();
       this.settle();
       requestAnimationFrame(next);
     };
     if (!isHolding) requestAnimationFrame(next);
   }
 
-  release() {
+  rest() {
     this.frames = 0;
     busy("holding", false);
+  }
+
+  release() {
+    this.rest();
     this.anchor = null;
   }
 
@@ -146,9 +177,7 @@ export class Viewport {
   apply() {
     if (!this.frames) {
       this.follows ||= this.wantsEnd && this.isAtEnd;
-      const current = find(".entry.current", this.box);
-      const element = current && this.isVisible(current) ? current : this.topEntry;
-      this.hold(element && { element, top: element.getBoundingClientRect().top }, 1);
+      this.hold(this.anchor && isLaidOut(this.anchor.element) ? this.anchor : this.readingPlace, 1);
     }
     this.wantsEnd = false;
     for (const change of this.changes.splice(0)) change();
@@ -159,9 +188,11 @@ export class Viewport {
     if (this.follows) {
       root.scrollTop = root.scrollHeight;
       this.top = root.scrollTop;
-    } else if (this.anchor?.element.isConnected) {
-      const moved = this.anchor.element.getBoundingClientRect().top - this.anchor.top;
+    } else if (this.anchor && isLaidOut(this.anchor.element)) {
+      const { element, top } = this.anchor;
+      const moved = element.getBoundingClientRect().top - top;
       if (Math.abs(moved) >= 1) root.scrollTop += moved;
+      this.placed = { scroll: root.scrollTop, offset: offsetOf(element), height: root.scrollHeight };
     }
   }
 }

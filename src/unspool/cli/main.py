@@ -47,7 +47,7 @@ _COMMAND_GROUPS = {
         "interrupt": "interrupt the current turn of a running agent",
         "stop": "stop a running agent",
         "rules": "suggest rules from your decisions: what to allow always, what to tell the model",
-        "verify": "check that the log of your decisions is complete and unchanged",
+        "verify": "check that the store and your decisions are what was written; repair the store",
     },
 }
 """The commands with a module of their own. `command_groups` adds those that list one kind of event."""

@@ -22,6 +22,10 @@ class UsageError(UnspoolError):
     """A request that is invalid regardless of the files."""
 
 
+class DamagedError(UnspoolError):
+    """Stored data is not what was written."""
+
+
 class BusyError(UnspoolError):
     """Another program holds what is needed. It may work later."""
 

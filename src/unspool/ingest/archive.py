@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ..agents import agent_named
 from ..core import model as m
+from ..core.errors import DamagedError
 from ..io.files import name_of
 from ..store import Store
 from ..store.archive import ArchivedFile
@@ -131,7 +132,10 @@ class ArchivedOriginals:
         head, patches = self._store.messages.packed_head(self._stored.id) if self._stored is not None else (b"", b"")
         if not head:
             return None
-        origin = unpack_head(head, patches)[0].info.origin
+        try:
+            origin = unpack_head(head, patches)[0].info.origin
+        except DamagedError:
+            return None
         return origin if origin.session is not None and self._files_of(origin.session) else None
 
     def lines_of(self, session: str) -> Iterator[bytes]:
@@ -161,8 +165,12 @@ def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path
         make_private_folder(place.parent)
         length = 0
         with open_private(place, "xb") as out:
-            for data in store.files.chunks(file):
-                length += out.write(data)
+            try:
+                for data in store.files.chunks(file):
+                    length += out.write(data)
+            except DamagedError:
+                place.unlink()
+                raise
         written.append((place, length))
     return written
 

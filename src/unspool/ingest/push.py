@@ -16,12 +16,13 @@ def push_kept(source: Store, target: Store) -> int:
     for row in source.sessions.select(SessionFilter(machine=source.machine, is_gone=True)):
         if not target.sessions.exists(row.agent, row.name):
             with target.transaction():
-                _copy(source, target, row)
+                copy_session(source, target, row)
             copied += 1
     return copied
 
 
-def _copy(source: Store, target: Store, row: SessionRow) -> None:
+def copy_session(source: Store, target: Store, row: SessionRow) -> None:
+    """Copy a session with the bytes of its files; it replaces one of the same name."""
     copy = target.sessions.create(row.agent, row.name, row.ref)
     files = [copy_file(source, target, file.id) for file in source.files.of_session(row.id)]
     for file in source.files.beside_session(row.id):

@@ -19,7 +19,7 @@ from ..library import Library
 from ..store import Store
 from ..store.decision_log import decision_marks
 from ..store.filters import SessionFilter
-from ..store.rows import FileRow
+from ..store.rows import READ_AGAIN, FileRow
 from .archive import keep, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
 from .scan import ChangedLog, compare, stat_log, surroundings
@@ -310,7 +310,9 @@ class _HomeSync(_Ingest):
                 found.append(_Outdated(ref, None, is_known=False, same_files=False))
                 continue
             paths, around = _paths(ref), surroundings(self.home, ref)
-            same_files = files.get(ref.id) == {_path_before(path, changed) for path in paths}
+            same_files = before[ref.id] != READ_AGAIN and files.get(ref.id) == {
+                _path_before(path, changed) for path in paths
+            }
             if not same_files or before[ref.id] != around or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))
         return found

@@ -21,6 +21,7 @@ from ..core.session import Session
 from ..core.tree import INHERITED
 from ..store import Store
 from ..store.compression import pack
+from ..store.damage import is_placeholder
 from ..store.decision_log import recorded_decisions
 from ..store.events import NewEvent
 from ..store.indexed_text import TextRow, ToolNameOf, rows_of, texts_of
@@ -144,6 +145,8 @@ class Ending(NamedTuple):
 
     def _correct_one(self, store: Store, id: int, index: int) -> None:
         for message in store.messages.read(id, index, index + 1):
+            if is_placeholder(message):
+                continue
             tool_of = tools_in(message).get
             if self.patches.rewritten.get(index) != self.before.rewritten.get(index):
                 store.texts.remove(id, [message])

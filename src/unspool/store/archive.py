@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..core.errors import DamagedError
 from .compression import unpack
+from .damage import ADVICE
 from .database import Database
 from .rows import FileRow
 
@@ -71,7 +73,12 @@ class FileArchive:
 
     def chunks(self, file: int, start: int = 0) -> Iterator[bytes]:
         """The bytes of a file, beginning with the chunk that contains `start`."""
-        return (unpack(data) for _, _, data in self.packed_chunks(file, start))
+        for begin, length, data in self.packed_chunks(file, start):
+            try:
+                yield unpack(data)
+            except DamagedError as error:
+                where = f"{self.get(file).path}: bytes {begin} to {begin + length - 1}"
+                raise DamagedError(f"{where} are damaged in the store: {error}; {ADVICE}") from error
 
     def packed_chunks(self, file: int, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """The same chunks still compressed: start, length, data."""

@@ -70,6 +70,10 @@ class Database(ABC):
     def optimize(self) -> None:
         """Run the database's own maintenance."""
 
+    def check(self) -> list[str]:
+        """What is wrong with the database itself, apart from what is stored in it."""
+        return []
+
     @property
     def is_lost(self) -> bool:
         """Whether the connection is broken and a new one has to be opened."""
@@ -90,6 +94,10 @@ class WordIndex(ABC):
     @abstractmethod
     def remove(self, rows: list[tuple[int, str]]) -> None:
         """Remove texts, given with their ids."""
+
+    @abstractmethod
+    def remove_unknown(self, ids: list[int]) -> None:
+        """Remove texts that cannot be given any more. This may take as long as reading the whole index."""
 
     @abstractmethod
     def condition(self, node: Node) -> tuple[str, str, list[object]]:

@@ -32,7 +32,8 @@ def _load(store: Store, rows: dict[SessionKey, SessionRow], links: _Links, start
         key = left.pop()
         named = links.get(key, [])
         if (row := rows.get(key)) is not None:
-            named = named + lineage.add(store.messages.load_head(row.id))
+            for head in store.messages.load_heads([row.id]):
+                named = named + lineage.add(head)
         left += dict.fromkeys(each for each in named if each not in seen)
         seen.update(named)
     return lineage

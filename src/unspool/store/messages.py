@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 
 from ..core import model as m
-from ..core.errors import NotFoundError
+from ..core.errors import DamagedError, NotFoundError
 from ..core.session import Session
 from .compression import unpack
-from .database import Database
+from .damage import DamagedPart, SessionDamage
+from .database import Database, Row
 from .message_patches import MessagePatches
 
 BLOCK = 64
@@ -32,6 +34,8 @@ _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = msgspec.json.Decoder(Session)
 _PATCHES = msgspec.json.Decoder(MessagePatches)
 _NOTHING = msgspec.Raw(b"null")
+_NO_HASH = 0
+_T = TypeVar("_T")
 _NO_SOURCE = m.Source(0, 0, 0, 0)
 
 
@@ -79,26 +83,52 @@ class StoredMessages:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.damaged: dict[SessionDamage, None] = {}
+        """What could not be read so far, in the order in which it was found."""
 
     # --- sessions ---
 
     def load_session(self, id: int) -> Session:
-        """The whole record of a session."""
-        head, patches = unpack_head(*self.packed_head(id))
-        head.messages = self.read(id, patches=patches)
+        """The whole record of a session. Damage is among its problems."""
+        self.damaged = {damage: None for damage in self.damaged if damage.session != id}
+        head = self.load_head(id)
+        head.messages = self.read(id)
+        head.problems += [damage.problem() for damage in self.damaged if damage.session == id]
         return head
 
     def load_head(self, id: int) -> Session:
         """The record of a session without its messages."""
-        return unpack_head(*self.packed_head(id))[0]
+        try:
+            return decode_head(self.packed_head(id)[0])
+        except DamagedError as error:
+            self._note(id, "summary")
+            ((name,),) = self._database.rows("SELECT name FROM session WHERE id = ?", id)
+            raise DamagedError(f"session {name}: {error}") from error
+
+    def load_heads(self, ids: Iterable[int]) -> Iterator[Session]:
+        """The records of sessions without their messages, except damaged ones."""
+        for id in ids:
+            with suppress(DamagedError):
+                yield self.load_head(id)
 
     def patches(self, id: int) -> MessagePatches:
         """The corrections to the messages of a session."""
-        return _decoded_patches(self._patches_json(id))
+        return self._decoded_patches(id, self._patches_json(id))
 
     def _patches_json(self, id: int) -> bytes:
         found = self._database.rows("SELECT facts FROM session WHERE id = ?", id)
-        return unpack(found[0][0]) if found and found[0][0] else b""
+        try:
+            return unpack(found[0][0]) if found and found[0][0] else b""
+        except DamagedError:
+            self._note(id, "corrections")
+            return b""
+
+    def _decoded_patches(self, id: int, json: bytes) -> MessagePatches:
+        try:
+            return _decoded_patches(json)
+        except msgspec.DecodeError:
+            self._note(id, "corrections")
+            return MessagePatches()
 
     def packed_head(self, id: int) -> tuple[bytes, bytes]:
         """The record of a session without its messages, and the patches, as they are stored."""
@@ -111,9 +141,25 @@ class StoredMessages:
         self, id: int, first: int = 0, last: int | None = None, *, patches: MessagePatches | None = None
     ) -> list[m.Message]:
         """The messages in a range; the last one is not included."""
-        sql = "SELECT first, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
+        sql = "SELECT first, count, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
         rows = self._database.rows(sql, id, first - BLOCK, _NO_LIMIT if last is None else last)
-        return list(self._patched(_in_range(rows, first, last), self.patches(id) if patches is None else patches))
+        found = (message for row in rows for message in self._in_range(id, row, first, last))
+        return list(self._patched(found, self.patches(id) if patches is None else patches))
+
+    def _in_range(self, id: int, row: Row, first: int, last: int | None) -> Iterator[m.Message]:
+        start, count, data = row
+        wanted = slice(max(0, first - start), None if last is None else max(0, last - start))
+        try:
+            # Only the messages in the range are decoded.
+            yield from [_MESSAGE.decode(raw) for raw in _RAW_LIST.decode(unpack(data))[wanted]]
+        except (DamagedError, msgspec.DecodeError):
+            damaged = self._note(id, "messages", start, count)
+            yield from list(damaged.placeholders())[wanted]
+
+    def _note(self, id: int, part: DamagedPart, first: int = 0, count: int = 0) -> SessionDamage:
+        damaged = SessionDamage(id, part, first, count)
+        self.damaged[damaged] = None
+        return damaged
 
     def scan(
         self, id: int, may_match: Callable[[bytes], bool], start: int = 0, *, backwards: bool = False,
@@ -126,38 +172,61 @@ class StoredMessages:
         """
         json = self._patches_json(id) if patches is None else b""
         if _REWRITTEN in json:
-            patches = _decoded_patches(json)
+            patches = self._decoded_patches(id, json)
         rewritten = sorted(patches.rewritten) if patches is not None else []
-        for number, (first, data) in enumerate(self._blocks(id, start, backwards=backwards)):
+        for number, (first, count, data) in enumerate(self._blocks(id, start, backwards=backwards)):
             if most_blocks is not None and number >= most_blocks:
                 return
             if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
                 # Where no block has to be decoded, the patches need not be decoded either.
-                patches = _decoded_patches(json) if patches is None else patches
-                yield from self._patched(_LIST.decode(data), patches)
+                patches = self._decoded_patches(id, json) if patches is None else patches
+                found = self._decoded(_LIST, id, first, count, data)
+                yield from self._patched(found or (), patches)
 
     def outlines(self, id: int, patches: MessagePatches) -> list[m.Message]:
         """All messages without their text: parents, authors, and the ids of calls and results."""
-        messages = [outline.message() for _, data in self._blocks(id) for outline in _OUTLINES.decode(data)]
+        messages: list[m.Message] = []
+        for first, count, data in self._blocks(id):
+            outlines = self._decoded(_OUTLINES, id, first, count, data)
+            if outlines is None:
+                messages += self._note(id, "messages", first, count).placeholders()
+            else:
+                messages += [outline.message() for outline in outlines]
         for message in messages:
             patches.apply(message)
         return messages
 
     def hashes(self, id: int) -> Iterator[int]:
         """A hash of the JSON of each message, valid in this process. Patches are not part of it."""
-        return (hash(bytes(raw)) for _, data in self._blocks(id) for raw in _RAW_LIST.decode(data))
+        for first, count, data in self._blocks(id):
+            found = self._decoded(_RAW_LIST, id, first, count, data)
+            yield from [_NO_HASH] * count if found is None else [hash(bytes(raw)) for raw in found]
 
-    def _blocks(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, bytes]]:
-        """The JSON of blocks, each with the index of its first message. A few are in memory at a time."""
+    def _blocks(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
+        """The first index, length and JSON of blocks: empty where it is damaged. Few are in memory at a time."""
         direction, order = ("<", "DESC") if backwards else (">", "ASC")
-        sql = f"SELECT first, data FROM block WHERE session = ? AND first {direction} ? ORDER BY first {order} LIMIT ?"
+        sql = f"""SELECT first, count, data FROM block WHERE session = ? AND first {direction} ?
+            ORDER BY first {order} LIMIT ?"""
         position = start + 1 if backwards else start - BLOCK
         while rows := self._database.rows(sql, id, position, _FETCHED):
-            for first, data in rows:
-                yield first, unpack(data)
+            for first, count, data in rows:
+                try:
+                    json = unpack(data)
+                except DamagedError:
+                    self._note(id, "messages", first, count)
+                    json = b""
+                yield first, count, json
             if len(rows) < _FETCHED:
                 return
             position = rows[-1][0]
+
+    def _decoded(self, decoder: msgspec.json.Decoder[_T], id: int, first: int, count: int, data: bytes) -> _T | None:
+        """What is in a block; None if it is damaged."""
+        try:
+            return decoder.decode(data)
+        except msgspec.DecodeError:
+            self._note(id, "messages", first, count)
+            return None
 
     @staticmethod
     def _patched(messages: Iterable[m.Message], patches: MessagePatches) -> Iterator[m.Message]:
@@ -180,20 +249,38 @@ class StoredMessages:
         self._database.rows("DELETE FROM block WHERE session = ? AND first >= ?", session, first)
 
 
-def _in_range(rows: Iterable[Any], first: int, last: int | None) -> Iterator[m.Message]:
-    for start, data in rows:
-        # Only the messages in the range are decoded.
-        raw = _RAW_LIST.decode(unpack(data))
-        for line in raw[max(0, first - start) : None if last is None else max(0, last - start)]:
-            yield _MESSAGE.decode(line)
-
-
 def unpack_head(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
-    """Decode what `packed_head` returns."""
+    """Decode what `packed_head` returns. Damaged patches are a problem of the record."""
+    session = decode_head(head)
+    try:
+        return session, decode_patches(patches)
+    except (DamagedError, msgspec.DecodeError):
+        session.problems.append(SessionDamage(0, "corrections").problem())
+        return session, MessagePatches()
+
+
+def decode_head(head: bytes) -> Session:
+    """The record of a session without its messages. Raises DamagedError."""
     if not head:
         raise NotFoundError("this session is no longer in the store; `unspool ls` lists what there is")
-    return _HEAD.decode(unpack(head)), _PATCHES.decode(unpack(patches))
+    try:
+        return _HEAD.decode(unpack(head))
+    except (DamagedError, msgspec.DecodeError) as error:
+        raise DamagedError(SessionDamage(0, "summary").text) from error
 
 
 def _decoded_patches(json: bytes) -> MessagePatches:
     return _PATCHES.decode(json) if json else MessagePatches()
+
+
+def decode_patches(patches: bytes) -> MessagePatches:
+    """The corrections to the messages of a session. Raises DamagedError and DecodeError."""
+    return _decoded_patches(unpack(patches))
+
+
+def decode_block(data: bytes, count: int) -> list[m.Message]:
+    """The messages of a block. Raises DamagedError and DecodeError."""
+    messages = _LIST.decode(unpack(data))
+    if len(messages) != count:
+        raise DamagedError(f"it has {len(messages)} messages instead of {count}")
+    return messages

@@ -52,6 +52,10 @@ class SessionRow(msgspec.Struct, kw_only=True):
     gone_at: datetime | None
 
 
+READ_AGAIN = "read again"
+"""The fingerprint of a session that has to be read and written as a whole, because it is damaged in the store."""
+
+
 class StoredSession(NamedTuple):
     """What ingestion needs to know about a session that is already stored."""
 

@@ -17,6 +17,7 @@ from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBra
 from ..search.query import Filters, Name, Node, Query, Values, matches
 from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
+from .damage import is_placeholder
 from .database import Database
 from .filters import SessionFilter, containing, escaped, starting_with
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
@@ -88,7 +89,7 @@ class Search:
         return [
             Found(
                 session=rows[entry.session], score=round(entry.score, 4), more=max(0, len(entry.matches) - hits),
-                hits=[self._hit(match, query.match) for match in entry.matches[:hits]],
+                hits=[hit for match in entry.matches[:hits] if (hit := self._hit(match, query.match)) is not None],
             )
             for entry in ranked
         ]  # fmt: skip
@@ -113,14 +114,13 @@ class Search:
             WHERE {chosen.sql} ORDER BY part.session DESC"""
         return [id for (id,) in self._database.rows(sql, *chosen.values)]
 
-    def _hit(self, match: Match, node: Node | None) -> Hit:
+    def _hit(self, match: Match, node: Node | None) -> Hit | None:
+        """What was found; None if the message is damaged in the store."""
         field = FIELDS[match.field]
-        texts = [
-            text.text
-            for message in self._messages.read(match.session, match.message, match.message + 1)
-            for text in texts_of(message, no_tool_name)
-            if text.field == field
-        ]
+        messages = self._messages.read(match.session, match.message, match.message + 1)
+        if any(map(is_placeholder, messages)):
+            return None
+        texts = [text.text for message in messages for text in texts_of(message, no_tool_name) if text.field == field]
         text = texts[0] if texts else ""
         if len(texts) > 1 and node is not None:
             text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)

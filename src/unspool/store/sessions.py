@@ -17,11 +17,12 @@ from ..core.session import Session
 from ..io.files import name_of
 from .archive import FileArchive
 from .compression import pack
+from .damage import SessionDamage
 from .database import Database, Row
 from .filters import LIVE, SessionFilter
 from .message_patches import MessagePatches
 from .messages import StoredMessages
-from .rows import SessionRow, StoredSession
+from .rows import READ_AGAIN, SessionRow, StoredSession
 from .text_index import TextIndex
 from .usage_rows import UsageTable
 
@@ -142,8 +143,8 @@ class Sessions:
 
     def fingerprints(self, agent: str) -> dict[str, str]:
         """The fingerprint of each source when it was last read."""
-        sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ?"
-        return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine, agent)}
+        sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ? ORDER BY around = ?"
+        return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine, agent, READ_AGAIN)}
 
     def exists(self, agent: str, name: str) -> bool:
         """Whether a session is stored."""
@@ -152,8 +153,8 @@ class Sessions:
 
     def has_unsettled(self, agent: str) -> bool:
         """Whether some sessions have grown since they were last read as a whole."""
-        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND around = '' LIMIT 1"
-        return bool(self._database.rows(sql, self._database.machine, agent))
+        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND around IN ('', ?) LIMIT 1"
+        return bool(self._database.rows(sql, self._database.machine, agent, READ_AGAIN))
 
     def has_open(self, agent: str) -> bool:
         """Whether an agent had some session open when it was last read."""
@@ -198,7 +199,11 @@ class Sessions:
 
     def clear(self, id: int) -> None:
         """Remove everything a session holds, before it is written again."""
-        self._texts.remove(id, self._messages.read(id))
+        messages = self._messages.read(id)
+        if SessionDamage(id, "corrections") in self._messages.damaged:
+            self._texts.remove_unknown(id)
+        else:
+            self._texts.remove(id, messages)
         for table in _CONTENT_TABLES:
             self._database.rows(f"DELETE FROM {table} WHERE session = ?", id)
         self._database.rows("UPDATE session SET messages = 0, sealed = 0 WHERE id = ?", id)
@@ -221,9 +226,25 @@ class Sessions:
             WHERE id = ?"""
         self._database.rows(sql, messages, sealed, ended, id)
 
+    def read_again(self, id: int) -> None:
+        """Have the next run read a session from its files, and write all of it."""
+        self._database.rows("UPDATE session SET around = ? WHERE id = ?", READ_AGAIN, id)
+
     def set_gone(self, id: int, at: float | None) -> None:
         """Mark a session whose files were deleted, or remove the mark."""
         self._database.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, id)
+
+    def gone_at(self, id: int) -> float | None:
+        """When the files of a session were found to be deleted."""
+        ((at,),) = self._database.rows("SELECT gone_at FROM session WHERE id = ?", id)
+        return None if at is None else float(at)
+
+    def rename_files(self, id: int, names: dict[str, str]) -> None:
+        """Replace paths in the record of a session, which was read from copies of its files."""
+        head = self._messages.load_head(id)
+        for file in head.info.files:
+            file.path = names.get(file.path, file.path)
+        self._database.rows("UPDATE session SET head = ? WHERE id = ?", pack(msgspec.json.encode(head)), id)
 
     def check_removable(self, row: SessionRow, *, of_any_machine: bool) -> None:
         """Raise UnspoolError unless a session may be removed from here: it is this machine's, and this role's."""

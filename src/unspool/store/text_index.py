@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import count, repeat
 
 from ..core import model as m
+from .damage import is_placeholder
 from .database import Database
 from .indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, TextRow, no_tool_name, texts_of
 from .message_patches import Span
@@ -35,11 +36,21 @@ class TextIndex:
 
     def remove(self, session: int, messages: Iterable[m.Message]) -> None:
         """Remove the texts of messages. The messages have to be given as they were indexed: FTS5 needs the texts."""
+        unknown: list[int] = []
         for message in messages:
             sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id"
             ids = sorted(int(row[0]) for row in self._database.rows(sql, session, message.index))
+            if is_placeholder(message):
+                unknown += ids
+                continue
             texts = [text.text for text in texts_of(message, no_tool_name)]
             self._database.words.remove(list(zip(ids, texts, strict=True)))
+        self._database.words.remove_unknown(unknown)
+
+    def remove_unknown(self, session: int) -> None:
+        """Remove all texts of a session whose messages cannot be read as they were indexed."""
+        rows = self._database.rows("DELETE FROM part WHERE session = ? RETURNING id", session)
+        self._database.words.remove_unknown([int(id) for (id,) in rows])
 
     def tools(self, session: int, first: int) -> dict[int, list[str | None]]:
         """The tool of each text, by message, from a message on."""

@@ -35,7 +35,7 @@ class Relatives(msgspec.Struct, kw_only=True):
 def find_relatives(store: Store, row: SessionRow, head: Session) -> Relatives:
     """The sessions next to a session. Sessions further away are not read."""
     followers = store.sessions.select(SessionFilter(agent=row.agent, origin=row.name, kind="main"), order="oldest")
-    lineage = Lineage([head, *(store.messages.load_head(each.id) for each in followers[:_MOST])])
+    lineage = Lineage([head, *store.messages.load_heads(each.id for each in followers[:_MOST])])
     key = SessionKey(row.agent, row.name)
     before = [edge for edge in lineage.edges_to(key) if edge.kind != "subagent"]
     after = [edge for edge in lineage.edges_from(key) if edge.kind != "subagent"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from tests.store.contents import synced
+from tests.store.homes import log_of
 from tests.store.test_decision_log import denied
 from tests.store.test_decision_verify import older_log, tamper
 from unspool.runs.log import RunLog
+from unspool.store import open_store
 from unspool.store.decision_log import FILE_NAME
 
 from ..run import Run
@@ -63,3 +67,58 @@ def test_a_changed_log(run: Run, data: Path) -> None:
     done = run("verify", "--json")
     (found,) = done.records
     assert (done.code, [fault["kind"] for fault in found["faults"]]) == (1, ["changed", "truncated"])
+
+
+# --- the store --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Path]]:
+    """A session whose first block of messages is damaged, and whose file is gone; and that file, kept elsewhere."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    path = log_of("claude", 30).write(home)
+    log_of("claude", 1, "another").write(home)
+    with closing(open_store()) as store:
+        synced(store, home)
+        store.database.rows("UPDATE block SET data = zeroblob(40) WHERE session = 1 AND first = 0")
+    kept = tmp_path / "kept.jsonl"
+    path.rename(kept)
+    yield path.stem, kept
+    assert data.is_dir()
+
+
+def test_damage_is_named_and_the_rest_shown(run: Run, damaged: tuple[str, Path]) -> None:
+    """Whatever reads the session; with --repair it is read from the archive, and everything is well."""
+    session, _ = damaged
+    for command in ("search --hits 99 number", "search --regex please", f"show {session}", f"export {session}"):
+        done = run(*command.split())
+        assert done.code == 0
+        assert f"session {session}: messages 0 to 63 are damaged in the store" in done.err, command
+        assert "number 20" in done.out or "please do" in done.out, command
+    done = run("verify")
+    assert done.code == 1
+    assert done.lines[1] == f"✗ Session {session}: messages 0 to 63: the data does not begin as it should"
+    done = run("verify", "--repair")
+    assert (done.code, done.lines[1]) == (
+        0, f"✓ Session {session}: messages 0 to 63: the data does not begin as it should; repaired from the archive",
+    )  # fmt: skip
+    assert run("verify").lines[1].startswith("✓ Store: 2 sessions, ")
+    assert run("show", session).err == ""
+    (found,) = run("verify", "--json").records
+    assert (found["store"]["faults"], found["store"]["counts"]["sessions"]) == ([], 2)
+
+
+def test_repair_from_another_store(run: Run, damaged: tuple[str, Path], tmp_path: Path) -> None:
+    """Of what the archive has lost as well."""
+    session, kept = damaged
+    kept.rename(tmp_path / "home" / ".claude" / "projects" / "-home-dev-demo" / f"{session}.jsonl")
+    team = str(tmp_path / "team.db")
+    run("push", team)
+    next((tmp_path / "home").rglob(f"{session}.jsonl")).unlink()
+    with closing(open_store()) as store:
+        store.database.rows("UPDATE chunk SET data = zeroblob(40) WHERE file = 1")
+    assert run("verify", "--repair").code == 1
+    assert run("verify", "--repair", "--from", team).code == 0
+    assert "number 20" in run("show", session).out
+    assert run("verify", "--from", team).code == 2

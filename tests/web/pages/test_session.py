@@ -15,6 +15,7 @@ from unspool.core import model as m
 from unspool.core.decisions import RecordedDecision
 from unspool.runs.log import RunLog
 from unspool.store import Store
+from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.decision_log import FILE_NAME
 from unspool.testing import ClaudeLog, call
 from unspool.testing.builders import START
@@ -25,7 +26,8 @@ from unspool.web.templating import address
 from unspool.web.transcript_pages import TranscriptPages
 
 from ...forks import continued, family, forked
-from ...store.contents import new_store, synced
+from ...store.contents import MACHINE, new_store, synced
+from ...store.homes import claude_log
 from ..conftest import PORT, TOKEN
 from .helpers import Client, assert_valid_structure, page, queries, query_with, query_with_fork
 
@@ -165,3 +167,25 @@ def test_a_session_that_was_continued_often(tmp_path: Path) -> None:
         words = " ".join(page(client, f"/sessions/{first.session}").words.split())
     assert words.count("prompt first by fork") == 5
     assert "and 3 more" in words
+
+
+@pytest.mark.parametrize(
+    ("damage", "status", "text"),
+    [
+        ("UPDATE block SET data = zeroblob(40) WHERE first = 0", 200, "Message 3 is damaged in the store"),
+        ("UPDATE session SET facts = zeroblob(40)", 200, "corrections to its messages are damaged in the store"),
+        ("UPDATE session SET head = zeroblob(40)", 503, "its summary is damaged in the store"),
+    ],
+)
+def test_damage_in_the_store_is_named(tmp_path: Path, damage: str, status: int, text: str) -> None:
+    """The page of the session says what is damaged and what to do; all other pages work."""
+    claude_log(30).write(tmp_path)
+    with serving(tmp_path, tmp_path / "store.db") as client:
+        with closing(Store(SqliteDatabase(tmp_path / "store.db", machine=MACHINE))) as store:
+            store.database.rows(damage)
+            (row,) = store.sessions.select()
+        answer = client.get(address(url_name(row)))
+        assert answer.status_code == status
+        assert text in answer.text
+        for path in ("/", "/search?q=number", "/stats"):
+            assert client.get(path).status_code == 200, path

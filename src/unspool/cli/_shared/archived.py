@@ -13,6 +13,7 @@ from ...core.stream import StreamLine, iter_stream
 from ...core.views import Branches, OrphanMode, View
 from ...store import Store, open_store
 from ...store.rows import SessionRow
+from .store import name_damage
 
 
 def find_stored(name: str) -> tuple[StoredSessions, SessionRef] | None:
@@ -47,6 +48,7 @@ class StoredSessions:
         if tip != "agent":
             raise UsageError(f"{ref.id} exists only in the archive; run `unspool restore` first to use --tip")
         session = self._store.messages.load_session(self._row.id)
+        name_damage(self._store)
         if branches == "all" and orphans == "mark":
             yield session
             return

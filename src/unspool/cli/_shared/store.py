@@ -14,7 +14,7 @@ from ...ingest.sync import Progress, Report, Syncer
 from ...store import Store, open_store
 from ...store.locate import STORE_VARIABLE
 from .options import home_help
-from .output import remark
+from .output import complain, remark
 
 _PATIENCE_SECONDS = 0.5
 _LOCK_SECONDS = 3.0
@@ -58,8 +58,16 @@ def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]
         if not args.no_sync and not store.database.read_only:
             _sync_first(store, args.home, writes)
         yield store
+        name_damage(store)
     finally:
         store.close()
+
+
+def name_damage(store: Store) -> None:
+    """Say what could not be shown because it is damaged in the store."""
+    for damage in store.messages.damaged:
+        row = store.sessions.get(damage.session)
+        complain(f"session {row.name if row is not None else damage.session}: {damage.text}")
 
 
 def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:

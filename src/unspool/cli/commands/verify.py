@@ -1,23 +1,31 @@
-"""`unspool verify`: check that the log of decisions is complete and unchanged."""
+"""`unspool verify`: check that the store and the log of decisions are what was written, and repair the store."""
 
 from __future__ import annotations
 
 import argparse
 
-from ...core.errors import UsageError
+import msgspec
+
+from ...core.errors import NotFoundError, NotWritableError, UsageError
 from ...core.plural import counted
+from ...ingest.store_repair import StoreRepair
+from ...ingest.verify import StoreVerification, Verifier
 from ...render.sanitize import harmless
+from ...store import Store, open_store
 from ...store.decision_chain import Head
 from ...store.decision_verify import Verification, verify_decisions
 from ...store.locate import data_folder
 from .._shared.output import print_json
+from .._shared.store import add_store
 
 EXAMPLES = """examples:
   unspool verify
-  unspool verify --json | jq .faults
+  unspool verify --repair                repair the store from the files on disk
+  unspool verify --repair --from postgresql://team.example/unspool
+  unspool verify --json | jq .store.faults
   unspool verify --expect 41:9f86d08…    is the entry that you noted elsewhere still there?
 
-exit codes: 0 nothing was changed, 1 something was, 2 invalid usage"""
+exit codes: 0 nothing was changed or all of it was repaired, 1 something was changed, 2 invalid usage"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,17 +35,76 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ENTRY:HASH",
         help="the newest entry as an earlier run of this command printed it",
     )
+    parser.add_argument(
+        "--repair", action="store_true", help="repair damaged sessions from the files on disk or from the archive"
+    )
+    parser.add_argument(
+        "--from", dest="other", metavar="STORE", help="with --repair: another store that may have the same sessions"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_store(parser, syncs=False)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify the log and print the result."""
-    found = verify_decisions(data_folder(), _head(args.expect) if args.expect is not None else None)
+    """Verify the log of decisions and the store, and print the result."""
+    if args.other is not None and not args.repair:
+        raise UsageError("--from names a store to repair from; add --repair")
+    decisions = verify_decisions(data_folder(), _head(args.expect) if args.expect is not None else None)
+    store = _verify_store(args)
     if args.json:
-        print_json(found)
+        print_json({**msgspec.to_builtins(decisions), "store": store})
     else:
-        print("\n".join(map(harmless, _lines(found))))
-    return 1 if found.faults else 0
+        print("\n".join(map(harmless, [*_lines(decisions), *(_store_lines(store) if store is not None else [])])))
+    return 1 if decisions.faults or (store is not None and not store.is_intact) else 0
+
+
+def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
+    store = _existing_store(args.store)
+    if store is None:
+        return None
+    try:
+        found = Verifier(store).run()
+        if args.repair and not found.is_intact:
+            other = open_store(args.other, read_only=True) if args.other is not None else None
+            try:
+                StoreRepair(store, *args.home, other=other).run(found.faults)
+            finally:
+                if other is not None:
+                    other.close()
+        return found
+    finally:
+        store.close()
+
+
+def _existing_store(location: str | None) -> Store | None:
+    """The store; writable if possible, because data of earlier versions gets checksums. None where there is none."""
+    try:
+        readable = open_store(location, read_only=True)
+    except NotFoundError:
+        return None
+    try:
+        writable = open_store(location)
+    except NotWritableError:
+        return readable
+    readable.close()
+    return writable
+
+
+def _store_lines(found: StoreVerification) -> list[str]:
+    counts = found.counts
+    lines = [f"{'✓' if fault.repaired_from else '✗'} {fault.text}" for fault in found.faults]
+    what = f"{counted(counts.sessions, 'session')}, {counted(counts.blocks, 'block')} of messages and"
+    what += f" {counted(counts.chunks, 'chunk')} of files"
+    if not found.faults:
+        lines.append(f"✓ Store: {what}: intact; {found.compared} compared with the disk")
+    else:
+        repaired = sum(fault.repaired_from is not None for fault in found.faults)
+        lines.append(f"Store: {what}: {counted(len(found.faults), 'fault')}, {repaired} repaired")
+    if counts.sealed:
+        lines.append(f"Added checksums to {counted(counts.sealed, 'part')} that an earlier version stored")
+    if counts.unsealed:
+        lines.append(f"Not covered: {counted(counts.unsealed, 'part')} without a checksum; the store is read-only")
+    return lines
 
 
 def _head(text: str) -> Head:

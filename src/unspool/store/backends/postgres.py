@@ -299,6 +299,9 @@ class _VectorIndex(WordIndex):
     def remove(self, rows: list[tuple[int, str]]) -> None:
         """Do nothing: the rows were deleted together with those of `part`."""
 
+    def remove_unknown(self, ids: list[int]) -> None:
+        """Do nothing, for the same reason."""
+
     def condition(self, node: Node) -> tuple[str, str, list[object]]:
         # A text in pieces has its words in several rows: each word is looked up alone and the answers are combined.
         leaves = list(_leaves(node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import time
@@ -27,6 +28,7 @@ _STEP_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
 _BUFFERED_CHARACTERS = 16 << 20
 """Text that is collected before it is passed to FTS5."""
+_MOST_FAULTS = 20
 _KIND = 0xFF
 """The low byte of an extended error code."""
 _MIGRATIONS = Migrations("sqlite")
@@ -207,6 +209,14 @@ class SqliteDatabase(Database):
         self._connection.close()
         self._remove_copy()
 
+    def check(self) -> list[str]:
+        """What SQLite finds: damaged pages, rows that an index does not have."""
+        try:
+            found = [str(text) for (text,) in self.rows(f"PRAGMA integrity_check({_MOST_FAULTS})")]
+        except UnspoolError as error:
+            return [str(error)]
+        return [] if found == ["ok"] else found
+
     def optimize(self) -> None:
         """Update the statistics of the query planner, and move the write-ahead log into the file."""
         self.rows("PRAGMA optimize")
@@ -243,6 +253,17 @@ class _FtsIndex(WordIndex):
     def remove(self, rows: list[tuple[int, str]]) -> None:
         self.flush()
         self._database.insert("words", "words, rowid, text", [("delete", id, text) for id, text in rows])
+
+    def remove_unknown(self, ids: list[int]) -> None:
+        if not ids:
+            return
+        self.flush()
+        # FTS5 wants the words in their order, which the index itself has.
+        self._database.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.indexed USING fts5vocab(main, words, instance)")
+        sql = """SELECT doc, group_concat(term, ' ') FROM (
+            SELECT doc, term FROM temp.indexed WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, "offset"
+            ) GROUP BY doc"""
+        self.remove([(int(id), text) for id, text in self._database.rows(sql, json.dumps(ids))])
 
     def condition(self, node: Node) -> tuple[str, str, list[object]]:
         return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]

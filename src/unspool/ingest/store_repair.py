@@ -1,0 +1,183 @@
+"""Repairs what is damaged in a store.
+
+Archived bytes are repaired from the file on disk or from another store. Messages are repaired by reading the session
+again: from its files, or from the archive if those are gone. Right bytes are recognised by the checksum of the content,
+or because the file has not changed since it was archived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from ..agents import AGENTS, SessionRef, SessionSource, finish
+from ..core.builder import SessionBuilder
+from ..core.errors import DamagedError
+from ..core.model import Kind
+from ..store import Store
+from ..store.compression import is_content_of, pack, unpack_damaged
+from ..store.filters import SessionFilter
+from ..store.integrity import DIFFERS, DataFault, StoreIntegrity
+from ..store.rows import SessionRow
+from .archive import restore_session
+from .push import copy_session
+from .session import SessionIngest
+from .sync import Syncer
+from .verify import FileOnDisk
+from .writer import SessionWriter
+
+_DISK = "the file on disk"
+_ARCHIVE = "the archive"
+_OTHER_STORE = "the other store"
+_ITSELF = "the part that is intact"
+
+
+class _Candidate(NamedTuple):
+    """Bytes that may be the right ones, and whether that is known for another reason than their checksum."""
+
+    content: bytes
+    source: str
+    is_right: bool
+
+
+class StoreRepair:
+    """Repairs one store."""
+
+    def __init__(self, store: Store, *homes: str | Path, other: Store | None = None) -> None:
+        """`homes` as for a sync; `other` is a store that may have the same sessions."""
+        self._store = store
+        self._homes = homes
+        self._other = other
+        self._integrity = StoreIntegrity(store)
+
+    def run(self, faults: list[DataFault]) -> None:
+        """Repair what can be repaired, and note in each fault where the right data came from."""
+        in_files = [fault for fault in faults if fault.part == "bytes"]
+        for fault in in_files:
+            if fault.reason != DIFFERS:
+                fault.repaired_from = self._repair_bytes(fault)
+        self._keep_changed_files([fault for fault in in_files if fault.reason == DIFFERS])
+        damaged: dict[int, list[DataFault]] = {}
+        for fault in faults:
+            if fault.part not in ("bytes", "database"):
+                damaged.setdefault(fault.id, []).append(fault)
+        self._repair_sessions(damaged)
+
+    # --- archived files ---
+
+    def _repair_bytes(self, fault: DataFault) -> str | None:
+        file, start, length = fault.id, fault.first, fault.count
+        damaged = self._integrity.chunk_data(file, start) or b""
+        for content, source, is_right in self._candidates(fault, damaged):
+            packed = pack(content)
+            if len(content) == length and (is_right or is_content_of(packed, damaged)):
+                with self._store.exclusive(), self._store.transaction():
+                    self._integrity.replace_chunk(file, start, length, packed)
+                return source
+        return None
+
+    def _candidates(self, fault: DataFault, damaged: bytes) -> Iterator[_Candidate]:
+        if (content := unpack_damaged(damaged)) is not None:
+            yield _Candidate(content, _ITSELF, True)
+        disk = FileOnDisk(self._store, fault.id)
+        if (there := disk.read(fault.first, fault.count)) is not None:
+            yield _Candidate(there, _DISK, disk.is_unchanged)
+        row = self._store.files.get(fault.id)
+        known = self._other.files.at(row.path) if self._other is not None else None
+        if self._other is not None and known is not None:
+            is_same_file = (known.kept, known.mark) == (row.kept, row.mark)
+            try:
+                data = b"".join(self._other.files.chunks(known.id, fault.first))
+            except DamagedError:
+                return
+            yield _Candidate(data[: fault.count], _OTHER_STORE, is_same_file)
+
+    def _keep_changed_files(self, faults: list[DataFault]) -> None:
+        """Have the next run compare files whose size and times are as before, but not their bytes."""
+        for fault in faults:
+            self._store.files.put(self._store.files.get(fault.id)._replace(changed=0))
+        failures = self._sync() if faults else {}
+        for fault in faults:
+            fault.repaired_from = None if fault.name in failures else _DISK
+
+    # --- sessions ---
+
+    def _repair_sessions(self, damaged: dict[int, list[DataFault]]) -> None:
+        own = SessionFilter(machine=self._store.machine, ids=tuple(damaged))
+        rows = self._store.sessions.select(own) if damaged else []
+        on_disk = [row for row in rows if self._is_on_disk(row)]
+        for row in on_disk:
+            self._store.sessions.read_again(row.id)
+        if on_disk:
+            self._sync()
+        ways: list[tuple[str, list[SessionRow], Callable[[SessionRow], None]]] = [
+            (_DISK, on_disk, lambda _: None),
+            (_ARCHIVE, rows, self._read_archive),
+            (_OTHER_STORE, rows, self._copy_from_other),
+        ]
+        for source, candidates, repair in ways:
+            for row in candidates:
+                if all(fault.repaired_from for fault in damaged[row.id]):
+                    continue
+                repair(row)
+                if not self._integrity.check_session(row.id):
+                    for fault in damaged[row.id]:
+                        fault.repaired_from = source
+
+    def _is_on_disk(self, row: SessionRow) -> bool:
+        files = self._store.files.of_session(row.id)
+        return bool(files) and all(FileOnDisk(self._store, file.id).exists for file in files)
+
+    def _sync(self) -> dict[str, str]:
+        return Syncer(self._store, *self._homes).run().failures
+
+    def _read_archive(self, row: SessionRow) -> None:
+        """Read a session from its archived files, in a folder where they are laid out as the agent does."""
+        files = [*self._store.files.of_session(row.id), *self._store.files.beside_session(row.id)]
+        with TemporaryDirectory(prefix="unspool-") as folder:
+            try:
+                written = restore_session(self._store, row.id, Path(folder))
+            except DamagedError:
+                return
+            home = AGENTS[row.agent].open(Path(folder, AGENTS[row.agent].info.folder))
+            ref = next((ref for ref in home.refs() if ref.id == row.ref), None)
+            if ref is not None:
+                names = {str(path): file.path for (path, _), file in zip(written, files, strict=True)}
+                with self._store.exclusive(), self._store.transaction():
+                    self._write(row, home, ref, names)
+
+    def _write(self, row: SessionRow, home: SessionSource, ref: SessionRef, names: dict[str, str]) -> None:
+        store = self._store
+        stored = store.sessions.from_source(row.agent, ref.id)
+        found: dict[str, tuple[SessionIngest, SessionWriter]] = {}
+
+        def make(id: str, kind: Kind) -> SessionBuilder | None:
+            if id not in stored:
+                return None
+            ingest = SessionIngest(store, row.agent, id, ref.id, stored[id])
+            writer = ingest.writer(ingest.write)
+            ingest.begin()
+            found[id] = ingest, writer
+            return ingest.builder(writer, kind)
+
+        for builder in finish(home.read(ref, make)):
+            ingest, writer = found[builder.id]
+            known = stored[builder.id]
+            files = [file.id for file in store.files.of_session(known.id)]
+            gone_at = store.sessions.gone_at(known.id)
+            ingest.finish(writer.finish(), known.fingerprint, files)
+            store.sessions.set_gone(known.id, gone_at)
+            store.sessions.rename_files(known.id, names)
+
+    def _copy_from_other(self, row: SessionRow) -> None:
+        other = self._other
+        if other is None:
+            return
+        known = SessionFilter(machine=other.machine, agent=row.agent, name=row.name)
+        for theirs in other.sessions.select(known):
+            is_intact = not StoreIntegrity(other).check_session(theirs.id)
+            if is_intact and theirs.messages >= row.messages:
+                with self._store.exclusive(), self._store.transaction():
+                    copy_session(other, self._store, theirs)

@@ -1,0 +1,114 @@
+"""Verifies a store, and compares archived files with the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from ..agents import AGENTS
+from ..store import Store
+from ..store.integrity import Counts, DataFault, StoreIntegrity
+from ..store.rows import FileRow
+from .scan import LogStat, stat_log
+
+
+class StoreVerification(msgspec.Struct, kw_only=True):
+    """What the verification of a store has found."""
+
+    counts: Counts
+    compared: int = 0
+    """Chunks that were compared with the file on disk."""
+    faults: list[DataFault] = []
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether nothing is damaged any more."""
+        return all(fault.repaired_from for fault in self.faults)
+
+
+class Verifier:
+    """Verifies one store, step by step, so that it can be done whenever there is time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._integrity = StoreIntegrity(store)
+        self.found = StoreVerification(counts=self._integrity.counts)
+
+    def run(self) -> StoreVerification:
+        """Verify everything."""
+        self.found.faults += [DataFault(part="database", reason=why) for why in self._store.database.check()]
+        for _ in self.steps():
+            pass
+        return self.found
+
+    def steps(self) -> Iterator[None]:
+        """Verify one session, or one chunk of a file, after the other."""
+        for id in self._integrity.session_ids():
+            self.found.faults += self._integrity.check_session(id)
+            yield
+        for id in self._integrity.file_ids():
+            yield from self._check_file(id)
+
+    def _check_file(self, id: int) -> Iterator[None]:
+        disk = FileOnDisk(self._store, id)
+        following = 0
+        for start, length in self._integrity.chunks(id):
+            if start != following:
+                self._add(self._integrity.bytes_fault(id, following, start - following, "missing"))
+            following = start + length
+            there = disk.read(start, length) if disk.is_unchanged else None
+            self.found.compared += there is not None
+            self._add(self._integrity.check_chunk(id, start, length, there))
+            yield
+        kept = self._store.files.get(id).kept
+        if following < kept:
+            self._add(self._integrity.bytes_fault(id, following, kept - following, "missing"))
+
+    def _add(self, fault: DataFault | None) -> None:
+        if fault is not None:
+            self.found.faults.append(fault)
+
+
+class FileOnDisk:
+    """The file that was archived, as it is on the disk of this machine now."""
+
+    def __init__(self, store: Store, file: int) -> None:
+        row = store.files.at(store.files.get(file).path)
+        self.row = row if row is not None and row.id == file else None
+        """None if it is a file of another machine, or was replaced by another one."""
+        self._now = _stat_of(self.row) if self.row is not None else None
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there."""
+        return self._now is not None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether it is still the one that was archived, as far as that can be seen without reading it."""
+        row, now = self.row, self._now
+        known = (row.device, row.inode, row.size, row.changed) if row is not None else None
+        return now is not None and known == (now.device, now.inode, now.size, now.changed)
+
+    def read(self, start: int, length: int) -> bytes | None:
+        """Some of its bytes; None if it has them no longer."""
+        if self._now is None:
+            return None
+        try:
+            with self._now.source.open() as file:
+                file.seek(start)
+                data = file.read(length)
+        except OSError:
+            return None
+        return data if len(data) == length else None
+
+
+def _stat_of(row: FileRow) -> LogStat | None:
+    if row.gone_at is not None or row.agent not in AGENTS:
+        return None
+    try:
+        return stat_log(row.agent, Path(row.path))
+    except OSError:
+        return None

@@ -1,0 +1,192 @@
+"""Checks that everything in a store is what was written: checksums, gaps, and whether it can be decoded.
+
+What earlier versions stored has no checksums. It is decoded instead, and gets a checksum if nothing is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from ..core.errors import DamagedError
+from .compression import is_sealed, opened, pack, unpack
+from .messages import decode_block, decode_head, decode_patches
+from .rows import SessionRow
+from .store import Store
+
+_EVENT = msgspec.json.Decoder(msgspec.Raw)
+
+DIFFERS = "the file on disk has other bytes, although its size and its times are those of the archived one"
+Part = Literal["summary", "corrections", "messages", "events", "bytes", "database"]
+
+
+class DataFault(msgspec.Struct, kw_only=True):
+    """Stored data that is not what was written."""
+
+    part: Part
+    id: int = 0
+    """The row of the session or the file; 0 if it is about the whole database."""
+    name: str = ""
+    """The session, or the path of the file."""
+    first: int = 0
+    """The first message, or the first byte."""
+    count: int = 0
+    """How many messages or bytes."""
+    reason: str
+    repaired_from: str | None = None
+    """Where the right data was found; None if it is still damaged."""
+
+    @property
+    def text(self) -> str:
+        """What is damaged, and where it was repaired from."""
+        last = self.first + self.count - 1
+        what = {
+            "summary": f"Session {self.name}: its summary",
+            "corrections": f"Session {self.name}: corrections to its messages",
+            "messages": f"Session {self.name}: messages {self.first} to {last}",
+            "events": f"Session {self.name}: its events",
+            "bytes": f"{self.name}: bytes {self.first} to {last} in the archive",
+            "database": "The database",
+        }[self.part]
+        end = f"; repaired from {self.repaired_from}" if self.repaired_from else ""
+        return f"{what}: {self.reason}{end}"
+
+
+class Counts(msgspec.Struct):
+    """How much was checked."""
+
+    sessions: int = 0
+    blocks: int = 0
+    """Compressed blocks of messages."""
+    chunks: int = 0
+    """Compressed chunks of archived files."""
+    sealed: int = 0
+    """Parts that had no checksum, and have one now."""
+    unsealed: int = 0
+    """Parts that have no checksum, because the store cannot be written."""
+
+
+class StoreIntegrity:
+    """Checks the sessions and files of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._database = store.database
+        self.counts = Counts()
+
+    # --- sessions ---
+
+    def session_ids(self) -> list[int]:
+        """All sessions."""
+        return [int(id) for (id,) in self._database.rows("SELECT id FROM session ORDER BY id")]
+
+    def check_session(self, id: int) -> list[DataFault]:
+        """Check a session without the bytes of its files."""
+        with self._store.snapshot():
+            row = self._store.sessions.get(id)
+            found = [] if row is None else [*self._check_row(row), *self._check_blocks(row), *self._check_events(row)]
+        self.counts.sessions += row is not None
+        for fault in found:
+            fault.id, fault.name = id, row.name if row is not None else ""
+        return found
+
+    def _check_row(self, row: SessionRow) -> Iterator[DataFault]:
+        head, patches = self._store.messages.packed_head(row.id)
+        why = self._check(head, decode_head, "session SET head = ? WHERE id = ? AND head = ?", row.id)
+        if why is not None:
+            yield DataFault(part="summary", reason=why)
+        why = self._check(patches, decode_patches, "session SET facts = ? WHERE id = ? AND facts = ?", row.id)
+        if why is not None:
+            yield DataFault(part="corrections", reason=why)
+
+    def _check_blocks(self, row: SessionRow) -> Iterator[DataFault]:
+        following = 0
+        sql = "SELECT first, count FROM block WHERE session = ? ORDER BY first"
+        for first, count in self._database.rows(sql, row.id):
+            if first != following:
+                yield DataFault(part="messages", first=following, count=first - following, reason="missing")
+            following = first + count
+            self.counts.blocks += 1
+            ((data,),) = self._database.rows("SELECT data FROM block WHERE session = ? AND first = ?", row.id, first)
+            update = "block SET data = ? WHERE session = ? AND first = ? AND data = ?"
+            why = self._check(bytes(data), partial(decode_block, count=count), update, row.id, first)
+            if why is not None:
+                yield DataFault(part="messages", first=first, count=count, reason=why)
+        if following < row.messages:
+            yield DataFault(part="messages", first=following, count=row.messages - following, reason="missing")
+
+    def _check_events(self, row: SessionRow) -> Iterator[DataFault]:
+        try:
+            for _, _, data in self._store.events.of_session(row.id):
+                _EVENT.decode(data)
+        except msgspec.DecodeError as error:
+            yield DataFault(part="events", reason=str(error))
+
+    # --- files ---
+
+    def file_ids(self) -> list[int]:
+        """All files, with those that were replaced."""
+        return [int(id) for (id,) in self._database.rows("SELECT id FROM file ORDER BY id")]
+
+    def chunks(self, file: int) -> list[tuple[int, int]]:
+        """Where the chunks of a file begin, and how long they are."""
+        sql = "SELECT start, length FROM chunk WHERE file = ? ORDER BY start"
+        return [(int(start), int(length)) for start, length in self._database.rows(sql, file)]
+
+    def check_chunk(self, file: int, start: int, length: int, on_disk: bytes | None) -> DataFault | None:
+        """Check a chunk. `on_disk` are the bytes that it should have, if they are known."""
+        data = self.chunk_data(file, start) or b""
+        update = "chunk SET data = ? WHERE file = ? AND start = ? AND data = ?"
+        self.counts.chunks += 1
+        why = self._check(data, partial(_unpack_chunk, length=length, on_disk=on_disk), update, file, start)
+        if why is None and on_disk is not None and unpack(data) != on_disk:
+            why = DIFFERS
+        return None if why is None else self.bytes_fault(file, start, length, why)
+
+    def chunk_data(self, file: int, start: int) -> bytes | None:
+        """A chunk as it is stored."""
+        found = self._database.rows("SELECT data FROM chunk WHERE file = ? AND start = ?", file, start)
+        return bytes(found[0][0]) if found else None
+
+    def replace_chunk(self, file: int, start: int, length: int, data: bytes) -> None:
+        """Replace a chunk that is damaged or missing."""
+        self._database.rows("DELETE FROM chunk WHERE file = ? AND start = ?", file, start)
+        self._database.insert("chunk", "file, start, length, data", [(file, start, length, data)])
+
+    def bytes_fault(self, file: int, start: int, length: int, reason: str) -> DataFault:
+        """A fault in the archive of a file."""
+        ((path,),) = self._database.rows("SELECT path FROM file WHERE id = ?", file)
+        return DataFault(part="bytes", id=file, name=path, first=start, count=length, reason=reason)
+
+    # --- checksums ---
+
+    def _check(self, data: bytes, decode: Callable[[bytes], object], update: str, *keys: object) -> str | None:
+        """What is wrong with packed data; data without a checksum gets one if it can be decoded."""
+        try:
+            if is_sealed(data):
+                opened(data)
+            else:
+                decode(data)
+        except (DamagedError, msgspec.DecodeError) as error:
+            return str(error)
+        if is_sealed(data):
+            return None
+        if self._database.read_only:
+            self.counts.unsealed += 1
+            return None
+        # Nothing happens if the row was changed since it was read.
+        self._database.rows(f"UPDATE {update}", pack(unpack(data)), *keys, data)
+        self.counts.sealed += 1
+        return None
+
+
+def _unpack_chunk(data: bytes, length: int, on_disk: bytes | None) -> None:
+    """Check a chunk without a checksum."""
+    found = unpack(data)
+    if len(found) != length:
+        raise DamagedError("it has another length than before")
+    if on_disk is not None and found != on_disk:
+        raise DamagedError("it is not what the unchanged file on disk has")

@@ -1,0 +1,249 @@
+"""Every damaged bit in a store is found, located and named; reading continues; what can be repaired is."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tests.store.contents import MACHINE, contents, difference, fresh, new_store, synced
+from tests.store.homes import log_of, write_home
+from unspool.core.errors import DamagedError
+from unspool.ingest.archive import restore_session
+from unspool.ingest.push import push_kept
+from unspool.ingest.store_repair import StoreRepair
+from unspool.ingest.verify import Verifier
+from unspool.search.query import Filters, parse
+from unspool.store import Store, compression
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.damage import REASON, is_placeholder
+from unspool.store.regex_search import search_regex
+
+BLOBS = {
+    "block": "SELECT rowid, data FROM block ORDER BY rowid",
+    "chunk": "SELECT rowid, data FROM chunk ORDER BY file, start",
+    "head": "SELECT rowid, head FROM session ORDER BY rowid",
+    "facts": "SELECT rowid, facts FROM session ORDER BY rowid",
+}
+COLUMNS = {"block": ("block", "data"), "chunk": ("chunk", "data"), "head": ("session", "head")}
+COLUMNS["facts"] = ("session", "facts")
+TURNS = 40
+"""Several blocks of messages."""
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a home and its store, which tests copy."""
+    folder = tmp_path_factory.mktemp("original")
+    write_home(folder / "home", TURNS)
+    store = new_store(folder / "store.db")
+    synced(store, folder / "home")
+    store.database.optimize()
+    store.close()
+    return folder
+
+
+@pytest.fixture
+def store(original: Path, tmp_path: Path) -> Iterator[Store]:
+    """A copy of the store; its files are on disk."""
+    shutil.copyfile(original / "store.db", tmp_path / "store.db")
+    store = open_copy(tmp_path / "store.db")
+    yield store
+    store.close()
+
+
+def open_copy(path: Path) -> Store:
+    return Store(SqliteDatabase(path, machine=MACHINE))
+
+
+def flip(store: Store, kind: str, number: int, bit: int | None = None) -> bytes:
+    """Flip a bit of a stored part, by default in the middle; returns what was stored."""
+    rows = store.database.rows(BLOBS[kind])
+    id, data = rows[number % len(rows)]
+    damaged = bytearray(data)
+    bit = len(damaged) * 4 if bit is None else bit % (len(damaged) * 8)
+    damaged[bit // 8] ^= 1 << bit % 8
+    put(store, kind, id, bytes(damaged))
+    return bytes(data)
+
+
+def put(store: Store, kind: str, id: int, data: bytes) -> None:
+    table, column = COLUMNS[kind]
+    store.database.rows(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", data, id)
+
+
+@pytest.mark.parametrize("kind", BLOBS)
+def test_every_flipped_bit_is_found(store: Store, kind: str) -> None:
+    """All bits of the first bytes, and some of the others: one fault, at the right place."""
+    chance = random.Random(1)
+    rows = store.database.rows(BLOBS[kind])
+    for number, (id, data) in enumerate(rows[:2]):
+        bits = {*range(9 * 8), *(chance.randrange(len(data) * 8) for _ in range(120))}
+        for bit in sorted(bits):
+            flip(store, kind, number, bit)
+            with pytest.raises(DamagedError):
+                compression.unpack(store.database.rows(BLOBS[kind])[number][1])
+            put(store, kind, id, data)
+        flip(store, kind, number)
+        (fault,) = Verifier(store).run().faults
+        expected = {"block": "messages", "chunk": "bytes", "head": "summary", "facts": "corrections"}[kind]
+        assert fault.part == expected
+        put(store, kind, id, data)
+    assert Verifier(store).run().faults == []
+
+
+def test_an_intact_store(store: Store) -> None:
+    """All of it was checked, and compared with the disk."""
+    found = Verifier(store).run()
+    assert found.is_intact
+    assert found.counts.sessions == 6
+    assert found.counts.blocks == store.database.rows("SELECT count(*) FROM block")[0][0] > 6
+    assert found.counts.chunks == found.compared == store.database.rows("SELECT count(*) FROM chunk")[0][0]
+
+
+def test_reading_continues_at_a_damaged_block(store: Store) -> None:
+    """The other messages are as before, and what is missing is named: in the record, and for the command line."""
+    before = {row.id: store.messages.read(row.id) for row in store.sessions.select()}
+    (id, first, count), *_ = store.database.rows("SELECT session, first, count FROM block ORDER BY rowid")
+    flip(store, "block", 0)
+    store.messages.damaged.clear()
+    record = store.messages.load_session(id)
+    assert [message.index for message in record.messages] == [message.index for message in before[id]]
+    assert [is_placeholder(message) for message in record.messages[:count]] == [True] * count
+    assert record.messages[count:] == before[id][count:]
+    (problem,) = [problem for problem in record.problems if problem.reason == REASON]
+    assert f"messages {first} to {count - 1}" in problem.detail
+    outlines = store.messages.outlines(id, store.messages.patches(id))
+    assert [outline.index for outline in outlines] == [message.index for message in before[id]]
+    assert len(list(store.messages.hashes(id))) == len(before[id])
+    assert [damage.session for damage in store.messages.damaged] == [id]
+
+
+def test_searching_continues_at_a_damaged_block(store: Store) -> None:
+    """Words are still found in the index; a hit that cannot be shown is left out, and a pattern skips the block."""
+    words = parse("please")
+    before = store.search.run(words, 10, hits=1000)
+    matches = len(list(search_regex(store, "please do", Filters(), 10_000)))
+    flip(store, "block", 0)
+    found = store.search.run(words, 10, hits=1000)
+    assert {entry.session.id for entry in found} == {entry.session.id for entry in before}
+    assert 0 < sum(len(entry.hits) for entry in found) < sum(len(entry.hits) for entry in before)
+    assert 0 < len(list(search_regex(store, "please do", Filters(), 10_000))) < matches
+    assert len(store.messages.damaged) == 1
+
+
+@pytest.mark.parametrize("kind", BLOBS)
+def test_damage_is_repaired_from_the_disk(store: Store, original: Path, tmp_path: Path, kind: str) -> None:
+    """Afterwards the store is as if nothing had happened, the words in the index included."""
+    home = original / "home"
+    flip(store, kind, 1)
+    if kind == "block":
+        flip(store, kind, 3)
+    found = Verifier(store).run()
+    StoreRepair(store, home).run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the file on disk"] * len(found.faults)
+    assert found.faults
+    assert found.is_intact
+    assert Verifier(store).run().faults == []
+    assert difference(contents(store), fresh(tmp_path, home)) == ""
+
+
+@pytest.mark.parametrize("kind", ["block", "head", "facts"])
+def test_damage_is_repaired_from_the_archive(store: Store, original: Path, tmp_path: Path, kind: str) -> None:
+    """The files are gone: the session is read from its archived bytes, under its old paths."""
+    home = tmp_path / "home"
+    store.database.rows("UPDATE file SET path = replace(path, ?, ?)", str(original), str(tmp_path))
+    shutil.copytree(original / "home", home)
+    synced(store, home)
+    shutil.rmtree(home)
+    home.mkdir()
+    for agent in ("claude", "codex", "gemini"):
+        log_of(agent, 1, "another").write(home)
+    synced(store, home)
+    before = contents(store, gone=True)
+    gone = store.database.rows("SELECT name, gone_at, around FROM session ORDER BY name")
+    flip(store, kind, 1)
+    found = Verifier(store).run()
+    StoreRepair(store, home).run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the archive"]
+    assert difference(contents(store, gone=True), before) == ""
+    assert store.database.rows("SELECT name, gone_at, around FROM session ORDER BY name") == gone
+
+
+def test_archived_bytes_are_repaired_from_another_store(store: Store, original: Path, tmp_path: Path) -> None:
+    """The file is gone, but a team has it, too."""
+    team = new_store(tmp_path / "team.db")
+    synced(team, original / "home")
+    data = flip(store, "chunk", 2)
+    store.database.rows("UPDATE file SET gone_at = 1")
+    found = Verifier(store).run()
+    StoreRepair(store, tmp_path).run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == [None]
+    assert found.faults[0].name in found.faults[0].text
+    StoreRepair(store, tmp_path, other=team).run(found.faults)
+    assert [fault.repaired_from for fault in found.faults] == ["the other store"]
+    assert store.database.rows(BLOBS["chunk"])[2][1] == data
+    team.close()
+
+
+def test_damage_outside_the_content_is_repaired_by_itself(store: Store) -> None:
+    """Neither a file nor another store is needed if only the first bytes were hit."""
+    store.database.rows("UPDATE file SET gone_at = 1")
+    for bit in range(5 * 8):
+        data = flip(store, "chunk", 0, bit)
+        found = Verifier(store).run()
+        StoreRepair(store).run(found.faults)
+        assert [fault.repaired_from for fault in found.faults] == ["the part that is intact"]
+        assert store.database.rows(BLOBS["chunk"])[0][1] == data
+
+
+def test_a_damaged_archive_is_not_restored(store: Store, tmp_path: Path) -> None:
+    """The file and the bytes are named, and nothing half is left."""
+    flip(store, "chunk", 0)
+    ((session,),) = store.database.rows("SELECT session FROM session_file WHERE file = 1")
+    with pytest.raises(DamagedError, match=r"jsonl: bytes 0 to \d+ are damaged"):
+        restore_session(store, session, tmp_path / "restored")
+    assert [path for path in (tmp_path / "restored").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("table", ["block", "chunk"])
+def test_what_is_missing_is_found(store: Store, original: Path, tmp_path: Path, table: str) -> None:
+    """A row that a damaged database has lost."""
+    store.database.rows(f"DELETE FROM {table} WHERE rowid = 2")
+    found = Verifier(store).run()
+    assert [fault.reason for fault in found.faults] == ["missing"]
+    StoreRepair(store, original / "home").run(found.faults)
+    assert found.is_intact
+    if table == "chunk":
+        assert difference(contents(store), fresh(tmp_path, original / "home")) == ""
+
+
+def test_data_of_earlier_versions_gets_checksums(store: Store, original: Path, tmp_path: Path) -> None:
+    """It is readable without them; damage is found where it cannot be decoded, or is not what is on disk."""
+    expected = contents(store)
+    for kind, sql in BLOBS.items():
+        for id, data in store.database.rows(sql):
+            put(store, kind, id, zstandard.ZstdCompressor().compress(compression.unpack(data)))
+    assert difference(contents(store), expected) == ""
+    flip(store, "chunk", 0)
+    found = Verifier(store).run()
+    assert [fault.part for fault in found.faults] == ["bytes"]
+    assert found.counts.sealed == sum(len(store.database.rows(sql)) for sql in BLOBS.values()) - 1
+    StoreRepair(store, original / "home").run(found.faults)
+    assert found.is_intact
+    again = Verifier(store).run()
+    assert (again.faults, again.counts.sealed) == ([], 0)
+    assert difference(contents(store), fresh(tmp_path, original / "home")) == ""
+
+
+def test_push_copies_checksums(store: Store, tmp_path: Path) -> None:
+    """The other store can be verified as well."""
+    store.database.rows("UPDATE session SET gone_at = 1")
+    team = new_store(tmp_path / "team.db")
+    assert push_kept(store, team) == 6
+    assert Verifier(team).run().faults == []
+    team.close()

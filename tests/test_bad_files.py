@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import zstandard
 
 from unspool.core.session import Session
 from unspool.core.stream import collect
+from unspool.io import lines
 from unspool.library import Library
 from unspool.repair import repair_session
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 from unspool.testing.builders import write_file
 
+from .cli.run import Run, run_captured
 from .store.contents import new_store, synced
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command."""
+    return lambda *arguments: run_captured(capsys, arguments)
 
 
 def reasons(session: Session) -> list[str]:
@@ -132,3 +146,140 @@ def test_loading_and_streaming_agree_on_a_ring(tmp_path: Path) -> None:
     library = Library(log.write(tmp_path))
     (ref,) = library.refs()
     assert [session.to_json() for session in collect(library.stream(ref))] == [library.load(ref).to_json()]
+
+
+# --- neighbours that are no logs -------------------------------------------------------------------------------------
+
+
+def good_logs(home: Path) -> list[Path]:
+    """A session of each agent; the texts in it are those of `GOOD`."""
+    claude, codex, gemini = ClaudeLog(), CodexLog(), GeminiLog()
+    claude.user("hello claude")
+    codex.turn("hello codex", "hi")
+    gemini.user("u", "hello gemini")
+    return [log.write(home) for log in (claude, codex, gemini)]
+
+
+GOOD = ["hello claude", "hello codex", "hello gemini", "hi"]
+
+
+def neighbours(logs: list[Path], number: int, suffix: str = ".jsonl") -> list[Path]:
+    """Names beside the logs that each agent would take for one of its own."""
+    id = f"{number:08}-0000-0000-0000-000000000000"
+    names = (id, f"rollout-2026-03-01T09-00-00-{id}", f"session-2026-03-01T09-00-{id}")
+    return [log.with_name(name + suffix) for log, name in zip(logs, names, strict=True)]
+
+
+def socket_at(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(path.parent):
+        server.bind(path.name)
+
+
+NEIGHBOURS: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "socket": socket_at,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "empty file": lambda path: path.write_bytes(b""),
+    "NULs": lambda path: path.write_bytes(b"\0" * 70_000),
+    "UTF-16": lambda path: path.write_bytes('{"sessionId":"a","projectHash":"b"}\n'.encode("utf-16")),
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to a folder": lambda path: path.symlink_to("."),
+    "no line ends": lambda path: path.write_bytes(b"[" * 300_000),
+}
+
+
+def test_neighbours_of_any_kind_stop_nothing(tmp_path: Path, run: Run) -> None:
+    """Pipes would be waited for and devices never end; a link to itself hid all sessions of a project."""
+    home = tmp_path / "home"
+    logs = good_logs(home)
+    for number, make in enumerate(NEIGHBOURS.values()):
+        for path in neighbours(logs, number):
+            make(path)
+    beside = (".claude/history.jsonl", ".codex/history.jsonl", ".codex/session_index.jsonl", ".gemini/projects.json")
+    for name in beside:
+        os.mkfifo(home / name)
+    library = Library(home)
+    found = [text for ref in library.refs() for session in library.load_all(ref) for text in texts(session)]
+    assert sorted(found) == GOOD
+    report = run("doctor", "--home", home)
+    assert report.code == 0
+    assert report.out.count("not a regular file") == 2 * 3 + 4
+    store = new_store(tmp_path / "store.db")
+    synced(store, home)
+    again = synced(store, home)
+    assert (again.new, again.changed) == (0, 0)
+    store.close()
+
+
+def test_file_names_that_are_no_text(tmp_path: Path, run: Run) -> None:
+    """Bytes that are not UTF-8, line feeds and escape sequences: a session is known by a name that can be written."""
+    home = tmp_path / "home"
+    for number, name in enumerate((b"\xff\xfe", b"line\nfeed \x1b]52;c;eA==\x07")):
+        for log in good_logs(tmp_path / "made"):
+            relative = log.relative_to(tmp_path / "made")
+            data = log.read_bytes().replace(b'"sessionId"', b'"sessionName"') + b"\n" * number
+            write_file(home / relative.parent / os.fsdecode(name) / relative.name, data)
+            write_file((home / relative).with_name(os.fsdecode(name) + ".jsonl"), data)
+    library = Library(home)
+    found = [session for ref in library.refs() for session in library.load_all(ref)]
+    assert set(GOOD) == {text for session in found for text in texts(session)}
+    assert "\\xff\\xfe" in {session.id for session in found}
+    for arguments in (["ls", "--kind", "all", "--json"], ["ls"], ["doctor", "--all"], ["export"], ["events"]):
+        done = run(*arguments, "--home", home)
+        assert done.code == 0
+        assert "\x1b" not in done.out + done.err
+    store = new_store(tmp_path / "store.db")
+    synced(store, home)
+    assert store.sessions.count() == len({(session.agent, session.id) for session in found})
+    store.close()
+
+
+def test_a_compressed_log_that_unpacks_to_gigabytes(tmp_path: Path) -> None:
+    """It is read in small pieces, up to a limit, and the lines before that are kept."""
+    log = CodexLog()
+    log.turn("hello", "hi")
+    path = log.write(tmp_path)
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    pieces = [log.data, *[b"\0" * (1 << 20)] * 300]
+    packed = b"".join(map(packer.compress, pieces)) + packer.flush()
+    path.unlink()
+    path.with_suffix(".jsonl.zst").write_bytes(packed)
+    library = Library(tmp_path)
+    (ref,) = library.refs()
+    session = library.load(ref)
+    assert texts(session) == ["hello", "hi"]
+    assert reasons(session) == ["broken-compression"]
+    assert [other.to_json() for other in collect(library.stream(ref))] == [session.to_json()]
+
+
+def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file of any size does not fill the memory; what comes before the line is read."""
+    monkeypatch.setattr(lines, "LONGEST_LINE", 4 << 20)
+    log = ClaudeLog()
+    log.user("before")
+    path = log.write(tmp_path)
+    with path.open("ab") as file:
+        file.truncate(20 << 20)
+    session = Library(tmp_path).load(next(Library(tmp_path).refs()))
+    assert texts(session) == ["before"]
+    assert reasons(session) == ["unreadable"]
+
+
+def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are listed; `doctor` says what is missing."""
+    logs = good_logs(tmp_path)
+    closed = logs[1].parent
+    listed = os.scandir
+
+    def refuse(folder: str) -> Any:
+        if folder == str(closed):
+            raise PermissionError(13, "Permission denied", folder)
+        return listed(folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", refuse)
+        assert sorted(ref.agent for ref in Library(tmp_path).refs()) == ["claude", "gemini"]
+        report = run("doctor", "--home", tmp_path)
+    assert f"{closed}\n" in report.out
+    assert "Permission denied: what is in this folder is missing here" in report.out

@@ -21,6 +21,7 @@ from .core.session import Session
 from .core.sinks import DropMessages
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
+from .io.listing import open_file, unlisted_in, walk_files
 
 _log = logging.getLogger(__name__)
 _HEAD = 1 << 14
@@ -102,13 +103,10 @@ class Library:
         """Session files in a folder without any agent's layout, such as an export or a copy."""
         found = []
         suffixes = session_suffixes()
-        for parent, folders, names in os.walk(folder):
-            folders.sort()
-            for name in sorted(names):
-                path = Path(parent, name)
-                if name.endswith(suffixes):
-                    with suppress(OSError):
-                        found += self._recognise(path)
+        for path in walk_files(folder):
+            if path.name.endswith(suffixes):
+                with suppress(OSError):
+                    found += self._recognise(path)
         return found
 
     def ref_of(self, path: Path) -> SessionRef:
@@ -135,7 +133,7 @@ class Library:
     def _recognise(self, path: Path) -> list[SessionRef]:
         """The sessions of a file; empty when it holds none."""
         file = _file_of(path) or path
-        with open(file, "rb") as opened:
+        with open_file(file) as opened:
             head = opened.read(_HEAD)
         for agent in AGENTS.values():
             if agent.recognises(file, head):
@@ -281,6 +279,17 @@ def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
     for name, root in library.homes():
         for path in AGENTS[name].without_conversation(root):
             yield name, path
+
+
+def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
+    """What is in the agents' folders but cannot be listed, with the name of the agent and why.
+
+    Folders that may not be read, and pipes or devices with the name of a log.
+    """
+    for name, root in library.homes():
+        agent = AGENTS[name]
+        found = (item for place in agent.info.paths for item in unlisted_in(root / place))
+        yield from ((name, path, why) for path, why in found if path.is_dir() or agent.is_log(path))
 
 
 def _modified(ref: SessionRef) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 from unspool.agents import AGENTS
 
-from .run import Done, Run, call_main
+from .run import Run, run_captured
 
 
 @pytest.fixture(autouse=True)
@@ -26,11 +26,4 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs a command: `run("ls", "--json")`."""
-
-    def run_command(*arguments: str | Path) -> Done:
-        capsys.readouterr()
-        code = call_main(arguments)
-        out, err = capsys.readouterr()
-        return Done(code, out, err)
-
-    return run_command
+    return lambda *arguments: run_captured(capsys, arguments)

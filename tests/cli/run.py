@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 import unspool
 from unspool.cli.main import main
 
@@ -46,6 +48,14 @@ def call_main(arguments: tuple[str | Path, ...]) -> int:
         return main([str(argument) for argument in arguments])
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 1
+
+
+def run_captured(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Path, ...]) -> Done:
+    """Run in this process and capture the output."""
+    capsys.readouterr()
+    code = call_main(arguments)
+    out, err = capsys.readouterr()
+    return Done(code, out, err)
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:

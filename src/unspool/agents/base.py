@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.decision_rules import RuleText
 from ..core.rules import Rules
+from ..io.listing import walk_files
 from ..io.sources import LogSource, file_source
 from ._repair import RepairStrategy
 
@@ -237,11 +237,7 @@ class Agent:
         for place in self.info.paths:
             path = root / place
             if path.is_dir():
-                for folder, _, names in os.walk(path):
-                    inside = Path(folder)
-                    for name in names:
-                        if self.is_log(file := inside / name):
-                            yield self.log(file)
+                yield from (self.log(file) for file in walk_files(path) if self.is_log(file))
             else:
                 yield self.log(path)
 

@@ -7,7 +7,6 @@ it is read as a whole, together with everything else that changed. Between chang
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -18,6 +17,7 @@ from watchfiles import watch
 
 from ..agents import AGENTS, SessionSource
 from ..io.files import name_of
+from ..io.listing import walk_files
 from ..library import Library, expanded
 from ..store import Store
 from ..store.rows import Change
@@ -165,9 +165,8 @@ class Watcher:
             return
         if path.is_dir():
             # Files that were created before the folder was watched were not reported.
-            for folder, _, names in os.walk(path):
-                for name in names:
-                    self._ingest_file(Path(folder, name))
+            for file in walk_files(path):
+                self._ingest_file(file)
         elif AGENTS[place[0]].is_log(path):
             if not self._append(path) and not self._sync_file(*place, path):
                 self._schedule(_SOON_SECONDS)

@@ -8,18 +8,25 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar, cast
 
 import zstandard
 
 from ..core import model as m
 from .decode import Batch, Damage, Location, RecordDecoder
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
+from .listing import open_file
 from .sources import COMPRESSED, LineFile, LogSource
 
 T = TypeVar("T")
 
 _REMEMBERED = 1 << 15
+_LARGEST = 1 << 30
+"""Bytes of a file that is read at once."""
+_MOST_UNPACKED = 1 << 26
+"""Bytes that any compressed log may have."""
+_MOST_RATIO = 250
+"""How many times its size a larger one may have: the logs of agents compress to about a tenth."""
 
 
 class FollowedFile:
@@ -61,9 +68,14 @@ def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
     return m.LogFile(path=name_of(path), size=0, role=role)
 
 
-def name_of(path: Path) -> str:
+def name_of(path: str | Path) -> str:
     """A path as valid text: file names may contain bytes that are not."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def stem_of(path: Path) -> str:
+    """The name of a file without its suffix, as valid text: what a session is called that has no other name."""
+    return name_of(path.stem)
 
 
 def read_batches(
@@ -99,7 +111,7 @@ def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
     """The raw lines of a log, one block at a time; ends where the file cannot be read."""
     splitter = LineSplitter()
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             while chunk := file.read(size):
                 if lines := splitter.cut(chunk):
                     yield lines
@@ -112,7 +124,7 @@ def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
 def read_start(path: Path, size: int) -> Block | None:
     """The whole lines within the first bytes of a log; None when there are none or it cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
             data = read(size)
             while data and b"\n" not in data and len(data) < (1 << 26):
@@ -135,7 +147,7 @@ def iter_records(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[T
 def iter_pieces(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[list[T]]:
     """Like `iter_records`, but all records of a piece at once."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
             for block in iter_blocks(read, size):
                 yield decoder.batch(block).records
@@ -146,7 +158,7 @@ def iter_pieces(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[li
 def read_end(path: Path, size: int) -> Block | None:
     """The whole lines within the last bytes of a log; their numbers and offsets are meaningless."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             length = os.fstat(file.fileno()).st_size
             file.seek(max(0, length - size))
             data = file.read(size)
@@ -159,7 +171,7 @@ def read_end(path: Path, size: int) -> Block | None:
 def read_everything(path: Path) -> bytes:
     """A whole log, decompressed as far as possible. Raises OSError."""
     pieces = []
-    with open(path, "rb", buffering=0) as file:
+    with open_file(path) as file:
         read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
         with suppress(zstandard.ZstdError):
             while data := read(BLOCK_SIZE):
@@ -168,9 +180,10 @@ def read_everything(path: Path) -> bytes:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The bytes of a small file; None when it cannot be read."""
+    """The bytes of a file that is read at once; None when it cannot be read, or is larger than any agent writes."""
     try:
-        return path.read_bytes()
+        with open_file(path) as file:
+            return file.read() if os.fstat(file.fileno()).st_size <= _LARGEST else None
     except OSError:
         return None
 
@@ -178,7 +191,7 @@ def read_whole(path: Path) -> bytes | None:
 def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
     """The first bytes of a file, and its size; None when it cannot be read."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open_file(path) as file:
             return file.read(size), os.fstat(file.fileno()).st_size
     except OSError:
         return None
@@ -210,7 +223,7 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
 def is_closed(path: Path) -> bool:
     """Whether there is a file that we have no permission to read."""
     try:
-        with open(path, "rb"):
+        with open_file(path):
             return False
     except FileNotFoundError:
         return False
@@ -240,20 +253,34 @@ def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]
 
 
 def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    pending = b""
-    decompress = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    """Decompress in small pieces, and stop where a file turns out to be many times larger than it looks."""
+    packed, unpacked = _Counted(read), 0
+    reader = zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", packed), read_across_frames=True)
 
     def read_some(size: int) -> bytes:
-        nonlocal pending
-        while not pending:
-            packed = read(BLOCK_SIZE)
-            if not packed:
-                return b""
-            pending = decompress.decompress(packed)
-        data, pending = pending[:size], pending[size:]
+        nonlocal unpacked
+        data = reader.read(min(size, BLOCK_SIZE))
+        unpacked += len(data)
+        if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed.count):
+            raise zstandard.ZstdError(
+                f"{packed.count:,} bytes unpack to over {unpacked - len(data):,}; the rest is left out"
+            )
         return data
 
     return read_some
+
+
+class _Counted:
+    """Counts the bytes that are read."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self.count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._read(size)
+        self.count += len(data)
+        return data
 
 
 def _broken(log: m.LogFile, error: Exception) -> Batch[T]:

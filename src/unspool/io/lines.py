@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from errno import EFBIG
 from itertools import pairwise
 from typing import NamedTuple
 
 BLOCK_SIZE = 1 << 20
 """Bytes read at a time: large enough to be fast, small enough not to matter for memory."""
+
+
+LONGEST_LINE = 1 << 29
+"""Bytes that a line may have. A file without line ends, such as a sparse one, would fill the memory."""
 
 
 class Block(NamedTuple):
@@ -57,6 +62,7 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
+        self._held = 0
         self._number = 1
         self._offset = 0
 
@@ -74,19 +80,28 @@ class LineSplitter:
         """Like `feed`, for callers that do not need to know where the lines begin."""
         end = chunk.rfind(b"\n") + 1
         if not end:
-            if chunk:
-                self._rest.append(chunk)
+            self._hold(chunk)
             return b""
         whole = chunk if end == len(chunk) else chunk[:end]
         if self._rest:
             whole = b"".join([*self._rest, whole])
-        self._rest = [chunk[end:]] if end < len(chunk) else []
+        self._rest, self._held = [], 0
+        self._hold(chunk[end:])
         return whole
+
+    def _hold(self, piece: bytes) -> None:
+        """Keep the beginning of a line until the rest arrives, unless it cannot be a record any more."""
+        if not piece:
+            return
+        self._rest.append(piece)
+        self._held += len(piece)
+        if self._held > LONGEST_LINE:
+            raise OSError(EFBIG, f"a line of over {LONGEST_LINE >> 20} MB, which is left out with all that follows")
 
     def rest(self) -> bytes:
         """Return the bytes of the unfinished line."""
         whole = b"".join(self._rest)
-        self._rest = []
+        self._rest, self._held = [], 0
         return whole
 
     def _advance(self, data: bytes) -> Block:

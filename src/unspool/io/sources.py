@@ -10,10 +10,13 @@ from contextlib import closing
 from errno import EIO
 from io import BytesIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
+
+from .listing import open_file
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -103,6 +106,8 @@ class LineFile:
             facts = self.path.stat()
         except OSError:
             return None
+        if not S_ISREG(facts.st_mode):
+            return None
         return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
 
     def modified(self) -> int:
@@ -112,7 +117,7 @@ class LineFile:
 
     def open(self) -> ByteStream:
         """The file."""
-        return open(self.path, "rb", buffering=0)
+        return open_file(self.path)
 
     def position(self, line: int, offset: int) -> str:
         """Line and byte."""
@@ -220,7 +225,7 @@ def _is_closed_write_ahead(database: Path) -> bool:
 
     SQLite would create files beside it for the locks of readers, although no other program has it open.
     """
-    with open(database, "rb") as file:
+    with open_file(database) as file:
         header = file.read(20)
     is_write_ahead = header[18:20] == b"\2\2"
     return is_write_ahead and not database.with_name(database.name + "-wal").exists()

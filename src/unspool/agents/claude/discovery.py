@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -18,15 +17,18 @@ from ...io.decode import decode_any
 from ...io.files import (
     is_closed,
     log_of,
+    name_of,
     read_batches,
     read_blocks,
     read_end,
     read_start,
     read_whole,
     size_of,
+    stem_of,
     while_unchanged,
 )  # fmt: skip
 from ...io.lines import Block, block_of
+from ...io.listing import files_in, folders_in
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import is_marked, is_plan, session_in
 from .schema import HEAD_RECORDS, HISTORY, RECORDS, AgentMeta, HeadRecord
@@ -123,7 +125,7 @@ class ClaudeFolder:
     @cached_property
     def files(self) -> list[Path]:
         """All logs directly in the folder."""
-        return sorted(_listed(self.path, ".jsonl"))
+        return _listed(self.path, ".jsonl")
 
     def head(self, path: Path) -> ClaudeHead | None:
         """Return the head of a file; None if it has no conversation."""
@@ -140,7 +142,7 @@ class ClaudeFolder:
             if AGENT_FILE.match(path.name) or (head := self.head(path)) is None:
                 continue
             session = session_of(head)
-            if session == path.stem:
+            if session == stem_of(path):
                 own[session] = head
             else:
                 continued.setdefault(session, []).append(head)
@@ -156,7 +158,7 @@ class ClaudeFolder:
     @cached_property
     def subfolders(self) -> dict[str, Path]:
         """Folders in it, by their names: some sessions have one."""
-        return {folder.name: folder for folder in _subfolders(self.path)}
+        return {name_of(folder.name): folder for folder in folders_in(self.path)}
 
     @cached_property
     def agents(self) -> dict[str, list[AgentFile]]:
@@ -173,7 +175,7 @@ class ClaudeFolder:
         name = AGENT_FILE.match(path.name)
         head = self.head(path) if name else None
         if name and head and not head.is_warm_up and (session := session or head.session):
-            found.setdefault(session, []).append(AgentFile(path, name["id"], head, _meta(path)))
+            found.setdefault(session, []).append(AgentFile(path, name_of(name["id"]), head, _meta(path)))
 
     @cached_property
     def agent_copies(self) -> dict[tuple[str, str | None], list[tuple[str, AgentFile]]]:
@@ -235,7 +237,7 @@ class Surroundings:
 
     def folders(self) -> Iterator[ClaudeFolder]:
         """All project folders."""
-        for path in _subfolders(self.root / "projects"):
+        for path in folders_in(self.root / "projects"):
             yield self.folder(path)
 
     def folder_of(self, path: Path) -> ClaudeFolder:
@@ -286,7 +288,7 @@ class Surroundings:
     def fork_parents(self) -> dict[str, str]:
         """Background sessions and the session each was forked from (2.1.3xx, /fork)."""
         found = {}
-        for folder in _subfolders(self.root / "jobs"):
+        for folder in folders_in(self.root / "jobs"):
             state = _json(folder / "state.json")
             parent = state.get("forkParentSessionId")
             if isinstance(parent, str):
@@ -303,7 +305,7 @@ def read_head(path: Path) -> ClaudeHead | None:
     block = read_start(path, _FIRST_LOOK)
     if block is None:
         # What we may not read may be a session, and reading it says so.
-        return ClaudeHead(path, session=path.stem, first_uuid="?") if is_closed(path) else None
+        return ClaudeHead(path, session=stem_of(path), first_uuid="?") if is_closed(path) else None
     head, is_complete = _head_of(path, _spoken(block))
     if not is_complete and (more := read_start(path, _HEAD_SIZE)) is not None:
         block = more
@@ -374,7 +376,7 @@ def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
 
 def session_of(head: ClaudeHead) -> str:
     """The session a file belongs to: the one its lines name, if none of them names the file's own."""
-    own = head.path.stem
+    own = stem_of(head.path)
     if head.session in (None, own):
         return own
     name = f'"sessionId":"{own}"'.encode()
@@ -398,25 +400,13 @@ def read_end_time(path: Path) -> datetime | None:
 
 
 def _listed(folder: Path, suffix: str) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            return [Path(entry.path) for entry in entries if entry.name.endswith(suffix) and entry.is_file()]
-    except OSError:
-        return []
-
-
-def _subfolders(folder: Path) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(Path(entry.path) for entry in entries if entry.is_dir())
-    except OSError:
-        return []
+    return [path for path in files_in(folder) if path.name.endswith(suffix)]
 
 
 def _agent_paths(folder: Path) -> list[Path]:
     """Iterate over sub-agent files, including those of workflows, which are two levels deeper."""
     found = _listed(folder, ".jsonl")
-    for run in _subfolders(folder / "workflows"):
+    for run in folders_in(folder / "workflows"):
         found += _listed(run, ".jsonl")
     return sorted(found)
 

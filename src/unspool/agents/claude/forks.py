@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core import model as m
-from ...io.files import iter_records, read_blocks, read_start, while_unchanged
+from ...io.files import iter_records, read_blocks, read_start, stem_of, while_unchanged
 from ...io.lines import BLOCK_SIZE
 from .discovery import ClaudeFolder, ClaudeHead, Surroundings
 from .schema import HEAD_RECORDS, RECORDS
@@ -76,7 +76,7 @@ def _last_writer(path: Path) -> str | None:
     writer = None
     for record in iter_records(path, HEAD_RECORDS, _HEAD_SIZE):
         if record.type in ("user", "assistant"):
-            if record.session_id == path.stem:
+            if record.session_id == stem_of(path):
                 break
             writer = record.session_id or writer
     return writer

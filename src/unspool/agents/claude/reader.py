@@ -11,7 +11,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
 from ...io.decode import Batch
-from ...io.files import log_of, name_of, read_batches, read_blocks, read_whole, size_of
+from ...io.files import log_of, name_of, read_batches, read_blocks, read_whole, size_of, stem_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, clear_origin, find_clears
@@ -91,13 +91,13 @@ class ClaudeSource:
         head = folder.head(path)
         name = AGENT_FILE.match(path.name)
         if name is None:
-            session = session_of(head) if head is not None else path.stem
+            session = session_of(head) if head is not None else stem_of(path)
             if session in folder.sessions:
                 return self._session_ref(folder, session)
             return SessionRef(agent="claude", id=session, kind="main", root=self.root, path=path)
-        nested = next((parent.parent.name for parent in path.parents if parent.name == "subagents"), None)
+        nested = next((name_of(parent.parent.name) for parent in path.parents if parent.name == "subagents"), None)
         parent = nested or (head.session if head is not None else None) or "?"
-        id = f"{parent}/{name['id']}"
+        id = f"{parent}/{name_of(name['id'])}"
         return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
 
     def contains(self, ref: SessionRef) -> bool:

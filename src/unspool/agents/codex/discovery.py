@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,6 +16,7 @@ from ...core.timestamps import parse_moment
 from ...io.decode import decode_any
 from ...io.files import log_of, read_batches, read_end, read_start, while_unchanged
 from ...io.lines import Block, block_of
+from ...io.listing import walk_files
 from .schema import BARE_META, HISTORY, INDEX, META_RECORDS, RECORDS, HistoryBase, SessionMeta
 
 _ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
@@ -83,11 +83,9 @@ class CodexFolder:
 
     def _files(self) -> Iterator[RolloutFile]:
         for archived, folder in ((False, self.root / "sessions"), (True, self.root / "archived_sessions")):
-            for parent, folders, names in os.walk(folder):
-                folders.sort()
-                for name in sorted(names):
-                    if (file := rollout_file(Path(parent, name), archived)) is not None:
-                        yield file
+            for path in walk_files(folder):
+                if (file := rollout_file(path, archived)) is not None:
+                    yield file
 
     @cached_property
     def rollouts(self) -> dict[str, RolloutFile]:

@@ -15,7 +15,7 @@ from ...core.sinks import DropMessages
 from ...core.tree import NONE
 from ...io.decode import Batch, Damage
 from ...io.documents import take_apart
-from ...io.files import log_of, name_of, read_batches, read_whole, size_of
+from ...io.files import log_of, name_of, read_batches, read_whole, size_of, stem_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps
 from .discovery import CodexFolder, CodexHead, RolloutFile, last_time, rollout_file
@@ -79,7 +79,7 @@ class CodexSource:
         if file is not None and file.thread in self._folder.threads:
             return self._ref(file.thread, self._folder.threads[file.thread])
         head = self._folder.head(path)
-        thread = head.id or (file.thread if file is not None else path.stem)
+        thread = head.id or (file.thread if file is not None else stem_of(path))
         return self._ref(thread, [file or RolloutFile(path, thread, thread, "", archived=False)])
 
     def contains(self, ref: SessionRef) -> bool:

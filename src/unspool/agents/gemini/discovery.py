@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -14,7 +13,8 @@ from ...core import model as m
 from ...core.timestamps import parse_moment
 from ...io.decode import Damage, decode_any
 from ...io.documents import take_apart
-from ...io.files import is_closed, iter_pieces, read_end, read_whole, while_unchanged
+from ...io.files import is_closed, iter_pieces, name_of, read_end, read_whole, stem_of, while_unchanged
+from ...io.listing import folders_in, walk_files
 from .._metadata import project_of
 from .authors import NOT_TITLES
 from .content import parts_of, text_of
@@ -88,11 +88,7 @@ class ProjectFolder:
     @cached_property
     def files(self) -> list[Path]:
         """All files that may hold a session."""
-        found: list[Path] = []
-        for parent, folders, names in os.walk(self.path / "chats"):
-            folders.sort()
-            found += (Path(parent, name) for name in sorted(names) if name.endswith((".json", ".jsonl")))
-        return found
+        return [path for path in walk_files(self.path / "chats") if path.suffix in (".json", ".jsonl")]
 
     @cached_property
     def heads(self) -> list[GeminiHead]:
@@ -109,11 +105,7 @@ class GeminiFolder:
     @cached_property
     def projects(self) -> list[ProjectFolder]:
         """All project folders; the hashed ones of older versions come first."""
-        try:
-            with os.scandir(self.root / "tmp") as entries:
-                paths = [Path(entry.path) for entry in entries if entry.is_dir()]
-        except OSError:
-            return []
+        paths = folders_in(self.root / "tmp")
         return [ProjectFolder(path) for path in sorted(paths, key=lambda path: (len(path.name) != 64, path.name))]
 
     @cached_property
@@ -139,7 +131,7 @@ class GeminiFolder:
             found[str(name)] = path
         for project in self.projects:
             if project.root is not None:
-                found[project.path.name] = project.root
+                found[name_of(project.path.name)] = project.root
         for head in (head for project in self.projects for head in project.heads):
             name = _project_name(head.path)
             if head.project_hash is not None and name in found:
@@ -231,7 +223,7 @@ def read_head(path: Path) -> GeminiHead | None:
     A file without read permission counts as a session, so that reading it reports the problem.
     """
     if is_closed(path):
-        return GeminiHead(path, path.stem, None, None, "main", "", _parent(path))
+        return GeminiHead(path, stem_of(path), None, None, "main", "", _parent(path))
     if path.suffix == ".json":
         return _document_head(path)
     return _log_head(path)
@@ -274,14 +266,16 @@ def _log_head(path: Path) -> GeminiHead | None:
 
 def _nameless(path: Path) -> GeminiHead:
     kind: m.Kind = "subagent" if _parent(path) is not None else "main"
-    return GeminiHead(path, path.stem, None, None, kind, None, _parent(path))
+    return GeminiHead(path, stem_of(path), None, None, kind, None, _parent(path))
 
 
 def _header_of(path: Path, line: GeminiRecord) -> GeminiHead | None:
     if line.session_id is None and line.project_hash is None:
         return None
     kind: m.Kind = "subagent" if line.kind == "subagent" else "main"
-    return GeminiHead(path, line.session_id or path.stem, line.start_time, line.project_hash, kind, None, _parent(path))
+    return GeminiHead(
+        path, line.session_id or stem_of(path), line.start_time, line.project_hash, kind, None, _parent(path)
+    )
 
 
 def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
@@ -301,8 +295,8 @@ def _document_head(path: Path) -> GeminiHead | None:
     # Some documents have `id` instead.
     session = given.get("sessionId", given.get("id"))
     if not isinstance(session, str) or not session:
-        session = path.stem
-    if document is None or not (document.elements or session != path.stem):
+        session = stem_of(path)
+    if document is None or not (document.elements or session != stem_of(path)):
         return None
     found = (item for element in document.elements for item in MESSAGES.line(element.data, element.location))
     messages = (item[0] for item in found if not isinstance(item, Damage))
@@ -332,13 +326,13 @@ def _typed_in(messages: Iterable[GeminiMessage]) -> Iterator[str]:
 
 def _parent(path: Path) -> str | None:
     """Sub-agents are in a folder named after the session that started them."""
-    return path.parent.name if path.parent.parent.name == "chats" else None
+    return name_of(path.parent.name) if path.parent.parent.name == "chats" else None
 
 
 def _project_name(path: Path) -> str:
     for parent in path.parents:
         if parent.name == "chats":
-            return parent.parent.name
+            return name_of(parent.parent.name)
     return ""
 
 

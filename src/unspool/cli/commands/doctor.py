@@ -14,7 +14,8 @@ from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
-from ...library import Library, without_conversation
+from ...io.files import name_of
+from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
@@ -110,6 +111,18 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
                 for place, file in enumerate(session.info.files):
                     if file.role == "log":
                         yield _report(session, place, file)
+    if not args.sessions:
+        yield from (_unlisted(*found) for found in not_listed(Library(*args.home)))
+
+
+def _unlisted(agent: str, path: Path, why: str) -> Report:
+    """The report on something that is not even listed as a session."""
+    missing = "what is in this folder is missing here; check its permissions" if path.is_dir() else "left out"
+    problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
+    return Report(
+        path=name_of(path), session="", agent=agent, lines=0, damaged=0, problems={problem.reason: 1}, orphans=0,
+        places=[problem], records={},
+    )  # fmt: skip
 
 
 def _report(session: Session, place: int, file: m.LogFile) -> Report:

@@ -204,6 +204,9 @@ class Visitor:
     def __init__(self, browser: Any, server: Server, **options: Any) -> None:
         self.server = server
         self.complaints: list[str] = []
+        self._size = options.get("viewport", DESK)
+        self._kept_tab: Page | None = None
+        self._idle_tab: Page | None = None
         self.context = browser.new_context(**{"viewport": DESK, **options})
         self.context.set_default_timeout(PATIENCE * 1000)
         self.context.expose_binding("complain", lambda _, words: self.complaints.append(words))
@@ -240,16 +243,65 @@ class Visitor:
         self.complaints.append(f"a dialog says: {dialog.message[:200]}")
         dialog.dismiss()
 
+    def tab(self) -> Page:
+        """A blank tab. One that a previous test used saves the start of another process."""
+        page = self._idle_tab or self.context.new_page()
+        self._kept_tab, self._idle_tab = self._kept_tab or page, None
+        return page
+
     def open(self, path: str = "/") -> Page:
         """A page in a tab of its own."""
-        page = self.context.new_page()
+        page = self.tab()
         go(page, self.server, path)
         return page
+
+    def reset(self) -> None:
+        """Close everything but one tab, forget what was stored, and say what was wrong."""
+        for page in self.context.pages:
+            if page is not self._kept_tab:
+                page.close()
+        self.context.clear_permissions()
+        if self._kept_tab is not None and not self._kept_tab.is_closed():
+            self._clear(self._kept_tab)
+            self._idle_tab = self._kept_tab
+        else:
+            self._kept_tab = self._idle_tab = None
+        complaints, self.complaints[:] = list(self.complaints), []
+        assert not complaints, "\n".join(complaints)
+
+    def _clear(self, page: Page) -> None:
+        page.unroute_all(behavior="ignoreErrors")
+        if page.url.startswith(self.server.base):
+            page.evaluate("sessionStorage.clear()")
+        page.goto("about:blank")
+        page.set_viewport_size(self._size)
+        page.emulate_media(color_scheme="light")
+        protocol = self.context.new_cdp_session(page)
+        stored = {"origin": self.server.base, "storageTypes": "local_storage,indexeddb,cache_storage,service_workers"}
+        protocol.send("Storage.clearDataForOrigin", stored)
+        protocol.detach()
 
     def leave(self) -> None:
         """Close everything, and say what was wrong."""
         self.context.close()
         assert not self.complaints, "\n".join(self.complaints)
+
+
+class Visitors:
+    """Browser contexts that the tests of a module use one after the other: what a page loads is then cached."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+        self._idle: dict[str, Visitor] = {}
+
+    @contextmanager
+    def visit(self, server: Server, **options: Any) -> Iterator[Visitor]:
+        """A context without anything that an earlier test has left in it."""
+        key = f"{id(server)} {server.link} {sorted(options.items())}"
+        visitor = self._idle.pop(key, None) or Visitor(self._browser, server, **options)
+        yield visitor
+        visitor.reset()
+        self._idle[key] = visitor
 
 
 def go(page: Page, server: Server, path: str) -> None:

@@ -93,14 +93,19 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
-@pytest.fixture
-def visitor(browser: Any, server: Any) -> Iterator[Any]:
-    """A browser context at the server of a module."""
-    from .browser import Visitor
+@pytest.fixture(scope="module")
+def visitors(browser: Any) -> Any:
+    """Browser contexts that tests share."""
+    from .browser import Visitors
 
-    visitor = Visitor(browser, server)
-    yield visitor
-    visitor.leave()
+    return Visitors(browser)
+
+
+@pytest.fixture
+def visitor(visitors: Any, server: Any) -> Iterator[Any]:
+    """A browser context at the server of a module."""
+    with visitors.visit(server) as visitor:
+        yield visitor
 
 
 def session_rows(store: Store) -> list[SessionRow]:

@@ -263,7 +263,7 @@ def test_a_revocation_ends_streams() -> None:
         ("/", {"host": "a b"}),
         ("/", {"host": "127.0.0.1:99999999"}),
         ("/", {"host": "user@127.0.0.1:8377"}),
-        ("/static/app.js%00", {}),
+        ("/static/1/app.js%00", {}),
         ("/sessions/%00", {}),
         ("/sessions/a%0d%0ab", {}),
         ("/%7f", {}),

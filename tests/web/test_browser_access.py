@@ -15,6 +15,7 @@ from .browser import (
     Page,
     Server,
     Visitor,
+    Visitors,
     current,
     expect,
     go,
@@ -147,12 +148,11 @@ def screen(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 @pytest.fixture
-def looking(browser: Any, server: Server, screen: dict[str, Any]) -> Iterator[Page]:
+def looking(visitors: Visitors, server: Server, screen: dict[str, Any]) -> Iterator[Page]:
     """A page on that screen. Nothing may go wrong in it but that a page is not there."""
-    visitor = Visitor(browser, server, reduced_motion="reduce", **screen)
-    yield visitor.context.new_page()
-    visitor.complaints[:] = [words for words in visitor.complaints if "status of 404" not in words]
-    visitor.leave()
+    with visitors.visit(server, reduced_motion="reduce", **screen) as visitor:
+        yield visitor.tab()
+        visitor.complaints[:] = [words for words in visitor.complaints if "status of 404" not in words]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ async (target) => {
   await attempt('script', () => new Promise((done, fail) => {
     const script = document.createElement('script');
     [script.onload, script.onerror] = [() => done('loaded'), fail];
-    script.src = `${target}/static/app.js`;
+    script.src = `${target}/static/1/app.js`;
     document.head.append(script);
   }));
   await attempt('events', () => new Promise((done, fail) => {
@@ -240,7 +240,7 @@ def test_an_address_that_others_listen_on_is_not_used(server: Server) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        b"GET /static/app.js%00 HTTP/1.1\r\nhost: HOST\r\n\r\n",
+        b"GET /static/1/app.js%00 HTTP/1.1\r\nhost: HOST\r\n\r\n",
         b"GET / HTTP/1.1\r\nhost: HOST\r\norigin: http://[\r\n\r\n",
         b"GET / HTTP/1.1\r\nhost: [\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",

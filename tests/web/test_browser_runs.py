@@ -541,10 +541,12 @@ def test_on_a_phone_the_approval_is_a_sheet(browser: Any, visitor: Visitor, serv
     phone.leave()
 
 
-def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
+def test_a_notice_stays_until_the_page_is_visible(browser: Any, visitor: Visitor) -> None:
     """It disappears some time after it became visible."""
     path = urlsplit(begin(visitor, "edit\nwait").url)
-    page = visitor.context.new_page()
+    # All pages of a context share its clock.
+    timed = Visitor(browser, visitor.server)
+    page = timed.tab()
     page.clock.install()
     go(page, visitor.server, f"{path.path}?{path.query}")
     ready(page)
@@ -563,6 +565,7 @@ def test_a_notice_stays_until_the_page_is_visible(visitor: Visitor) -> None:
     page.evaluate(look, False)
     page.clock.run_for(60_000)
     expect(line).to_have_count(0)
+    timed.leave()
 
 
 def test_the_board_fits_the_screen(visitor: Visitor, server: Served) -> None:

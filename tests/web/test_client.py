@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from unspool.testing import ClaudeLog, call
+from unspool.web.assets import asset_url
 
 from .browser import Page, Server, Visitor, expand, home_of_recordings, scrolled, settle, until
 
@@ -80,8 +81,8 @@ def context(visitor: Visitor) -> Any:
 
 
 @pytest.fixture
-def page(context: Any) -> Page:
-    return context.new_page()
+def page(visitor: Visitor) -> Page:
+    return visitor.tab()
 
 
 def wait_for(page: Page, condition: str) -> None:
@@ -152,8 +153,9 @@ async (shares) => {
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.5, 0.9), (0.9, 0)], ids=["on", "back"])
-def test_pages_are_removed_once_however_long_a_frame_takes(page: Page, served: Served, shares: list[float]) -> None:
+def test_pages_are_removed_once_however_long_a_frame_takes(context: Any, served: Served, shares: list[float]) -> None:
     """The user scrolls far away, and farther or back, before the page is rendered again: removed content returns."""
+    page = context.new_page()
     page.add_init_script(FRAMES)
     open_at(page, served.address)
     first = "document.querySelector('section.page').textContent"
@@ -170,14 +172,15 @@ def test_a_failed_update_does_not_block_the_next(page: Page, served: Served) -> 
     """They are made in one frame, and each gets its own result."""
     open_at(page, served.address)
     assert page.evaluate(
-        """async () => {
-          const { Viewport } = await import('/static/viewport.js');
+        """async (script) => {
+          const { Viewport } = await import(script);
           const viewport = new Viewport(document.createElement('div'));
           const changes = [() => 'made', () => { throw new Error('failed'); }, () => 'made too'];
           const ends = changes.map((change) => viewport.change(change).catch(({ message }) => message));
           await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
           return Promise.all(ends.map((end) => Promise.race([end, new Promise((done) => setTimeout(done))])));
-        }"""
+        }""",
+        asset_url("viewport.js"),
     ) == ["made", "failed", "made too"]
 
 
@@ -185,8 +188,8 @@ def test_a_page_that_arrives_too_late_is_dropped(page: Page, served: Served) -> 
     """The line has become shorter while one of its last pages was on its way."""
     open_at(page, served.address)
     assert page.evaluate(
-        """async () => {
-          const { Pages } = await import('/static/pages.js');
+        """async (script) => {
+          const { Pages } = await import(script);
           const pages = new Pages(document.querySelector('#transcript'));
           const last = pages.last;
           pages.loaded.clear();
@@ -196,7 +199,8 @@ def test_a_page_that_arrives_too_late_is_dropped(page: Page, served: Served) -> 
           // One that is far from the screen is put away again at the next look.
           const has = (number) => pages.loaded.has(number) || pages.cached.has(number);
           return [...ends.map(({ status }) => status), has(last), has(last - 1)];
-        }"""
+        }""",
+        asset_url("pages.js"),
     ) == ["fulfilled", "fulfilled", False, True]
 
 

@@ -13,7 +13,8 @@ from unspool.api import load, samples, sessions
 from unspool.core.session import Session
 from unspool.render.transcript import Entry, Transcript, folded
 from unspool.testing import ClaudeLog, call
-from unspool.web.templating import asset, compact, duration, render_entries, render_entry, render_prose, short_id, when
+from unspool.web.assets import asset_url
+from unspool.web.templating import compact, duration, render_entries, render_entry, render_prose, short_id, when
 
 from ..render.test_html import HOSTILE, PNG, everywhere
 from ..waiting import cpu_limit
@@ -258,4 +259,4 @@ def test_numbers_are_formatted() -> None:
 
 def test_static_files_have_a_version() -> None:
     """So that a browser may keep them."""
-    assert re.fullmatch(r"/static/base\.css\?v=[0-9a-f]{10}", asset("base.css"))
+    assert re.fullmatch(r"/static/[0-9a-f]{10}/base\.css", asset_url("base.css"))

@@ -16,7 +16,6 @@ from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
-from litestar.static_files import create_static_files_router
 
 from ..core.errors import NotFoundError, UnspoolError
 from ..runs.log import RunLog
@@ -27,6 +26,8 @@ from ..store import open_store
 from ..store.locate import STORE_VARIABLE
 from .api.routes import routes as api_routes
 from .api.streams import LIVE_EVENTS, RUN_EVENTS
+from .assets import PATH as ASSETS
+from .assets import asset_file
 from .auth import AuthMiddleware, hosts_of
 from .errors import on_error
 from .ingest_process import IngestProcess
@@ -38,7 +39,7 @@ from .session_list import url_name
 from .session_query import SessionQuery
 from .settings import Settings
 from .store_pool import StorePool
-from .templating import HERE, live_entries
+from .templating import live_entries
 from .transcript_pages import TranscriptPages
 from .views import LiveEntry
 
@@ -149,9 +150,8 @@ class AppState:
 def create_app(settings: Settings) -> Litestar:
     """An app that is ready to be served."""
     state = AppState(settings)
-    static = create_static_files_router("/static", [HERE / "static"], include_in_schema=False)
     app = Litestar(
-        route_handlers=[static, *api_routes, *page_routes],
+        route_handlers=[asset_file, *api_routes, *page_routes],
         dependencies={
             "pool": Provide(lambda: state.pool, sync_to_thread=False),
             "live_events": Provide(lambda: state.live_events, sync_to_thread=False),
@@ -162,7 +162,10 @@ def create_app(settings: Settings) -> Litestar:
         },
         exception_handlers={UnspoolError: on_error, HTTPException: on_error, Exception: on_error},
         compression_config=CompressionConfig(
-            backend="gzip", gzip_compress_level=3, minimum_size=1000, exclude=[f"^{LIVE_EVENTS}$", f"^{RUN_EVENTS}$"]
+            backend="gzip",
+            gzip_compress_level=3,
+            minimum_size=1000,
+            exclude=[f"^{LIVE_EVENTS}$", f"^{RUN_EVENTS}$", f"^{ASSETS}/"],
         ),
         # The API publishes its own, more precise description.
         openapi_config=None,

@@ -16,15 +16,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from .access import SESSION_SECONDS, Access, Login
+from .assets import assets
 from .errors import error_json
 from .raw_requests import MalformedRequestError, RawRequest, Receive, read_body
 from .settings import OPEN
-from .templating import HERE
 
 PROBE = "/open/probe"
 """Shows a browser that it can reach the server under another host name."""
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_SCRIPT = (HERE / "static" / "login.js").read_text(encoding="utf-8")
+_SCRIPT = assets()["login.js"].data.decode()
 _SCRIPT_HASH = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 _MAX_BODY = 4096
 _HEAD = (

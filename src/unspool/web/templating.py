@@ -31,6 +31,7 @@ from ..render.truncate import cut, cut_prose
 from ..store.rows import SessionRow
 from .agent_styles import AgentBadges, session_folder, stylesheet_url
 from .approval_view import approval_view, text_view
+from .assets import asset_url
 from .session_list import url_name
 from .views import LiveEntry
 
@@ -78,7 +79,7 @@ def environment() -> Environment:
         made_up=MADE_UP_RESULT,
         saved=SAVED,
         icon=icon,
-        asset=asset,
+        asset=asset_url,
         badge_kinds=BADGE_KINDS,
         event_lists=LISTED_KINDS,
         event_marks=MARKED_KINDS,
@@ -204,23 +205,8 @@ def link(row: SessionRow) -> str:
 def icon(name: str) -> Markup:
     """An icon from the sprite."""
     return Markup('<svg class="icon" aria-hidden="true"><use href="{}#{}"></use></svg>').format(
-        asset("sprite.svg"), name
+        asset_url("sprite.svg"), name
     )
-
-
-@cache
-def asset(name: str) -> str:
-    """The address of a static file, which changes whenever any of them does."""
-    return f"/static/{name}?v={_version()}"
-
-
-@cache
-def _version() -> str:
-    digest = blake2s(digest_size=5)
-    for path in sorted((HERE / "static").rglob("*")):
-        if path.is_file():
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def tool_icon(call: CallView) -> str:

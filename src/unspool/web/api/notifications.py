@@ -9,10 +9,10 @@ from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 
 from ...core.errors import MissingExtraError
+from ..assets import assets
 from ..notifications import push_key
 from ..pages.layout import State
 from ..phone_link import phone_link, qr_image
-from ..templating import HERE
 from .run_schemas import EndpointBody, PhoneLink, PushKey, SubscriptionBody, WhoBody
 from .runs import decoded_body, json_response
 
@@ -20,8 +20,8 @@ from .runs import decoded_body, json_response
 @get("/sw.js", include_in_schema=False)
 async def service_worker() -> Response[bytes]:
     """The service worker. It is at the root, so that it is responsible for all pages."""
-    data = await asyncio.to_thread((HERE / "static" / "sw.js").read_bytes)
-    return Response(data, media_type="text/javascript; charset=utf-8")
+    script = assets()["sw.js"]
+    return Response(script.data, media_type=script.media_type)
 
 
 @get("/api/push", include_in_schema=False)

@@ -14,8 +14,9 @@ from ...core.errors import UsageError
 from ...core.events import BADGE_KINDS, find_kind
 from ...store import Store
 from ...store.rows import SessionRow
+from ..assets import assets
 from ..session_list import list_sessions, name_of_project
-from ..templating import HERE, render
+from ..templating import render
 from ..views import ListedSession, ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
 
@@ -70,7 +71,7 @@ async def session_list(request: Request[Any, Any, Any], pool: Pool, app_state: S
 @get("/favicon.ico", include_in_schema=False)
 async def icon() -> Response[bytes]:
     """The icon that browsers ask for when a page does not name one."""
-    return Response((HERE / "static" / "icon.svg").read_bytes(), media_type="image/svg+xml")
+    return Response(assets()["icon.svg"].data, media_type="image/svg+xml")
 
 
 routes: list[HTTPRouteHandler] = [icon, sessions, session_list]

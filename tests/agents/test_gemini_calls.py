@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from unspool.agents.gemini.outcomes import judge
 from unspool.agents.gemini.schema import GeminiToolCall
 from unspool.agents.gemini.tool_calls import in_order
 from unspool.core import model as m
@@ -123,3 +124,16 @@ def test_a_chat_with_the_same_session_context(tmp_path: Path) -> None:
     assert sum(message.author == "harness" for message in session.messages) == 1
     before = session.context_at(len(session.messages) - 1)
     assert [session.messages[index].author for index in before.message_indices] == ["harness", "human", "human"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "code"),
+    [
+        ("Output: fine\nExit Code: 0", "ok", 0),
+        ("Exit Code: 2\nOutput: bad", "error", 2),
+        ("Output: the Exit Code: 3 is in the text", "ok", None),
+        ("Exit Code: (none)\nOutput: Exit Code: 4\nExit Code: -15", "error", -15),
+    ],
+)
+def test_exit_code_is_at_the_start_of_a_line(text: str, outcome: str, code: int | None) -> None:
+    assert judge("success", text, "run_shell_command")[:3] == (outcome, None, code)

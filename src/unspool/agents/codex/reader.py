@@ -341,7 +341,7 @@ class CodexFileReader:
             builder.events.problems.append(m.Problem(reason="unreadable", detail=name_of(path)))
             return
         document = take_apart(data, "items")
-        log.size, log.lines = len(data), data.count(b"\n") + 1
+        log.size, log.lines = len(data), document.lines
         self._parser.legacy.is_typescript = self._parser.legacy.is_bare = True
         builder.bytes_at = lambda offset, length: data[offset : offset + length]
         for damage in document.damages:

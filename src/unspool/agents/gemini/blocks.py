@@ -11,11 +11,11 @@ import msgspec
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from .authors import SHELL_COMMAND
-from .content import other_blocks, parts_of, response_text, result_text, spoken_blocks
+from .content import other_blocks, parts_of, response_text, spoken_blocks
 from .conversation import Conversation
 from .outcomes import judge
 from .schema import REPLY_TYPES, FunctionResponse, GeminiMessage
-from .tool_calls import GeminiToolCalls, in_order, input_of
+from .tool_calls import AnsweredCall, GeminiToolCalls, input_of
 from .turn import GeminiTurn
 
 _UNKNOWN_INPUT = msgspec.Raw(b"null")
@@ -57,20 +57,17 @@ class BlockFactory:
             return self.with_other(message, [m.Text(typed)])
         return [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
 
-    def of_reply(self, message: GeminiMessage, text: str) -> list[m.Block]:
+    def of_reply(self, message: GeminiMessage, text: str, answered: list[AnsweredCall]) -> list[m.Block]:
         """Return what the model wrote and called, with the results that no other message brings (yet)."""
         blocks = self.with_other(message, spoken_blocks(message, text))
-        if not message.tool_calls:
+        if not answered:
             return blocks
-        calls = in_order(message.tool_calls)
-        blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call in calls]
+        blocks += [m.ToolCall(call.id, call.name, input_of(call.args)) for call, _, _ in answered]
         known = self._conversation.indices.get(message.id)
         index = known[-1] if known is not None else len(self._builder)
-        for call in calls:
-            text = result_text(call)
-            verdict = judge(call.status, text, call.name)
+        for call, output, verdict in answered:
             result = m.ToolResult(
-                call.id, text, verdict.outcome, verdict.exit_code,
+                call.id, output, verdict.outcome, verdict.exit_code,
                 sent=not self.results_follow, synthetic=verdict.outcome == "unknown",
             )  # fmt: skip
             blocks.append(result)

@@ -16,7 +16,8 @@ _BY_POLICY = re.compile(r"denied by policy|Command rejected because|blocked by p
 _BAD_CALL = re.compile(
     r"must have required property|^Tool \"[^\"]*\" not found|must be equal to|Invalid parameters|params must"
 )
-_EXIT = re.compile(r"^Exit Code: (-?\d+)", re.MULTILINE)
+_EXIT_LABEL = "Exit Code: "
+_EXIT = re.compile(rf"^{_EXIT_LABEL}(-?\d+)", re.MULTILINE)
 
 
 class GeminiVerdict(NamedTuple):
@@ -39,14 +40,12 @@ def judge(status: str | None, text: str, name: str) -> GeminiVerdict:
         return _cancelled(text, name)
     if status == "error":
         return _failed(text)
-    if _DENIED.search(text[:300]) and status is None:
+    if status is None and _DENIED.search(text[:300]):
         return GeminiVerdict("rejected", "user")
     if text.startswith("Command was cancelled by user") or "\nCommand was cancelled by user" in text[:400]:
         return GeminiVerdict("interrupted")
-    code = _EXIT.search(text) if name == "run_shell_command" else None
-    if code and int(code[1]):
-        return GeminiVerdict("error", exit_code=int(code[1]))
-    return GeminiVerdict("ok", exit_code=int(code[1]) if code else None)
+    code = _exit_code(text) if name == "run_shell_command" else None
+    return GeminiVerdict("error" if code else "ok", exit_code=code)
 
 
 def _cancelled(text: str, name: str) -> GeminiVerdict:
@@ -67,5 +66,14 @@ def _failed(text: str) -> GeminiVerdict:
         return GeminiVerdict("rejected", "rule")
     if _BAD_CALL.search(text):
         return GeminiVerdict("tool_use_error")
-    code = _EXIT.search(text)
-    return GeminiVerdict("error", exit_code=int(code[1]) if code else None)
+    return GeminiVerdict("error", exit_code=_exit_code(text))
+
+
+def _exit_code(text: str) -> int | None:
+    # Outputs are long, and the code is near their end: `find` is many times faster than `_EXIT.search`.
+    position = text.find(_EXIT_LABEL)
+    while position >= 0:
+        if found := _EXIT.match(text, position):
+            return int(found[1])
+        position = text.find(_EXIT_LABEL, position + 1)
+    return None

@@ -18,7 +18,7 @@ from .copies import Copies, HeldMessage
 from .interruptions import CANCELLED, GeminiInterruptions
 from .rewinds import Reload, Rewinds
 from .schema import REPLY_TYPES, FunctionResponse, GeminiMessage
-from .tool_calls import Ended, GeminiToolCalls
+from .tool_calls import Ended, GeminiToolCalls, answered_calls
 from .turn import GeminiTurn
 
 _ACKNOWLEDGED = "Got it. Thanks for the additional context!"
@@ -167,15 +167,15 @@ class GeminiParser:
         text = text_of(message)
         # The agent writes the answer to a snapshot itself, in the name of the model.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
-        blocks = self._blocks.of_reply(message, text)
+        answered = answered_calls(message.tool_calls or [])
+        blocks = self._blocks.of_reply(message, text, answered)
         index = self.conversation.add(message, source, "assistant", author, blocks, usage_of(message))
         self._copies.remember("gemini", text, index)
         self._turn.last_reply, self._turn.reply_blocks = index, blocks
         self._compactions.note_tokens(message)
         if self._new_file.is_open and message.tokens is not None and message.tokens.input:
             self._new_file.request(message.tokens.input)
-        if message.tool_calls:
-            self.calls.close(message.tool_calls, index)
+        self.calls.close(answered, index)
         return index
 
     def _repeated(self, message: GeminiMessage, source: m.Source, index: int) -> None:
@@ -192,10 +192,11 @@ class GeminiParser:
             message.id = ""
             self._reply(message, source)
             return
-        blocks = self._blocks.of_reply(message, text_of(message))
+        answered = answered_calls(calls)
+        blocks = self._blocks.of_reply(message, text_of(message), answered)
         self.conversation.replace(index, blocks, usage_of(message))
         self._compactions.note_tokens(message)
-        self.calls.close(calls, index)
+        self.calls.close(answered, index)
 
     # --- user messages ---
 

@@ -191,7 +191,7 @@ class GeminiFileReader:
             return
         builder.bytes_at = lambda offset, length: data[offset : offset + length]
         document = take_apart(data, "messages")
-        log.size, log.lines = len(data), data.count(b"\n") + 1
+        log.size, log.lines = len(data), document.lines
         summary = document.head.get("summary")
         self.title = summary if isinstance(summary, str) else self.title
         for damage in document.damages:

@@ -18,6 +18,7 @@ from .tools import AGENT_TOOLS, action_of
 
 BY_RESULT = "result text"
 _POSITION = re.compile(r"_\d{10,}_(\d+)$")
+_PROGRESS = "isSubagentProgress"
 _NO_INPUT = msgspec.Raw(b"{}")
 
 
@@ -32,6 +33,14 @@ class Ended(NamedTuple):
     status: str | None = None
     args: msgspec.Raw = ABSENT
     display: msgspec.Raw = ABSENT
+
+
+class AnsweredCall(NamedTuple):
+    """A call of a reply, the text of its result, and how it ended."""
+
+    call: GeminiToolCall
+    text: str
+    verdict: GeminiVerdict
 
 
 class AgentCall(NamedTuple):
@@ -59,18 +68,17 @@ class GeminiToolCalls:
         """Whether a call was classified."""
         return call_id in self._judged
 
-    def close(self, calls: list[GeminiToolCall], index: int) -> None:
-        """Classify the calls of a reply that are new."""
+    def close(self, answered: list[AnsweredCall], index: int) -> None:
+        """Add the events of the calls of a reply that are new."""
         found: list[tuple[Ended, GeminiVerdict]] = []
-        for call in in_order(calls):
+        for call, text, verdict in answered:
             self._builder.close_call(call.id)
             if call.id not in self._judged:
                 self._note_agent(call, index)
-                text = result_text(call)
                 ended = Ended(
                     index, call.id, call.name, text, call.timestamp, call.status, call.args, call.result_display
                 )
-                found.append((ended, judge(ended.status, ended.text, ended.name)))
+                found.append((ended, verdict))
         # Calls that were cancelled because another one was rejected belong to that rejection.
         for ended, verdict in sorted(found, key=lambda entry: entry[1].is_sibling):
             self._add(ended, verdict)
@@ -149,8 +157,7 @@ class GeminiToolCalls:
         self.interruption.tool_use_ids.append(ended.id)
 
     def _note_agent(self, call: GeminiToolCall, index: int) -> None:
-        display = decode_any(call.result_display)
-        is_agent = call.name in AGENT_TOOLS or (isinstance(display, dict) and display.get("isSubagentProgress") is True)
+        is_agent = call.name in AGENT_TOOLS or _shows_agent(call.result_display)
         if not is_agent or call.status == "error":
             return
         given = decode_any(call.args)
@@ -160,11 +167,25 @@ class GeminiToolCalls:
         self.agents.append(AgentCall(index, call.id, agent_name, call.agent_id, status))
 
 
+def answered_calls(calls: list[GeminiToolCall]) -> list[AnsweredCall]:
+    """Return the calls of a reply, in the order of the model."""
+    texts = [(call, result_text(call)) for call in in_order(calls)]
+    return [AnsweredCall(call, text, judge(call.status, text, call.name)) for call, text in texts]
+
+
+def _shows_agent(display: msgspec.Raw) -> bool:
+    # Most displays are diffs of whole files, which are not worth decoding.
+    shown = decode_any(display) if _PROGRESS.encode() in bytes(display) else None
+    return isinstance(shown, dict) and shown.get(_PROGRESS) is True
+
+
 def in_order(calls: list[GeminiToolCall]) -> list[GeminiToolCall]:
     """Return the calls of a reply in the order of the model; 0.61 lists them in the order in which they ended.
 
     Its ids end with the position. Over ACP a message collects the calls of several replies, which repeat positions.
     """
+    if len(calls) < 2:
+        return calls
     positions = [int(found[1]) for call in calls if (found := _POSITION.search(call.id))]
     if len(positions) < len(calls) or len(set(positions)) < len(positions):
         return calls

@@ -17,7 +17,7 @@ import unspool
 from unspool.agents import AGENTS, agent_named
 from unspool.core import model as m
 from unspool.core.errors import AmbiguousError, UsageError
-from unspool.ingest.archive import restore_session
+from unspool.ingest.restore import restore_session
 from unspool.ingest.sync import Report, Syncer
 from unspool.ingest.watch import Watcher
 from unspool.library import Library
@@ -232,7 +232,7 @@ def test_its_bytes_are_archived_and_restored(agent: str, store: Store, home: Pat
     assert sync(store).gone == 1
     row = store.sessions.find(f"{agent}-red")
     assert row.gone_at is not None
-    ((path, _),) = restore_session(store, row.id, tmp_path / "restored")
+    ((path, _, _),) = restore_session(store, row, tmp_path / "restored")
     assert path.read_bytes() == data
     assert path.relative_to(tmp_path / "restored").parts[0] == AGENTS[agent].info.folder
 

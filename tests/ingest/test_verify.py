@@ -13,8 +13,8 @@ import zstandard
 from tests.store.contents import MACHINE, contents, difference, fresh, new_store, synced
 from tests.store.homes import log_of, write_home
 from unspool.core.errors import DamagedError
-from unspool.ingest.archive import restore_session
 from unspool.ingest.push import push_kept
+from unspool.ingest.restore import restore_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
 from unspool.search.query import Filters, parse
@@ -158,6 +158,7 @@ def test_damage_is_repaired_from_the_archive(store: Store, original: Path, tmp_p
     home = tmp_path / "home"
     store.database.rows("UPDATE file SET path = replace(path, ?, ?)", str(original), str(tmp_path))
     shutil.copytree(original / "home", home)
+    store.database.rows("UPDATE session SET around = ''")
     synced(store, home)
     shutil.rmtree(home)
     home.mkdir()
@@ -205,8 +206,10 @@ def test_a_damaged_archive_is_not_restored(store: Store, tmp_path: Path) -> None
     """The file and the bytes are named, and nothing half is left."""
     flip(store, "chunk", 0)
     ((session,),) = store.database.rows("SELECT session FROM session_file WHERE file = 1")
+    row = store.sessions.get(session)
+    assert row is not None
     with pytest.raises(DamagedError, match=r"jsonl: bytes 0 to \d+ are damaged"):
-        restore_session(store, session, tmp_path / "restored")
+        restore_session(store, row, tmp_path / "restored")
     assert [path for path in (tmp_path / "restored").rglob("*") if path.is_file()] == []
 
 

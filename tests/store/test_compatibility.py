@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from unspool.ingest.archive import restore_session
+from unspool.ingest.restore import restore_session
 from unspool.search.query import Filters, parse
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -91,7 +91,7 @@ def test_todays_writer_writes_the_same_messages(old: Store, tmp_path: Path) -> N
     home = tmp_path / "home"
     rows = old.sessions.select()
     for row in rows:
-        restore_session(old, row.id, home)
+        restore_session(old, row, home)
     new = new_store(tmp_path / "new.db")
     synced(new, home)
     for row in rows:

@@ -11,7 +11,7 @@ import pytest
 
 from unspool.core import model as m
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
-from unspool.ingest.archive import restore_session
+from unspool.ingest.restore import restore_session
 from unspool.search.query import parse
 from unspool.store.backends import postgres, sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -343,8 +343,8 @@ def test_files_are_restored_byte_for_byte(store: Store, tmp_path: Path) -> None:
     data = path.read_bytes()
     (row,) = store.sessions.select()
     shutil.rmtree(home)
-    written = restore_session(store, row.id, tmp_path / "back")
-    assert [file.read_bytes() for file, _ in written] == [data]
+    written = restore_session(store, row, tmp_path / "back")
+    assert [file.to.read_bytes() for file in written] == [data]
     assert len(store.database.rows("SELECT start FROM chunk")) == 3
 
 
@@ -358,7 +358,7 @@ def test_saved_outputs_belong_to_their_session(store: Store, tmp_path: Path) -> 
     (saved,) = home.rglob("tool-results/*")
     (row,) = store.sessions.select(SessionFilter(name=saved.parent.parent.name))
     assert _found(store, '"line 1199 of many"') == [(row.name, 12)]
-    restored = {path.relative_to(back): path.read_bytes() for path, _ in restore_session(store, row.id, back)}
+    restored = {path.relative_to(back): path.read_bytes() for path, _, _ in restore_session(store, row, back)}
     files = (*home.rglob(f"{row.name}.jsonl"), saved)
     assert restored == {path.relative_to(home): path.read_bytes() for path in files}
     with store.transaction():

@@ -232,7 +232,7 @@ class Agent:
         """Everything in the agent's folder that is archived: sessions, and what sessions are read with.
 
         An agent that keeps its sessions in a database yields one source per session. Raises OSError when the folder
-        cannot be read.
+        cannot be read. A folder inside it that cannot be listed is passed to `note_fault`.
         """
         for place in self.info.paths:
             path = root / place

@@ -33,6 +33,7 @@ _COMMAND_GROUPS = {
         "stats": "show sessions, turns, tools, rejections and tokens over time",
         "lineage": "show which sessions follow from each other: forks, clears, plans, sub-agents",
         "archive": "show sessions the agents are about to delete, and ones only unspool still has",
+        "history": "list the versions of a session's files that the store has",
         "restore": "write the original files of a session from the store",
         "forget": "remove a session from the store permanently",
         "push": "copy the sessions of this computer to another store, such as a team's",

@@ -1,25 +1,35 @@
-"""Archives the bytes of the agents' logs, and restores them exactly as they were."""
+"""Archives the bytes of the agents' logs. Whatever happens to a log, bytes that were archived stay."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from ..agents import agent_named
 from ..core import model as m
-from ..core.errors import DamagedError
-from ..io.files import name_of
+from ..core.errors import DamagedError, UnspoolError
+from ..io.faults import note_fault
+from ..io.sources import ByteStream
 from ..store import Store
 from ..store.archive import ArchivedFile
 from ..store.compression import pack
 from ..store.messages import unpack_head
-from ..store.private_files import make_private_folder, open_private
-from ..store.rows import FileRow, StoredSession
-from .scan import ChangedLog, LogStat, Mark, mark_of, stat_log
+from ..store.rows import FileRow, Origin, StoredSession
+from .scan import REPLACED, ChangedLog, LogStat, Mark, how_differs, mark_of, read_fully, stat_log
 
 CHUNK = 1 << 20
 """How many bytes are compressed together."""
+_SEPARATE_SECONDS = 600.0
+"""Lines that are appended within this time, while a session is followed, count as one change of the file."""
+
+Add = Callable[[Callable[[], None], int], None]
+"""Takes a write to the store, and about how many bytes it has."""
+
+
+class LogChangedError(UnspoolError):
+    """A log changed while it was read. The next run reads it."""
 
 
 class Packed(NamedTuple):
@@ -36,81 +46,123 @@ class Packed(NamedTuple):
 
 
 def packed(stat: LogStat) -> Packed:
-    """Compress a log that is new to the archive."""
+    """Compress a log that is new to the archive. Raises OSError."""
     chunks: list[tuple[int, bytes]] = []
     mark = Mark()
-    for data in _pieces(stat, 0, b""):
-        mark.add(data)
-        chunks.append((len(data), pack(data)))
+    with _opened(stat) as file:
+        for data in _pieces(file, stat.size):
+            mark.add(data)
+            chunks.append((len(data), pack(data)))
     return Packed(chunks, mark.digest())
 
 
-def keep_new(store: Store, stat: LogStat, ready: Packed) -> FileRow:
-    """Put a compressed log into the archive."""
-    row = FileRow(0, stat.agent, name_of(stat.path), *stat[2:], ready.kept, ready.mark, None)
-    row = row._replace(id=store.files.put(row))
+def keep_new(store: Store, stat: LogStat, ready: Packed, at: float) -> int:
+    """Put a compressed log into the archive; returns its id."""
+    row = stat.row()._replace(kept=ready.kept, mark=ready.mark, verified=ready.kept, archived_at=at)
+    id = store.files.put(row)
     start = 0
     for length, data in ready.chunks:
-        store.files.add_chunk(row.id, start, length, data)
+        store.files.put_chunk(id, start, length, data)
         start += length
-    return row
+    return id
 
 
-def keep(store: Store, change: ChangedLog) -> FileRow:
-    """Bring the archive of a log up to date."""
+def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_followed: bool = False) -> Archiving:
+    """Bring the archive of a log up to date: it is read at once, and written by what is passed to `add`.
+
+    Raises OSError and LogChangedError before the last write, without which the others must not be committed. A log
+    that is followed has to be compared as a whole later: here only its last archived chunk is.
+    """
     stat, before = change.stat, change.before
-    if before is None and stat.size <= CHUNK:
-        return keep_new(store, stat, packed(stat))
-    if before is None or (change.how == "rewritten" and stat.size < before.size):
-        if before is not None:
-            # Only the archive still has what was cut off.
-            store.files.mark_replaced(before.id)
-        row = FileRow(0, stat.agent, name_of(stat.path), *stat[2:], 0, b"", None)
-        row = row._replace(id=store.files.put(row))
-    else:
-        row = before._replace(path=name_of(stat.path))
-        if change.how == "rewritten":
-            store.files.remove_chunks(row.id)
-            row = row._replace(kept=0)
-    kept = _append(store, row, stat)
-    row = row._replace(
-        agent=stat.agent, device=stat.device, inode=stat.inode, size=stat.size, changed=stat.changed,
-        kept=kept, mark=mark_of(stat.source, kept), gone_at=None,
-    )  # fmt: skip
-    store.files.put(row)
-    return row
+    archiving = Archiving(store, change, at, is_followed)
+    add(archiving.begin, 0)
+    if change.how == "touched" and before is not None:
+        add(partial(archiving.finish, before.kept, before.mark), 0)
+        return archiving
+    appends_to = before if change.how not in REPLACED else None
+    start = appends_to.kept - appends_to.kept % CHUNK if appends_to is not None else 0
+    with _opened(stat) as file:
+        if appends_to is not None:
+            _check(store, file, stat, appends_to, start)
+            file.seek(start)
+        for data in _pieces(file, stat.size - start):
+            add(partial(archiving.put, start, len(data), compressed := pack(data)), len(compressed))
+            start += len(data)
+        mark = mark_of(file, start)
+    if appends_to is not None and start < appends_to.kept:
+        raise LogChangedError(f"{stat.path} was truncated while it was read")
+    add(partial(archiving.finish, start, mark), 0)
+    return archiving
 
 
-def _append(store: Store, row: FileRow, stat: LogStat) -> int:
-    """Add what is new. It is compressed together with the last, incomplete chunk, which compresses better."""
-    start = row.kept - row.kept % CHUNK
-    rest = b"".join(store.files.chunks(row.id, start))[: row.kept - start] if row.kept > start else b""
-    if rest and stat.size <= row.kept:
-        return row.kept
-    if rest:
-        store.files.remove_chunks(row.id, start)
-    for data in _pieces(stat, start, rest):
-        store.files.add_chunk(row.id, start, len(data), pack(data))
-        start += len(data)
-    return start
+class Archiving:
+    """One log on its way into the archive."""
+
+    id = 0
+    """Its row, once it is written."""
+
+    def __init__(self, store: Store, change: ChangedLog, at: float, is_followed: bool) -> None:
+        self._store = store
+        self._change = change
+        self._at = at
+        self._is_followed = is_followed
+
+    def begin(self) -> None:
+        """Create the row, unless the log only grew."""
+        files, stat, before = self._store.files, self._change.stat, self._change.before
+        if before is None:
+            self.id = files.put(stat.row()._replace(archived_at=self._at))
+        elif (how := self._change.how) in REPLACED:
+            row = stat.row()._replace(archived_at=self._at, origin=cast("Origin", how))
+            self.id = files.replace(before.id, self._at, row)
+            if before.verified:
+                # What was appended since may never have been in one file with the bytes before it.
+                files.put(before._replace(kept=before.verified))
+        else:
+            self.id = before.id
+            if stat.size > before.kept:
+                files.add_growth(before.id, before.kept, self._at, _SEPARATE_SECONDS if self._is_followed else 0.0)
+
+    def put(self, start: int, length: int, data: bytes) -> None:
+        """Write a chunk."""
+        self._store.files.put_chunk(self.id, start, length, data)
+
+    def finish(self, kept: int, mark: bytes) -> None:
+        """Update the row. The bytes of the version before are in no danger any more, and need less space now."""
+        files, before = self._store.files, self._change.before
+        row = self._change.stat.row(files.get(self.id))
+        files.put(row._replace(kept=kept, mark=mark, verified=row.verified if self._is_followed else kept))
+        if before is not None and before.id != self.id:
+            files.shrink(before.id, self.id)
 
 
-def _pieces(stat: LogStat, start: int, rest: bytes) -> Iterator[bytes]:
-    data = rest
+@contextmanager
+def _opened(stat: LogStat) -> Iterator[ByteStream]:
+    """Open a log; errors have its path, also those of reading."""
     try:
         with stat.source.open() as file:
-            file.seek(start + len(rest))
-            left = stat.size - start - len(rest)
-            while left > 0 and (more := file.read(min(CHUNK - len(data), left))):
-                left -= len(more)
-                data += more
-                if len(data) == CHUNK:
-                    yield data
-                    data = b""
-    except OSError:
-        # It is gone, or cannot be read: what was archived of it before stays.
-        pass
-    if data:
+            yield file
+    except OSError as error:
+        note_fault(error, stat.path)
+        raise
+
+
+def _check(store: Store, file: ByteStream, stat: LogStat, row: FileRow, start: int) -> None:
+    """Raise LogChangedError unless an open log still begins with its archived bytes.
+
+    All of them were compared when it was found to have changed. They are compared again if it has changed since; the
+    last chunk always is, as it is going to be replaced.
+    """
+    is_same = stat.source.stamp() == stat[2:]
+    file.seek(start if is_same else 0)
+    archived = store.files.intact_chunks(row.id, start if is_same else 0)
+    if how_differs(file, stat.size, row.kept, archived) not in ("grown", "touched"):
+        raise LogChangedError(f"{stat.path} was rewritten while it was read")
+
+
+def _pieces(file: ByteStream, size: int) -> Iterator[bytes]:
+    while size > 0 and (data := read_fully(file, min(CHUNK, size))):
+        size -= len(data)
         yield data
 
 
@@ -151,34 +203,9 @@ class ArchivedOriginals:
         """Return the archived files of a session; none if one of them is still on the disk."""
         known = self._store.sessions.summary(self._agent, session)
         files = self._store.files.of_session(known.id) if known is not None else []
-        return [] if any(stat_log(self._agent, Path(file.path)) for file in files) else files
-
-
-def restore_session(store: Store, session: int, target: Path) -> list[tuple[Path, int]]:
-    """Write the files of a session below a folder, laid out as the agent does; returns each with its length.
-
-    Other files in the session's own folder are included: saved outputs, notes on sub-agents.
-    """
-    written = []
-    for file, agent, path in (*store.files.of_session(session), *store.files.beside_session(session)):
-        place = target / _layout(agent, path)
-        make_private_folder(place.parent)
-        length = 0
-        with open_private(place, "xb") as out:
-            try:
-                for data in store.files.chunks(file):
-                    length += out.write(data)
-            except DamagedError:
-                place.unlink()
-                raise
-        written.append((place, length))
-    return written
-
-
-def _layout(agent: str, path: str) -> Path:
-    """Where a file belongs in a home directory: its path starting at the agent's folder."""
-    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
-    info = agent_named(agent).info
-    places = {place.split("/")[0] for place in info.paths}
-    start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
-    return Path(info.folder, *parts[start:])
+        try:
+            return [] if any(stat_log(self._agent, Path(file.path)) for file in files) else files
+        except OSError as error:
+            # It may be there or not.
+            note_fault(error)
+            return []

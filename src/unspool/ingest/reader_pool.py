@@ -26,6 +26,7 @@ from typing import NamedTuple
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..io.faults import collect_faults, note_fault
 from .archive import Packed, packed
 from .scan import ChangedLog, surroundings
 from .writer import Ending, Messages, SessionWriter
@@ -61,7 +62,10 @@ class ReadRef(NamedTuple):
     """The fingerprint of its surroundings, before it was read."""
     sessions: list[ReadSession]
     files: dict[Path, Packed]
-    failure: str | None
+    faults: dict[Path, OSError]
+    """What could not be read."""
+    is_gone: bool = False
+    """Whether one of its files was deleted in the meantime."""
 
 
 class Task(NamedTuple):
@@ -212,12 +216,16 @@ def _read_group(tasks: list[Task], number: int) -> int:
 
 
 def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
-    try:
-        around = surroundings(home, task.ref)
-        files = {change.stat.path: packed(change.stat) for change in task.changes}
-        return ReadRef(task.home, task.position, around, list(_sessions(home, agent, task.ref)), files, None)
-    except OSError as error:
-        return ReadRef(task.home, task.position, "", [], {}, str(error))
+    around, files, sessions = "", {}, []
+    with collect_faults() as faults:
+        try:
+            around = surroundings(home, task.ref)
+            files = {change.stat.path: packed(change.stat) for change in task.changes}
+            sessions = list(_sessions(home, agent, task.ref))
+        except OSError as error:
+            note_fault(error, task.ref.path)
+    is_gone = not faults.gone.keys().isdisjoint({task.ref.path, *task.ref.more})
+    return ReadRef(task.home, task.position, around, sessions, files, faults.errors, is_gone)
 
 
 def _sessions(home: SessionSource, agent: str, ref: SessionRef) -> Iterator[ReadSession]:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ..agents import AGENTS, SessionRef, SessionSource
 from ..core.decisions import main_session
+from ..io.faults import collect_faults
 from ..io.files import name_of
-from ..io.sources import LogSource, Stamp
+from ..io.sources import ByteStream, LogSource, Stamp
 from ..store.decision_log import decision_mark
 from ..store.rows import FileRow
 
 _EDGE = 4096
+_VERIFIED_AT_ONCE = 1 << 30
+"""Bytes of unchanged logs that one run compares with the archive: those that were only followed while they grew."""
 
-Change = Literal["new", "grown", "rewritten", "moved"]
+Change = Literal["new", "grown", "touched", "moved", "truncated", "edited", "rewritten"]
+"""`touched` means that the bytes are the same, `edited` that others of the same number took their place."""
+REPLACED: tuple[Change, ...] = ("truncated", "edited", "rewritten")
+"""Changes that make a new version."""
+Chunks = Iterable[tuple[int, bytes | None]]
+"""Archived bytes: the length of each chunk, and the bytes unless they are damaged."""
+ArchivedBytes = Callable[[int], Chunks]
+"""Returns the archived bytes of a file by its id."""
 
 
 class LogStat(NamedTuple):
@@ -28,11 +38,27 @@ class LogStat(NamedTuple):
     inode: int
     size: int
     changed: int
+    ctime: int
 
     @property
     def path(self) -> Path:
         """The path that identifies the log."""
         return self.source.path
+
+    def row(self, before: FileRow | None = None) -> FileRow:
+        """The row for the archive, with what `before` says about the archived bytes."""
+        known = before or FileRow(0, "", "", 0, 0, 0, 0, 0, b"")
+        return known._replace(
+            agent=self.agent, path=name_of(self.path), device=self.device, inode=self.inode, size=self.size,
+            changed=self.changed, ctime=self.ctime, gone_at=None,
+        )  # fmt: skip
+
+    def is_known_as(self, row: FileRow) -> bool:
+        """Whether nothing in it differs from what was recorded."""
+        if row.gone_at is not None or row.kept != row.size:
+            return False
+        known = (row.device, row.inode, row.size, row.changed, row.ctime or self.ctime)
+        return known == (self.device, self.inode, self.size, self.changed, self.ctime)
 
 
 class ChangedLog(NamedTuple):
@@ -43,57 +69,122 @@ class ChangedLog(NamedTuple):
     before: FileRow | None
 
 
+class Scan(NamedTuple):
+    """What was found in an agent's folder."""
+
+    changes: list[ChangedLog]
+    missing: list[FileRow]
+    """Files that are gone."""
+    unreadable: dict[Path, OSError]
+    """Files and folders that exist, but whose state is not known."""
+
+
 def surroundings(home: SessionSource, ref: SessionRef) -> str:
     """Return a fingerprint of what shapes a session besides its own files, decisions of people included."""
     return home.fingerprint(ref) + decision_mark(ref.agent, main_session(ref.id))
 
 
 def stat_log(agent: str, path: Path, known: FileRow | None = None) -> LogStat | None:
-    """Return the current state of a log; None if it is gone."""
+    """Return the current state of a log; None if it is gone. Raises OSError."""
     return _stat(agent, AGENTS[agent].log(path), known)
 
 
 def _stat(agent: str, source: LogSource, known: FileRow | None) -> LogStat | None:
-    before = Stamp(known.device, known.inode, known.size, known.changed) if known is not None else None
+    before = Stamp(known.device, known.inode, known.size, known.changed, known.ctime) if known is not None else None
     stamp = source.stamp(before)
     return LogStat(agent, source, *stamp) if stamp is not None else None
 
 
-def compare(
-    agent: str, sources: Iterable[LogSource], known: dict[str, FileRow]
-) -> tuple[list[ChangedLog], list[FileRow]]:
-    """Return the logs that have changed, and the files that are gone."""
-    changes: list[ChangedLog] = []
-    missing = {path: row for path, row in known.items() if row.gone_at is None}
-    fresh: list[LogStat] = []
-    for source in sources:
-        row = known.get(name_of(source.path))
-        entry = _stat(agent, source, row)
+def compare(agent: str, sources: Iterable[LogSource], known: dict[str, FileRow], archived: ArchivedBytes) -> Scan:
+    """Find the logs that have changed, and the files that are gone."""
+    return _Comparison(agent, known, archived).run(sources)
+
+
+class _Comparison:
+    """One comparison of a folder with the archive."""
+
+    def __init__(self, agent: str, known: dict[str, FileRow], archived: ArchivedBytes) -> None:
+        self._agent = agent
+        self._known = known
+        self._archived = archived
+        self._missing = {path: row for path, row in known.items() if row.gone_at is None}
+        self._fresh: list[LogStat] = []
+        self._changes: list[ChangedLog] = []
+        self._left = _VERIFIED_AT_ONCE
+
+    def run(self, sources: Iterable[LogSource]) -> Scan:
+        with collect_faults() as faults:
+            for source in sources:
+                try:
+                    self._look_at(source)
+                except OSError as error:
+                    faults.note(error, source.path)
+            missing = [row for row in self._missing.values() if not is_below(row.path, faults.errors)]
+            self._find_moved(missing)
+        return Scan(self._changes, missing, faults.errors)
+
+    def _look_at(self, source: LogSource) -> None:
+        row = self._known.get(name_of(source.path))
+        entry = _stat(self._agent, source, row)
         if entry is None:
-            continue
+            return
         if row is None:
-            fresh.append(entry)
-            continue
-        missing.pop(row.path, None)
-        if row.gone_at is None and (row.device, row.inode, row.size, row.changed) == entry[2:]:
-            continue
-        changes.append(ChangedLog(entry, _how(entry, row), row))
-    moved = {(row.device, row.inode): row for row in missing.values() if row.inode}
-    for entry in fresh:
-        before = moved.get((entry.device, entry.inode))
-        if before is not None and _how(entry, before) == "grown":
-            del missing[before.path], moved[entry.device, entry.inode]
-            changes.append(ChangedLog(entry, "moved", before))
-        else:
-            changes.append(ChangedLog(entry, "new", None))
-    return changes, list(missing.values())
+            self._fresh.append(entry)
+            return
+        self._missing.pop(row.path, None)
+        if entry.is_known_as(row):
+            if row.verified == row.kept or self._left < row.kept:
+                return
+            self._left -= row.kept
+        how = how_changed(entry, row, self._archived(row.id))
+        self._changes.append(ChangedLog(entry, "grown" if how == "touched" and row.gone_at is not None else how, row))
+
+    def _find_moved(self, missing: list[FileRow]) -> None:
+        """Tell new logs from those that were moved; the latter are removed from `missing`."""
+        moved = {(row.device, row.inode): row for row in missing if row.inode}
+        for entry in self._fresh:
+            before = moved.get((entry.device, entry.inode))
+            if before is not None and how_changed(entry, before, self._archived(before.id)) in ("grown", "touched"):
+                del moved[entry.device, entry.inode]
+                missing.remove(before)
+                self._changes.append(ChangedLog(entry, "moved", before))
+            else:
+                self._changes.append(ChangedLog(entry, "new", None))
 
 
-def _how(stat: LogStat, row: FileRow) -> Change:
-    """Return whether a log only grew, that is, still begins with the bytes that were archived."""
-    if stat.size >= row.kept and mark_of(stat.source, row.kept) == row.mark:
-        return "grown"
-    return "rewritten"
+def is_below(path: str, folders: Iterable[Path]) -> bool:
+    """Whether a path is one of some others, or inside one of them."""
+    return any(path == folder or is_inside(path, folder) for folder in map(name_of, folders))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is inside a folder."""
+    return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("/", "\\")
+
+
+def how_changed(stat: LogStat, row: FileRow, archived: Chunks) -> Change:
+    """Compare the bytes of a log with those that were archived. Raises OSError."""
+    with stat.source.open() as file:
+        return how_differs(file, stat.size, row.kept, archived)
+
+
+def how_differs(file: ByteStream, size: int, kept: int, archived: Chunks) -> Change:
+    """The same for an open file. What is damaged in the archive counts as equal, so that it can be repaired."""
+    other: Change = "edited" if size == kept else "rewritten"
+    for length, data in archived:
+        found = read_fully(file, length)
+        if len(found) == length and data in (found, None):
+            continue
+        return "truncated" if len(found) < length and (data is None or data.startswith(found)) else other
+    return "grown" if size > kept else "touched"
+
+
+def read_fully(file: ByteStream, size: int) -> bytes:
+    """Read some bytes, fewer only at the end of the file: a single call may return fewer."""
+    data = file.read(size)
+    while 0 < len(data) < size and (more := file.read(size - len(data))):
+        data += more
+    return data
 
 
 class Mark:
@@ -114,15 +205,12 @@ class Mark:
         return hashlib.blake2b(self._first + self._last, digest_size=16).digest()
 
 
-def mark_of(source: LogSource, length: int) -> bytes:
-    """The mark of a log's first `length` bytes; empty when they cannot be read."""
+def mark_of(file: ByteStream, length: int) -> bytes:
+    """The mark of a file's first `length` bytes. Raises OSError."""
     mark = Mark()
-    try:
-        with source.open() as stream:
-            mark.add(stream.read(min(_EDGE, length)))
-            if length > _EDGE:
-                stream.seek(max(0, length - _EDGE))
-                mark.add(stream.read(_EDGE))
-    except OSError:
-        return b""
+    file.seek(0)
+    mark.add(read_fully(file, min(_EDGE, length)))
+    if length > _EDGE:
+        file.seek(max(0, length - _EDGE))
+        mark.add(read_fully(file, _EDGE))
     return mark.digest()

@@ -35,7 +35,7 @@ class SessionIngest:
         self.mode: Mode = "new" if stored is None else "append" if grew else "rewrite"
         self._store = store
         self._agent = agent
-        self._name = name
+        self.name = name
         self._ref = ref
         self._stored = stored
         self._id = stored.id if stored is not None else 0
@@ -52,7 +52,7 @@ class SessionIngest:
 
     def builder(self, writer: SessionWriter, kind: m.Kind) -> SessionBuilder:
         """Return the builder for the reader."""
-        builder = writer.builder(self._agent, self._name, kind)
+        builder = writer.builder(self._agent, self.name, kind)
         builder.originals = ArchivedOriginals(self._store, self._agent, self._stored)
         return builder
 
@@ -60,9 +60,9 @@ class SessionIngest:
         """Make room: create the session, or remove what is going to be replaced."""
         store, stored = self._store, self._stored
         # A new session may be in the store as well, read from another folder.
-        self._before = stored_state(store, self._agent, self._name)
+        self._before = stored_state(store, self._agent, self.name)
         if stored is None:
-            self._id = store.sessions.create(self._agent, self._name, self._ref)
+            self._id = store.sessions.create(self._agent, self.name, self._ref)
         elif self.mode == "append":
             store.sessions.remove_tail(self._id, stored.sealed)
         else:
@@ -87,7 +87,7 @@ class SessionIngest:
         """Write what is only known at the end, and record in the change log what is different."""
         ending.write(self._store, self._id, around, files)
         if self._before is None:
-            changes = iter([created(self._agent, self._name, ending.messages)])
+            changes = iter([created(self._agent, self.name, ending.messages)])
         else:
             changes = differences(self._before, ending.stored_state, ending.compared)
         for kind, data in changes:
@@ -95,7 +95,7 @@ class SessionIngest:
 
 
 def forget_session(store: Store, agent: str, stored: StoredSession) -> None:
-    """Remove a session that its file no longer has."""
+    """Remove a session that was found to be none, although nothing of its file is gone."""
     store.sessions.delete(stored.id)
     store.changes.append("session.forgotten", stored.id, agent=agent, name=stored.name)
 
@@ -118,6 +118,13 @@ class WriteQueue:
         if self._weight > _MOST_HELD:
             self._pipeline.begin_large()
             self.flush()
+
+    def cancel(self, error: BaseException) -> None:
+        """Drop all writes; those of a large session, which has a transaction of its own, are rolled back."""
+        if self._held is None:
+            self._pipeline.cancel(error)
+        self._held = []
+        self._weight = 0
 
     def flush(self) -> None:
         """Do all writes, and do those that follow at once."""

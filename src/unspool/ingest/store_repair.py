@@ -21,8 +21,8 @@ from ..store.compression import is_content_of, pack, unpack_damaged
 from ..store.filters import SessionFilter
 from ..store.integrity import DIFFERS, DataFault, StoreIntegrity
 from ..store.rows import SessionRow
-from .archive import restore_session
 from .push import copy_session
+from .restore import restore_session
 from .session import SessionIngest
 from .sync import Syncer
 from .verify import FileOnDisk
@@ -135,16 +135,15 @@ class StoreRepair:
 
     def _read_archive(self, row: SessionRow) -> None:
         """Read a session from its archived files, in a folder where they are laid out as the agent does."""
-        files = [*self._store.files.of_session(row.id), *self._store.files.beside_session(row.id)]
         with TemporaryDirectory(prefix="unspool-") as folder:
             try:
-                written = restore_session(self._store, row.id, Path(folder))
+                written = restore_session(self._store, row, Path(folder))
             except DamagedError:
                 return
             home = AGENTS[row.agent].open(Path(folder, AGENTS[row.agent].info.folder))
             ref = next((ref for ref in home.refs() if ref.id == row.ref), None)
             if ref is not None:
-                names = {str(path): file.path for (path, _), file in zip(written, files, strict=True)}
+                names = {str(file.to): file.path for file in written}
                 with self._store.exclusive(), self._store.transaction():
                     self._write(row, home, ref, names)
 

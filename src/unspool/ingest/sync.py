@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,19 +13,20 @@ import msgspec
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
-from ..core.errors import UnspoolError
+from ..io.faults import Faults, collect_faults
 from ..io.files import name_of
 from ..library import Library
 from ..store import Store
 from ..store.decision_log import decision_marks
 from ..store.filters import SessionFilter
-from ..store.rows import READ_AGAIN, FileRow
-from .archive import keep, keep_new
+from ..store.rows import READ_AGAIN, FileRow, StoredSession
+from .archive import Archiving, LogChangedError, archive_log, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
-from .scan import ChangedLog, compare, stat_log, surroundings
+from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, forget_session
 from .transactions import Pipeline
-from .writer import SessionWriter
+from .unreadable import HeldError, Unreadable
+from .writer import Ending, SessionWriter
 
 _AT_ONCE = 4 << 20
 """Largest session, in bytes, that is read at once while others wait."""
@@ -94,7 +95,10 @@ class Syncer:
             return None
         store, report = self._store, Report()
         with store.exclusive():
-            seen = [entry for path in _paths(ref) if (entry := stat_log(agent, path)) is not None]
+            try:
+                seen = [entry for path in _paths(ref) if (entry := stat_log(agent, path)) is not None]
+            except OSError:
+                return None
             if sum(entry.size for entry in seen) > _AT_ONCE:
                 return None
             names = [name_of(path) for path in _paths(ref)]
@@ -102,10 +106,12 @@ class Syncer:
             if any({file.path for file in store.files.of_session(known.id)} != set(names) for known in stored.values()):
                 return None
             known = {name: row for name in names if (row := store.files.at(name)) is not None}
-            changes, _ = compare(agent, (entry.source for entry in seen), known)
-            if stored and not changes:
+            scan = compare(agent, (entry.source for entry in seen), known, store.files.intact_chunks)
+            if scan.unreadable:
+                return None
+            if stored and not scan.changes:
                 return report
-            ingest = _Ingest(store, agent, home, changes, report)
+            ingest = _Ingest(store, agent, home, scan, report, Unreadable(home.root, known, {}))
             pipeline = Pipeline(store)
             try:
                 ingest.ingest(_Outdated(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
@@ -118,15 +124,18 @@ class Syncer:
     def _run(
         self, report: Report, on_progress: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool
     ) -> None:
-        known = self._store.files.all()
+        store = self._store
+        known, failed = store.files.all(), store.files.unreadable()
         homes = []
         for agent, root in Library(*self._locations).homes():
-            inside = {path: row for path, row in known.items() if _is_inside(path, root)}
+            inside = {path: row for path, row in known.items() if is_inside(path, name_of(root))}
             report.files += len(inside)
+            before = {path: why for path, why in failed.items() if _is_at(path, root)}
+            unreadable = Unreadable(root, inside, before)
             try:
-                changes, missing = compare(agent, AGENTS[agent].logs(root), inside)
-                if changes or missing or self._is_unsettled(agent, open_too):
-                    homes.append(_HomeSync(self._store, agent, root, changes, missing, report))
+                scan = compare(agent, AGENTS[agent].logs(root), inside, store.files.intact_chunks)
+                if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
+                    homes.append(_HomeSync(store, agent, root, scan, report, unreadable))
             except OSError as error:
                 # A folder that cannot be listed now may be readable again later; its sessions are not gone.
                 report.failures[str(root)] = str(error)
@@ -153,14 +162,14 @@ class Syncer:
             Task(number, position, outdated.ref, home.changes_of(outdated.ref))
             for number, home in enumerate(homes)
             for position, outdated in enumerate(home.work)
-            if not outdated.is_known and not home.has_gone and home.size_of(outdated.ref) < TOO_LARGE
+            if not outdated.is_known and home.can_be_shared(outdated.ref)
         ]
         if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
             shared = []
         done = {(task.home, task.position) for task in shared}
         with reading([(home.home, home.agent) for home in homes], shared) as reads:
             for home in homes:
-                pipeline.write(home.keep_others)
+                home.archive_others(pipeline)
             for read in reads:
                 home = homes[read.home]
                 progress.next(home, home.work[read.position].ref)
@@ -172,7 +181,7 @@ class Syncer:
                     progress.next(home, outdated.ref)
                     home.ingest(outdated, pipeline)
                     pipeline.end_session()
-            pipeline.write(home.note_missing)
+            pipeline.write(home.finish)
 
 
 class _ProgressReporter:
@@ -197,11 +206,15 @@ class _Ingest:
     """Reads outdated sessions of one agent's folder."""
 
     def __init__(
-        self, store: Store, agent: str, home: SessionSource, changes: list[ChangedLog], report: Report
+        self, store: Store, agent: str, home: SessionSource, scan: Scan, report: Report, unreadable: Unreadable
     ) -> None:
         self._store = store
         self._report = report
-        self._changed = {change.stat.path: change for change in changes}
+        self._changed = {change.stat.path: change for change in scan.changes}
+        self._unreadable = unreadable
+        self._at = time.time()
+        """When what is archived was found. Files of a session that change in one run change at the same time."""
+        unreadable.add(scan.unreadable)
         self.agent = agent
         self.home = home
 
@@ -215,39 +228,81 @@ class _Ingest:
 
     def take_in_ready(self, outdated: _Outdated, read: ReadRef, pipeline: Pipeline) -> None:
         """Write a new session that another process has read."""
-        if read.failure is not None:
-            self._report.failures[outdated.ref.id] = read.failure
+        self._unreadable.add(read.faults)
+        if read.is_gone:
+            return
+        try:
+            self._unreadable.check_new(_paths(outdated.ref))
+        except HeldError as error:
+            self._report.failures[outdated.ref.id] = str(error)
             return
         store = self._store
 
         def write() -> None:
-            files = [keep_new(store, self._changed[path].stat, ready).id for path, ready in read.files.items()]
+            files = [keep_new(store, self._changed[path].stat, ready, self._at) for path, ready in read.files.items()]
             for name, pieces, ending in read.sessions:
                 ingest = SessionIngest(store, self.agent, name, outdated.ref.id)
                 ingest.begin()
                 for piece in pieces:
                     ingest.write(piece)
-                ingest.finish(ending, read.around, files)
+                ingest.finish(ending, self._unreadable.mark() + read.around, files)
 
         pipeline.write(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
         self._report.new += len(read.sessions)
 
     def ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
-        """Read one session and have all of it written."""
-        try:
-            self._read(outdated, pipeline)
-        except OSError as error:
-            self._report.failures[outdated.ref.id] = str(error)
-
-    def _read(self, outdated: _Outdated, pipeline: Pipeline) -> None:
-        store, ref = self._store, outdated.ref
-        changes = self.changes_of(ref)
-        grew = outdated.same_files and all(change.how in ("grown", "moved") for change in changes)
-        stored = store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
-        around = surroundings(self.home, ref) if outdated.around is None else outdated.around
+        """Read one session and have all of it written, or nothing if something could not be read."""
+        ref = outdated.ref
+        stored = self._store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
         queue = WriteQueue(pipeline)
-        files: list[int] = []
-        queue.add(lambda: files.extend(self._kept(_paths(ref))), self.size_of(ref) // 8)
+        try:
+            self._read(outdated, stored, queue)
+        except LogChangedError as error:
+            queue.cancel(error)
+        except (HeldError, OSError) as error:
+            queue.cancel(error)
+            if not isinstance(error, FileNotFoundError):
+                self._report.failures[ref.id] = str(error)
+                self._hold(ref, stored, pipeline)
+
+    def _read(self, outdated: _Outdated, stored: dict[str, StoredSession], queue: WriteQueue) -> None:
+        ref, paths = outdated.ref, _paths(outdated.ref)
+        with collect_faults() as faults:
+            around = surroundings(self.home, ref) if outdated.around is None else outdated.around
+            files = [self._archive(path, queue) for path in paths]
+            read = self._read_sessions(outdated, stored, queue)
+        self._check(outdated, stored, faults)
+        if outdated.same_files and any(writer.is_wrong for _, writer in read):
+            queue.cancel(LogChangedError("the session has to be read again"))
+            self._read(outdated._replace(same_files=False), stored, queue)
+            return
+        around = self._unreadable.mark() + around
+        left = dict(stored)
+        for ingest, writer in read:
+            ending = writer.finish()
+            queue.add(partial(_finish, ingest, ending, around, files), ending.weight)
+            before = left.pop(ingest.name, None)
+            self._report.new += before is None
+            self._report.changed += before is not None
+        for session in left.values():
+            if self._was_replaced(ref):
+                queue.add(partial(self._set_gone, session.id))
+            else:
+                queue.add(partial(forget_session, self._store, self.agent, session))
+        queue.flush()
+
+    def _archive(self, path: Path, queue: WriteQueue) -> Archiving | FileRow | None:
+        """Bring the archive of a file up to date; returns what will have its id."""
+        change = self._changed.get(path)
+        if change is None:
+            return self._store.files.at(name_of(path))
+        return archive_log(self._store, change, self._at, queue.add)
+
+    def _read_sessions(
+        self, outdated: _Outdated, stored: dict[str, StoredSession], queue: WriteQueue
+    ) -> list[tuple[SessionIngest, SessionWriter]]:
+        store, ref = self._store, outdated.ref
+        grew = outdated.same_files and not self._was_replaced(ref)
         found: dict[str, tuple[SessionIngest, SessionWriter]] = {}
 
         def make(id: str, kind: m.Kind) -> SessionBuilder:
@@ -258,64 +313,98 @@ class _Ingest:
             return ingest.builder(writer, kind)
 
         builders = finish(self.home.read(ref, make))
-        if grew and any(writer.is_wrong for _, writer in found.values()):
-            self._read(outdated._replace(same_files=False), pipeline)
-            return
-        for builder in builders:
-            ingest, writer = found[builder.id]
-            ending = writer.finish()
-            queue.add(partial(ingest.finish, ending, around, files), ending.weight)
-            before = stored.pop(builder.id, None)
-            self._report.new += before is None
-            self._report.changed += before is not None
-        for left in stored.values():
-            queue.add(partial(forget_session, store, self.agent, left))
-        queue.flush()
+        return [found[builder.id] for builder in builders]
 
-    def _kept(self, paths: list[Path]) -> Iterator[int]:
-        """Bring the archive of a session's files up to date; returns their ids."""
+    def _was_replaced(self, ref: SessionRef) -> bool:
+        """Whether a file of a session did not just grow."""
+        return any(change.how in REPLACED for change in self.changes_of(ref))
+
+    def _check(self, outdated: _Outdated, stored: dict[str, StoredSession], faults: Faults) -> None:
+        """Raise unless everything could be read that the stored session may depend on."""
+        paths = _paths(outdated.ref)
         for path in paths:
-            row = (
-                keep(self._store, self._changed[path]) if path in self._changed else self._store.files.at(name_of(path))
-            )
-            if row is not None:
-                yield row.id
+            if path in faults.gone:
+                raise faults.gone[path]
+        self._unreadable.add(faults.errors)
+        self._unreadable.check_new(paths)
+        files = [file.path for session in stored.values() for file in self._store.files.of_session(session.id)]
+        if stored:
+            self._unreadable.check_stored(files)
+
+    def _hold(self, ref: SessionRef, stored: dict[str, StoredSession], pipeline: Pipeline) -> None:
+        """Archive what can be read of a session that stays as it is, and have the next run read it."""
+        for change in self.changes_of(ref):
+            self._archive_alone(change, pipeline)
+        for session in stored.values():
+            pipeline.write(partial(self._store.sessions.set_unsettled, session.id))
+
+    def _archive_alone(self, change: ChangedLog, pipeline: Pipeline) -> OSError | None:
+        """Archive a file, or nothing if it cannot be read; returns the reason."""
+        queue = WriteQueue(pipeline)
+        try:
+            archive_log(self._store, change, self._at, queue.add)
+        except (OSError, LogChangedError) as error:
+            queue.cancel(error)
+            return error if isinstance(error, OSError) else None
+        queue.flush()
+        return None
+
+    def _set_gone(self, session: int) -> None:
+        """Mark a session that its file no longer has."""
+        if self._store.sessions.set_gone(session, self._at):
+            self._store.changes.append("session.gone", session)
+            self._report.gone += 1
+
+
+def _finish(ingest: SessionIngest, ending: Ending, around: str, files: list[Archiving | FileRow | None]) -> None:
+    ingest.finish(ending, around, [file.id for file in files if file is not None])
 
 
 class _HomeSync(_Ingest):
     """One agent's folder with changed files."""
 
     def __init__(
-        self, store: Store, agent: str, root: Path, changes: list[ChangedLog], missing: list[FileRow], report: Report
+        self, store: Store, agent: str, root: Path, scan: Scan, report: Report, unreadable: Unreadable
     ) -> None:
-        super().__init__(store, agent, AGENTS[agent].open(root), changes, report)
-        self._missing = missing
-        refs = _each_once(agent, self.home.refs())
-        self._ids = {ref.id for ref in refs}
+        super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable)
+        self._missing = scan.missing
+        with collect_faults() as faults:
+            refs = _each_once(agent, self.home.refs())
+            before = store.sessions.fingerprints(agent)
+            around = {ref.id: surroundings(self.home, ref) for ref in refs if ref.id in before}
+        unreadable.add(faults.errors)
+        self._refs = {ref.id: ref for ref in refs}
         own = {path for ref in refs for path in _paths(ref)}
         self._others = [change for path, change in self._changed.items() if path not in own]
-        self.work = self._outdated(refs)
+        self.work = self._outdated(before, around)
         self._sort()
 
-    def _outdated(self, refs: list[SessionRef]) -> list[_Outdated]:
+    def _outdated(self, before: dict[str, str], now: dict[str, str]) -> list[_Outdated]:
         """Find the sessions to read: their files changed, or something else that they depend on."""
-        changed = self._changed
-        before = self._store.sessions.fingerprints(self.agent)
+        changed = {path: change for path, change in self._changed.items() if change.how != "touched"}
         files: dict[str, set[str | None]] = {}
         for _, id, path in self._store.sessions.present(self.agent):
             files.setdefault(id, set()).add(path)
+        mark = self._unreadable.mark()
         found = []
-        for ref in refs:
-            if ref.id not in before:
+        for ref in self._refs.values():
+            around = now.get(ref.id)
+            if around is None:
                 found.append(_Outdated(ref, None, is_known=False, same_files=False))
                 continue
-            paths, around = _paths(ref), surroundings(self.home, ref)
+            paths = _paths(ref)
             same_files = before[ref.id] != READ_AGAIN and files.get(ref.id) == {
                 _path_before(path, changed) for path in paths
             }
-            if not same_files or before[ref.id] != around or any(path in changed for path in paths):
+            is_same = same_files and before[ref.id] in (around, mark + around)
+            if not is_same or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))
         return found
+
+    def can_be_shared(self, ref: SessionRef) -> bool:
+        """Whether another process can read a new session."""
+        is_new = all(path in self._changed and self._changed[path].how == "new" for path in _paths(ref))
+        return is_new and not self.has_gone and self.size_of(ref) < TOO_LARGE
 
     @cached_property
     def has_gone(self) -> bool:
@@ -334,28 +423,34 @@ class _HomeSync(_Ingest):
             key=lambda outdated: (newest[_family(outdated.ref)], _family(outdated.ref), outdated.ref.parent is not None)
         )
 
-    def keep_others(self) -> None:
-        """Archive changed files that hold no session: reading sessions depends on them."""
-        for change in self._others:
-            try:
-                keep(self._store, change)
-            except UnspoolError as error:
-                self._report.failures[str(change.stat.path)] = str(error)
+    def archive_others(self, pipeline: Pipeline) -> None:
+        """Archive changed files that hold no session, which reading sessions depends on, and those only touched."""
+        read = {path for outdated in self.work for path in _paths(outdated.ref)}
+        touched = [change for path, change in self._changed.items() if change.how == "touched" and path not in read]
+        for change in {change.stat.path: change for change in (*self._others, *touched)}.values():
+            error = self._archive_alone(change, pipeline)
+            if error is not None and not isinstance(error, FileNotFoundError):
+                self._unreadable.add({change.stat.path: error})
 
-    def note_missing(self) -> None:
-        """Mark files and sessions that are gone."""
-        now = time.time()
+    def finish(self) -> None:
+        """Mark files and sessions that are gone, and record what could not be read."""
+        store, failures = self._store, self._report.failures
+        names = {path: ref for _, ref, path in store.sessions.present(self.agent) if path is not None}
+        names |= {name_of(path): ref.id for ref in self._refs.values() for path in _paths(ref)}
         for row in self._missing:
-            self._store.files.put(row._replace(gone_at=now))
+            store.files.put(row._replace(gone_at=self._at))
+        # A session that is not listed may be in a file or folder that cannot be read.
         gone = {
             session
-            for session, ref, path in self._store.sessions.present(self.agent)
-            if ref not in self._ids and (path is None or _is_inside(path, self.home.root))
+            for session, ref, path in store.sessions.present(self.agent)
+            if ref not in self._refs
+            and (path is None or (is_inside(path, name_of(self.home.root)) and not self._unreadable.now))
         }
         for session in sorted(gone):
-            self._store.sessions.set_gone(session, now)
-            self._store.changes.append("session.gone", session)
-            self._report.gone += 1
+            self._set_gone(session)
+        for path, why in self._unreadable.now.items():
+            failures.setdefault(names.get(path, path), f"{path}: {why}" if path in names else why)
+        store.files.set_unreadable(self._unreadable.before, self._unreadable.now, self._at)
 
 
 class _Outdated(NamedTuple):
@@ -396,6 +491,5 @@ def _newest(ref: SessionRef, changed: dict[Path, ChangedLog]) -> int:
     return max((changed[path].stat.changed for path in _paths(ref) if path in changed), default=0)
 
 
-def _is_inside(path: str, root: Path) -> bool:
-    folder = name_of(root)
-    return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("/", "\\")
+def _is_at(path: str, root: Path) -> bool:
+    return path == name_of(root) or is_inside(path, name_of(root))

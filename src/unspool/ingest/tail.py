@@ -6,6 +6,7 @@ unfinished calls) is found by reading the session again when it has been quiet f
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from ..agents import AGENTS, SessionRef, SessionSource, Steps
@@ -14,7 +15,7 @@ from ..core.builder import SessionBuilder
 from ..io.files import FollowedFile, name_of
 from ..store import Store
 from ..store.rows import StoredSession
-from .archive import keep
+from .archive import archive_log
 from .scan import ChangedLog, stat_log
 from .session import SessionIngest
 from .writer import Messages
@@ -66,7 +67,8 @@ class SessionTail:
         """Bring the archive of the file up to date."""
         row, seen = self._store.files.at(name_of(self.path)), stat_log(self.ref.agent, self.path)
         if row is not None and seen is not None:
-            keep(self._store, ChangedLog(seen, "grown", row))
+            change = ChangedLog(seen, "grown", row)
+            archive_log(self._store, change, time.time(), lambda write, _: write(), is_followed=True)
 
     def _read(self) -> None:
         self._followed.caught_up = False

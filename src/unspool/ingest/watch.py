@@ -21,6 +21,7 @@ from ..io.listing import walk_files
 from ..library import Library, expanded
 from ..store import Store
 from ..store.rows import Change
+from .archive import LogChangedError
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
@@ -117,7 +118,11 @@ class Watcher:
     def _steps(self, paths: set[Path]) -> Iterator[None]:
         """Do the same, pausing after each file."""
         for path in sorted(paths):
-            self._ingest_file(path)
+            try:
+                self._ingest_file(path)
+            except OSError:
+                # The next sync looks at it again, and reports it if it still cannot be read.
+                self._schedule(_SOON_SECONDS)
             yield
         if time.monotonic() > self._next_full_sync:
             self._schedule(0.0)
@@ -175,13 +180,14 @@ class Watcher:
 
     def _append(self, path: Path) -> bool:
         """Store what was appended to a session; False if the file did not just grow."""
-        tail = self._tails.get(path) or self._start_tail(path)
-        if tail is None:
-            return False
         try:
+            tail = self._tails.get(path) or self._start_tail(path)
+            if tail is None:
+                return False
             with self._store.exclusive(), self._store.transaction():
                 count = tail.ingest()
-        except (OSError, StopIteration):
+        except (OSError, StopIteration, LogChangedError):
+            # It cannot be read, or was rewritten. Nothing of this attempt stays.
             self._tails.pop(path, None)
             return False
         self._tails.move_to_end(path)
@@ -196,8 +202,11 @@ class Watcher:
             return None
         agent, root = place
         seen = stat_log(agent, path)
-        if seen is None or seen.size < row.kept or mark_of(seen.source, row.kept) != row.mark:
+        if seen is None or seen.size < row.kept:
             return None
+        with seen.source.open() as file:
+            if mark_of(file, row.kept) != row.mark:
+                return None
         home = self._home(agent, root)
         ref = home.ref(path)
         stored = self._store.sessions.from_source(agent, ref.id) if ref is not None else {}

@@ -14,6 +14,7 @@ import zstandard
 
 from ..core import model as m
 from .decode import Batch, Damage, Location, RecordDecoder
+from .faults import collect_faults, note_fault
 from .lines import BLOCK_SIZE, Block, LineSplitter, block_of, iter_blocks
 from .listing import open_file
 from .sources import COMPRESSED, LineFile, LogSource
@@ -104,6 +105,8 @@ def read_batches(
                 log.lines += batch.lines
                 yield batch
     except (OSError, zstandard.ZstdError) as error:
+        if isinstance(error, OSError):
+            note_fault(error, source.path)
         yield _broken(log, error)
 
 
@@ -115,7 +118,8 @@ def read_blocks(path: Path, size: int = BLOCK_SIZE) -> Iterator[bytes]:
             while chunk := file.read(size):
                 if lines := splitter.cut(chunk):
                     yield lines
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return
     if last := splitter.rest():
         yield last
@@ -132,7 +136,10 @@ def read_start(path: Path, size: int) -> Block | None:
                 if not more:
                     return block_of(data)
                 data += more
-    except (OSError, zstandard.ZstdError):
+    except zstandard.ZstdError:
+        return None
+    except OSError as error:
+        note_fault(error, path)
         return None
     end = data.rfind(b"\n") + 1
     return block_of(data[:end] or data) if data else None
@@ -151,8 +158,10 @@ def iter_pieces(path: Path, decoder: RecordDecoder[T], size: int) -> Iterator[li
             read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
             for block in iter_blocks(read, size):
                 yield decoder.batch(block).records
-    except (OSError, zstandard.ZstdError):
+    except zstandard.ZstdError:
         return
+    except OSError as error:
+        note_fault(error, path)
 
 
 def read_end(path: Path, size: int) -> Block | None:
@@ -162,7 +171,8 @@ def read_end(path: Path, size: int) -> Block | None:
             length = os.fstat(file.fileno()).st_size
             file.seek(max(0, length - size))
             data = file.read(size)
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return None
     start = data.find(b"\n") + 1 if length > size else 0
     return block_of(data[start:]) if data[start:] else None
@@ -184,7 +194,8 @@ def read_whole(path: Path) -> bytes | None:
     try:
         with open_file(path) as file:
             return file.read() if os.fstat(file.fileno()).st_size <= _LARGEST else None
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return None
 
 
@@ -193,7 +204,8 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
     try:
         with open_file(path) as file:
             return file.read(size), os.fstat(file.fileno()).st_size
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return None
 
 
@@ -205,7 +217,8 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
     def remembering(path: Path) -> T:
         try:
             facts = path.stat()
-        except OSError:
+        except OSError as error:
+            note_fault(error, path)
             return read(path)
         stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
         found = known.get(path)
@@ -213,8 +226,11 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
             return found[1]
         if len(known) >= _REMEMBERED:
             known.clear()
-        value = read(path)
-        known[path] = stamp, value
+        with collect_faults() as faults:
+            value = read(path)
+        faults.pass_on()
+        if not faults.errors:
+            known[path] = stamp, value
         return value
 
     return remembering
@@ -227,7 +243,8 @@ def is_closed(path: Path) -> bool:
             return False
     except FileNotFoundError:
         return False
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return True
 
 
@@ -235,7 +252,8 @@ def size_of(path: Path) -> int:
     """Size of a file; 0 when it is gone."""
     try:
         return path.stat().st_size
-    except OSError:
+    except OSError as error:
+        note_fault(error, path)
         return 0
 
 

@@ -10,6 +10,8 @@ from errno import EINVAL
 from io import FileIO
 from pathlib import Path
 
+from .faults import NotRegularError, note_fault
+
 _NOT_REGULAR = "not a regular file"
 NotListed = Callable[[Path, str], None]
 """Takes what was found but cannot be listed, and why."""
@@ -28,7 +30,7 @@ def _open_regular(path: str, flags: int) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
     os.close(descriptor)
-    raise OSError(EINVAL, _NOT_REGULAR, path)
+    raise NotRegularError(EINVAL, _NOT_REGULAR, path)
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -75,6 +77,7 @@ def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEnt
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
+        note_fault(error, Path(folder))
         if not_listed is not None and not isinstance(error, FileNotFoundError):
             not_listed(Path(folder), error.strerror or str(error))
         return []
@@ -92,4 +95,5 @@ def _kind(entry: os.DirEntry[str], follow: bool) -> str:
             return "file"
         return "" if entry.is_symlink() else _NOT_REGULAR
     except OSError as error:
+        note_fault(error, Path(entry.path))
         return error.strerror or str(error)

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
+from .faults import GONE, note_fault
 from .listing import open_file
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Stamp(NamedTuple):
     size: int
     changed: int
     """When it was last written, in nanoseconds since 1970."""
+    ctime: int = 0
+    """When the file system last changed anything about it, which no program can set; 0 where it is not known."""
 
 
 class ByteStream(Protocol):
@@ -71,7 +74,10 @@ class LogSource(Protocol):
         ...
 
     def stamp(self, known: Stamp | None = None) -> Stamp | None:
-        """Its current stamp, or None when it is gone. An unchanged log may return `known` instead of measuring."""
+        """Its current stamp, or None when it is gone. Raises OSError when that cannot be found out.
+
+        An unchanged log may return `known` instead of measuring.
+        """
         ...
 
     def modified(self) -> int:
@@ -104,15 +110,19 @@ class LineFile:
         """What the file system says about the file."""
         try:
             facts = self.path.stat()
-        except OSError:
+        except GONE:
             return None
         if not S_ISREG(facts.st_mode):
             return None
-        return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        return Stamp(facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
 
     def modified(self) -> int:
         """When the file was last written to."""
-        stamp = self.stamp()
+        try:
+            stamp = self.stamp()
+        except OSError as error:
+            note_fault(error, self.path)
+            return 0
         return stamp.changed if stamp is not None else 0
 
     def open(self) -> ByteStream:

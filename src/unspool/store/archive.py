@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..core.errors import DamagedError
-from .compression import unpack
-from .damage import ADVICE
+from .chunks import Chunks
 from .database import Database
 from .rows import FileRow
 
-_COLUMNS = "agent, path, device, inode, size, changed, kept, mark, gone_at"
+_COLUMNS = FileRow._fields[1:]
+_SELECTED = f"SELECT id, {', '.join(_COLUMNS)} FROM file"
 
 
 class ArchivedFile(NamedTuple):
@@ -28,74 +26,98 @@ class FileArchive:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._chunks = Chunks(database)
 
     # --- files ---
 
     def all(self) -> dict[str, FileRow]:
         """The files of this machine by path, including deleted ones."""
-        sql = f"SELECT id, {_COLUMNS} FROM file WHERE machine = ? AND replaced_at IS NULL"
+        sql = f"{_SELECTED} WHERE machine = ? AND replaced_at IS NULL"
         return {row[2]: FileRow(*row) for row in self._database.rows(sql, self._database.machine)}
 
     def at(self, path: str) -> FileRow | None:
         """The file at a path."""
-        sql = f"SELECT id, {_COLUMNS} FROM file WHERE machine = ? AND path = ? AND replaced_at IS NULL"
+        sql = f"{_SELECTED} WHERE machine = ? AND path = ? AND replaced_at IS NULL"
         found = self._database.rows(sql, self._database.machine, path)
         return FileRow(*found[0]) if found else None
 
     def get(self, id: int) -> FileRow:
         """A file by its id."""
-        (row,) = self._database.rows(f"SELECT id, {_COLUMNS} FROM file WHERE id = ?", id)
+        (row,) = self._database.rows(f"{_SELECTED} WHERE id = ?", id)
         return FileRow(*row)
 
     def put(self, row: FileRow) -> int:
         """Insert or update a file, and return its id; a row with the id 0 is new."""
         if row.id:
-            columns = ", ".join(f"{name} = ?" for name in _COLUMNS.split(", "))
+            columns = ", ".join(f"{name} = ?" for name in _COLUMNS)
             self._database.rows(f"UPDATE file SET {columns} WHERE id = ?", *row[1:], row.id)
             return row.id
-        sql = f"INSERT INTO file (machine, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+        marks = ", ".join("?" for _ in row)
+        sql = f"INSERT INTO file (machine, {', '.join(_COLUMNS)}) VALUES ({marks}) RETURNING id"
         return int(self._database.rows(sql, self._database.machine, *row[1:])[0][0])
 
-    def mark_replaced(self, id: int) -> None:
-        """Keep the bytes of a file although its path now has another one."""
-        self._database.rows("UPDATE file SET replaced_at = ? WHERE id = ?", time.time(), id)
-
     def remove(self, id: int) -> None:
-        """Delete a file with its bytes."""
-        self.remove_chunks(id)
+        """Delete a file with its bytes. Versions of it that stay no longer depend on it."""
+        self._chunks.detach(id)
+        self._chunks.remove(id)
+        self._database.rows("DELETE FROM growth WHERE file = ?", id)
+        self._database.rows("UPDATE file SET replaced_by = NULL WHERE replaced_by = ?", id)
         self._database.rows("DELETE FROM file WHERE id = ?", id)
+
+    # --- versions ---
+
+    def replace(self, id: int, at: float, row: FileRow) -> int:
+        """Insert the next version of a file, and return its id. The bytes of the one before stay."""
+        self._database.rows("UPDATE file SET replaced_at = ? WHERE id = ?", at, id)
+        new = self.put(row._replace(id=0))
+        self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", new, id)
+        return new
+
+    def versions(self, id: int) -> list[FileRow]:
+        """A file and what it replaced, the oldest first, without versions that another session was read from."""
+        found = [self.get(id)]
+        sql = """SELECT id FROM file WHERE replaced_by = ?
+            AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY id DESC LIMIT 1"""
+        while earlier := self._database.rows(sql, found[-1].id):
+            found.append(self.get(earlier[0][0]))
+        return found[::-1]
+
+    def add_growth(self, file: int, start: int, at: float, apart: float = 0.0) -> None:
+        """Record that a file grew beyond its first `start` bytes, unless it did so less than `apart` seconds ago."""
+        sql = "SELECT 1 FROM growth WHERE file = ? AND (at > ? OR start >= ?)"
+        if not self._database.rows(sql, file, at - apart, start):
+            self._database.insert("growth", "file, start, at", [(file, start, at)])
+
+    def growth(self, file: int) -> list[tuple[int, float]]:
+        """When a file grew: how many bytes it had before, and the time."""
+        sql = "SELECT start, at FROM growth WHERE file = ? ORDER BY start"
+        return [(int(start), at) for start, at in self._database.rows(sql, file)]
 
     # --- bytes ---
 
-    def add_chunk(self, file: int, start: int, length: int, data: bytes) -> None:
-        """Add compressed bytes of a file."""
-        self._database.insert("chunk", "file, start, length, data", [(file, start, length, data)])
+    def put_chunk(self, file: int, start: int, length: int, data: bytes) -> None:
+        """Add compressed bytes of a file, or replace its chunk at the same offset by a longer one."""
+        self._chunks.put(file, start, length, data)
 
     def chunks(self, file: int, start: int = 0) -> Iterator[bytes]:
         """The bytes of a file, beginning with the chunk that contains `start`."""
-        for begin, length, data in self.packed_chunks(file, start):
-            try:
-                yield unpack(data)
-            except DamagedError as error:
-                where = f"{self.get(file).path}: bytes {begin} to {begin + length - 1}"
-                raise DamagedError(f"{where} are damaged in the store: {error}; {ADVICE}") from error
+        return self._chunks.read(file, start)
+
+    def intact_chunks(self, file: int, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+        """The same chunks with their lengths; None for one that is damaged."""
+        return self._chunks.intact(file, start)
 
     def packed_chunks(self, file: int, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
         """The same chunks still compressed: start, length, data."""
-        sql = "SELECT start FROM chunk WHERE file = ? AND start + length > ? ORDER BY start"
-        for (begin,) in self._database.rows(sql, file, start):
-            sql = "SELECT length, data FROM chunk WHERE file = ? AND start = ?"
-            ((length, data),) = self._database.rows(sql, file, begin)
-            yield begin, length, bytes(data)
+        return self._chunks.packed(file, start)
 
     def chunk_start(self, file: int, offset: int) -> int:
         """Where the chunk with a byte begins."""
-        sql = "SELECT coalesce(max(start), 0) FROM chunk WHERE file = ? AND start <= ?"
-        return int(self._database.rows(sql, file, offset)[0][0])
+        return self._chunks.start_of(file, offset)
 
-    def remove_chunks(self, file: int, start: int = 0) -> None:
-        """Delete the chunks of a file from an offset on."""
-        self._database.rows("DELETE FROM chunk WHERE file = ? AND start >= ?", file, start)
+    def shrink(self, file: int, newer: int) -> None:
+        """Store an old version as its difference to the version that replaced it."""
+        self._chunks.shrink(file, newer)
 
     # --- files of sessions ---
 
@@ -125,19 +147,38 @@ class FileArchive:
 
     def only_of_session(self, session: int) -> list[int]:
         """Files that no other session needs, including earlier versions of the session's own files."""
-        sql = """SELECT id FROM file WHERE (machine, path) IN (
-                SELECT file.machine, file.path FROM session_file JOIN file ON file.id = session_file.file
-                WHERE session_file.session = ?)
-            AND id NOT IN (SELECT file FROM session_file WHERE session <> ?)"""
-        files = [int(row[0]) for row in self._database.rows(sql, session, session)]
-        if files:
+        own = [file.id for file in self.of_session(session) if not self._is_needed(file.id, session)]
+        if own:
             # While another session needs the log, it needs the folder of the log as well.
-            files += [file.id for file in self.beside_session(session)]
-        return files
+            own += [file.id for file in self.beside_session(session)]
+        return [row.id for file in dict.fromkeys(own) for row in self.versions(file)]
+
+    def _is_needed(self, file: int, session: int) -> bool:
+        """Whether a session other than this one was read from a file."""
+        sql = "SELECT 1 FROM session_file WHERE file = ? AND session <> ? LIMIT 1"
+        return bool(self._database.rows(sql, file, session))
 
     def find_for_session(self, session: int, path: str) -> int | None:
         """The file at a path on the machine of a session: its own, or one of the session it was forked from."""
         sql = """SELECT file.id FROM file JOIN session ON session.machine = file.machine
-            WHERE session.id = ? AND file.path = ? ORDER BY file.replaced_at IS NOT NULL, file.id DESC LIMIT 1"""
+            LEFT JOIN session_file ON session_file.session = session.id AND session_file.file = file.id
+            WHERE session.id = ? AND file.path = ?
+            ORDER BY session_file.file IS NULL, file.replaced_at IS NOT NULL, file.id DESC LIMIT 1"""
         found = self._database.rows(sql, session, path)
         return int(found[0][0]) if found else None
+
+    # --- files that cannot be read ---
+
+    def unreadable(self) -> dict[str, str]:
+        """The files and folders of this machine that could not be read in the last run, with the reason."""
+        sql = "SELECT path, reason FROM unreadable WHERE machine = ? ORDER BY path"
+        return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine)}
+
+    def set_unreadable(self, before: Iterable[str], now: dict[str, str], at: float) -> None:
+        """Replace some of those entries."""
+        known = set(before)
+        for path in known - now.keys():
+            sql = "DELETE FROM unreadable WHERE machine = ? AND path = ?"
+            self._database.rows(sql, self._database.machine, path)
+        new = [(self._database.machine, path, reason, at) for path, reason in now.items() if path not in known]
+        self._database.insert("unreadable", "machine, path, reason, since", new)

@@ -8,6 +8,7 @@ a file or another store, are those that were packed. Stores of earlier versions 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from zlib import crc32
 
 import zstandard
@@ -40,9 +41,13 @@ def pack(data: bytes) -> bytes:
 
 def unpack(data: bytes) -> bytes:
     """Decompress bytes. Raises DamagedError if they are not those that were packed."""
+    return _unpacked(_own.unpack, data)
+
+
+def _unpacked(unpack: Callable[[memoryview], bytes], data: bytes) -> bytes:
     frame = opened(data)
     try:
-        return _own.unpack(frame)
+        return unpack(frame)
     except (zstandard.ZstdError, MemoryError) as error:
         # A damaged frame of an earlier version may claim any length.
         raise DamagedError(f"the data cannot be unpacked: {error}") from error
@@ -82,3 +87,19 @@ def unpack_damaged(data: bytes) -> bytes | None:
 def is_content_of(packed: bytes, damaged: bytes) -> bool:
     """Whether packed data has the content that damaged data had, according to the checksum of the content in both."""
     return packed[-_SUM:] == damaged[-_SUM:]
+
+
+_AGAINST = zstandard.ZstdCompressionParameters.from_level(3, window_log=22, hash_log=20, write_checksum=True)
+"""For differences: the window covers both chunks, and level 1 would miss most of what they share."""
+
+
+def pack_against(data: bytes, base: bytes) -> bytes:
+    """Compress bytes that are similar to others, which are needed again to decompress them."""
+    known = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return seal(zstandard.ZstdCompressor(dict_data=known, compression_params=_AGAINST).compress(data))
+
+
+def unpack_against(data: bytes, base: bytes) -> bytes:
+    """Decompress the result of `pack_against`. Raises DamagedError like `unpack`."""
+    known = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return _unpacked(zstandard.ZstdDecompressor(dict_data=known).decompress, data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -11,6 +11,9 @@ from ..core import model as m
 
 NOTHING = -1
 """NULL in bulk inserts: the SQLite driver takes ten times as long to bind None."""
+
+
+Origin = Literal["created", "rewritten", "truncated", "edited"]
 
 
 class FileRow(NamedTuple):
@@ -28,7 +31,15 @@ class FileRow(NamedTuple):
     """The number of its bytes in the archive."""
     mark: bytes
     """A digest of the first and the last archived bytes."""
-    gone_at: float | None
+    gone_at: float | None = None
+    ctime: int = 0
+    """When the file system last changed anything about it, in nanoseconds; 0 where it is not known."""
+    verified: int = 0
+    """How many bytes were archived when all of them were last compared with the disk."""
+    archived_at: float | None = None
+    """When its first bytes were archived; None in stores of earlier versions."""
+    origin: Origin = "created"
+    """What made this row: the file is new, or it replaced an earlier version."""
 
 
 class SessionRow(msgspec.Struct, kw_only=True):

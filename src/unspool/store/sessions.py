@@ -143,7 +143,9 @@ class Sessions:
 
     def fingerprints(self, agent: str) -> dict[str, str]:
         """The fingerprint of each source when it was last read."""
-        sql = "SELECT ref, around FROM session WHERE machine = ? AND agent = ? ORDER BY around = ?"
+        # A source may no longer have some of its sessions. Those that it has come last, and count.
+        sql = """SELECT ref, around FROM session WHERE machine = ? AND agent = ?
+            ORDER BY gone_at IS NULL, around = ?"""
         return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine, agent, READ_AGAIN)}
 
     def exists(self, agent: str, name: str) -> bool:
@@ -153,7 +155,8 @@ class Sessions:
 
     def has_unsettled(self, agent: str) -> bool:
         """Whether some sessions have grown since they were last read as a whole."""
-        sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND around IN ('', ?) LIMIT 1"
+        sql = """SELECT 1 FROM session
+            WHERE machine = ? AND agent = ? AND around IN ('', ?) AND gone_at IS NULL LIMIT 1"""
         return bool(self._database.rows(sql, self._database.machine, agent, READ_AGAIN))
 
     def has_open(self, agent: str) -> bool:
@@ -230,9 +233,14 @@ class Sessions:
         """Have the next run read a session from its files, and write all of it."""
         self._database.rows("UPDATE session SET around = ? WHERE id = ?", READ_AGAIN, id)
 
-    def set_gone(self, id: int, at: float | None) -> None:
-        """Mark a session whose files were deleted, or remove the mark."""
-        self._database.rows("UPDATE session SET gone_at = ? WHERE id = ?", at, id)
+    def set_unsettled(self, id: int) -> None:
+        """Have the next run read a session as a whole."""
+        self._database.rows("UPDATE session SET around = '' WHERE id = ?", id)
+
+    def set_gone(self, id: int, at: float | None) -> bool:
+        """Mark a session whose files were deleted, and return whether it was not marked before."""
+        sql = "UPDATE session SET gone_at = ? WHERE id = ? AND gone_at IS NULL RETURNING id"
+        return bool(self._database.rows(sql, at, id))
 
     def gone_at(self, id: int) -> float | None:
         """When the files of a session were found to be deleted."""

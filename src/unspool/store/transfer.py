@@ -38,5 +38,5 @@ def copy_file(source: Store, target: Store, id: int) -> int:
         return known.id
     new = target.files.put(row._replace(id=0))
     for start, length, data in source.files.packed_chunks(id):
-        target.files.add_chunk(new, start, length, data)
+        target.files.put_chunk(new, start, length, data)
     return new

@@ -8,6 +8,7 @@ import unspool
 from unspool.library import Library
 from unspool.testing import ClaudeLog, call
 
+from ...file_faults import failing
 from ..run import SAMPLES, Run
 
 
@@ -115,3 +116,17 @@ def test_nothing_in_the_samples_is_new(run: Run) -> None:
     found = run("doctor", "--summary", "--json", "--home", SAMPLES).records
     assert {version["agent"] for version in found} == {"claude", "codex", "gemini"}
     assert [version for version in found if "new_kinds" in version or "new_fields" in version] == []
+
+
+def test_files_that_cannot_be_read_are_named_and_counted(run: Run, tmp_path: Path) -> None:
+    """With the reason, and an exit code; the others are checked."""
+    path = damaged().write(tmp_path)
+    other = ClaudeLog("other")
+    other.user("hello")
+    other.write(tmp_path)
+    with failing(tmp_path, lambda kind, where: kind == "read" and where == path).active():
+        done = run("doctor", "--home", tmp_path)
+    assert done.code == 1
+    assert f"cannot read {path}: Input/output error" in done.err
+    assert "1 not readable" in done.lines[-1]
+    assert run("doctor", "--home", tmp_path).code == 0

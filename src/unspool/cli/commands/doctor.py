@@ -14,13 +14,14 @@ from ...agents import agent_named
 from ...core import model as m
 from ...core.plural import counted
 from ...core.session import Session
+from ...io.faults import collect_faults, reason_of
 from ...io.files import name_of
 from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
 from .._shared.options import add_places, add_sessions, choose
-from .._shared.output import print_json
+from .._shared.output import complain, print_json
 from .._shared.progress import watched
 
 EXAMPLES = """examples:
@@ -66,6 +67,16 @@ def run(args: argparse.Namespace) -> int:
         return _summarize(args)
     total: Counter[str] = Counter()
     failures = Failures(args.debug)
+    with collect_faults() as faults:
+        _report_all(args, failures, total)
+    for path, error in faults.errors.items():
+        complain(f"cannot read {harmless(str(path))}: {reason_of(error)}")
+    if not args.json:
+        _print_summary(args, total, len(faults.errors))
+    return 1 if faults.errors else failures.exit_code
+
+
+def _report_all(args: argparse.Namespace, failures: Failures, total: Counter[str]) -> None:
     for report in watched(_reports(args, failures), "files"):
         total["files"] += 1
         total["lines"] += report.lines
@@ -76,16 +87,19 @@ def run(args: argparse.Namespace) -> int:
             print_json(report)
         elif args.all or report.problems or report.orphans:
             _print(report)
-    if not args.json:
-        problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
-        summary = [
-            counted(total["files"], "file"), counted(total["lines"], "line"), f"{total['damaged']:,} damaged",
-            counted(total["orphans"], "unfinished call"),
-        ]  # fmt: skip
-        if not args.sessions and (left_out := len(list(without_conversation(Library(*args.home))))):
-            summary.append(f"{counted(left_out, 'file')} without a conversation (`unspool ls --all`)")
-        print(", ".join(summary) + (f"; {problems}" if problems else ""))
-    return failures.exit_code
+
+
+def _print_summary(args: argparse.Namespace, total: Counter[str], unreadable: int) -> None:
+    problems = ", ".join(f"{count} {key[8:]}" for key, count in sorted(total.items()) if key.startswith("problem "))
+    summary = [
+        counted(total["files"], "file"), counted(total["lines"], "line"), f"{total['damaged']:,} damaged",
+        counted(total["orphans"], "unfinished call"),
+    ]  # fmt: skip
+    if unreadable:
+        summary.append(f"{unreadable:,} not readable")
+    if not args.sessions and (left_out := len(list(without_conversation(Library(*args.home))))):
+        summary.append(f"{counted(left_out, 'file')} without a conversation (`unspool ls --all`)")
+    print(", ".join(summary) + (f"; {problems}" if problems else ""))
 
 
 def _summarize(args: argparse.Namespace) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from ...core.plural import counted
 from ...store import open_store
-from .._shared.output import complain, print_json
+from .._shared.output import complain, print_json, remark
 from .._shared.store import add_store, sync
 
 EXAMPLES = """examples:
@@ -32,5 +33,8 @@ def run(args: argparse.Namespace) -> int:
         megabytes = f"{report.bytes / 1e6:,.1f} MB in {report.seconds:.2f} s"
         print(f"{report.new:,} new, {report.changed:,} changed, {report.gone:,} deleted from disk; {megabytes}")
         for name, why in report.failures.items():
-            complain(f"{name}: {why}")
+            complain(f"cannot read {name}: {why}")
+        if report.failures:
+            count = counted(len(report.failures), "item")
+            remark(f"{count} could not be read. What the store has of them stays; the next sync tries again.")
     return 1 if report.failures else 0

@@ -1,0 +1,74 @@
+"""Writes archived files, exactly as they were."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agents import agent_named
+from ..core.errors import UnspoolError
+from ..store import Store
+from ..store.private_files import make_private_folder, open_private
+from ..store.rows import SessionRow
+from .history import FileState, History
+
+
+class RestoredFile(NamedTuple):
+    """A file that was written."""
+
+    to: Path
+    path: str
+    """Where it was when it was archived."""
+    size: int
+
+
+def restore_session(store: Store, session: SessionRow, target: Path, version: int | None = None) -> list[RestoredFile]:
+    """Write the files of a session below a folder, laid out as the agent does.
+
+    Other files in the session's own folder are included: saved outputs, notes on sub-agents. `version` is the number
+    of an earlier state, see `History`.
+    """
+    if version is not None:
+        history = History(store, session)
+        files = [*history.states(version), *history.beside(version)]
+    else:
+        archived = (*store.files.of_session(session.id), *store.files.beside_session(session.id))
+        files = [FileState(file.id, file.agent, file.path, store.files.get(file.id).kept) for file in archived]
+    written = []
+    for file in files:
+        # Earlier versions have rows of files that could never be read.
+        if file.size or not store.files.get(file.id).size:
+            written.append(RestoredFile(target / _layout(file.agent, file.path), file.path, file.size))
+            _write(store, file, written[-1].to)
+    return written
+
+
+def _write(store: Store, file: FileState, place: Path) -> None:
+    """Write a file under its name once it is complete."""
+    make_private_folder(place.parent)
+    if place.exists():
+        raise FileExistsError(17, "File exists", str(place))
+    part = place.with_name(f".{place.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        left = file.size
+        with open_private(part, "xb") as out:
+            for data in store.files.chunks(file.id):
+                left -= out.write(data[:left])
+                if not left:
+                    break
+        if left:
+            raise UnspoolError(f"the store has only {file.size - left:,} of {file.size:,} bytes of {file.path}")
+        os.replace(part, place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _layout(agent: str, path: str) -> Path:
+    """Where a file belongs in a home directory: its path starting at the agent's folder."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", "..")]
+    info = agent_named(agent).info
+    places = {place.split("/")[0] for place in info.paths}
+    start = next((number for number, part in enumerate(parts) if part in places), len(parts) - 1)
+    return Path(info.folder, *parts[start:])

@@ -1,0 +1,64 @@
+"""What could not be read in an agent's folder, and which sessions stay as they are because of it.
+
+An error of the file system is not a change of a file. A session with a file that cannot be read is not touched. Other
+sessions may depend on that file as well: on a sub-agent, on the session they were forked from. They wait for one run,
+as most errors pass. If the file still cannot be read then, they are read without it, and again when it can be read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+from ..core.errors import UnspoolError
+from ..io.faults import reason_of
+from ..io.files import name_of
+from .scan import is_inside
+
+
+class HeldError(UnspoolError):
+    """A session stays as it is, because something could not be read."""
+
+
+class Unreadable:
+    """The files and folders in one agent's folder that could not be read."""
+
+    def __init__(self, root: Path, known: Collection[str], before: Mapping[str, str]) -> None:
+        """`known` are the archived files, `before` what could not be read in the last run."""
+        self._root = root
+        self._known = known
+        self.before = before
+        self.now: dict[str, str] = {}
+        """The reasons, by path."""
+
+    def add(self, errors: Mapping[Path, OSError]) -> None:
+        """Add some. Readers also look at other places, such as the list of processes."""
+        for path, error in errors.items():
+            if path.is_relative_to(self._root):
+                self.now.setdefault(name_of(path), reason_of(error))
+
+    def check_new(self, paths: Iterable[Path]) -> None:
+        """Raise HeldError if a file of a session could not be read."""
+        self._check(map(name_of, paths))
+
+    def check_stored(self, files: Iterable[str]) -> None:
+        """Raise HeldError if a file that a stored session was read from, or depends on, could not be read."""
+        self._check(files)
+        self._check(path for path in self._relevant() if path not in self.before)
+
+    def mark(self) -> str:
+        """Return a part of the fingerprint of sessions that are read without some files: they are read again later."""
+        paths = sorted(self._relevant())
+        if not paths:
+            return ""
+        return "!" + hashlib.blake2b("\0".join(paths).encode(), digest_size=8).hexdigest()
+
+    def _check(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path in self.now:
+                raise HeldError(f"{path}: {self.now[path]}")
+
+    def _relevant(self) -> list[str]:
+        """Return those that sessions may have been read with: archived files, and folders that contain some."""
+        return [path for path in self.now if path in self._known or any(is_inside(file, path) for file in self._known)]

@@ -81,6 +81,20 @@ def test_search(query: str, session: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.usefixtures("home_to_read")
+def test_search_pages_follow_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each page but the last says how to see the next one."""
+    every = output(capsys, "search", "--json", "-n", "100", "--hits", "1", "the").splitlines()
+    assert call_main(("search", "--json", "-n", "2", "--hits", "1", "the")) == 0
+    first = capsys.readouterr()
+    assert first.err == "More sessions match; see the next ones with --offset 2\n"
+    assert call_main(("search", "--json", "-n", "100", "--hits", "1", "--offset", "2", "the")) == 0
+    rest = capsys.readouterr()
+    assert rest.err == ""
+    names = [json.loads(line)["session"]["name"] for line in (*first.out.splitlines(), *rest.out.splitlines())]
+    assert names == [json.loads(line)["session"]["name"] for line in every]
+
+
+@pytest.mark.usefixtures("home_to_read")
 def test_an_invalid_query_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     """Wrong usage, with the place under it."""
     assert call_main(("search", "foo (bar")) == 2

@@ -144,7 +144,7 @@ def test_the_watcher_reads_the_whole_session_later(tmp_path: Path, store: Store)
     path.write_bytes(log.data)
     gone.unlink()
     follower.ingest({path, gone})
-    assert store.search.run(parse("sleep"))[0].hits[0].field == "input"
+    assert store.search.run(parse("sleep")).found[0].hits[0].field == "input"
     follower._due = 0.0
     follower.ingest(set())
     (row,) = store.sessions.select(SessionFilter(agent="claude"))

@@ -126,10 +126,10 @@ def test_reading_continues_at_a_damaged_block(store: Store) -> None:
 def test_searching_continues_at_a_damaged_block(store: Store) -> None:
     """Words are still found in the index; a hit that cannot be shown is left out, and a pattern skips the block."""
     words = parse("please")
-    before = store.search.run(words, 10, hits=1000)
+    before = store.search.run(words, 10, hits=1000).found
     matches = len(list(search_regex(store, "please do", Filters(), 10_000)))
     flip(store, "block", 0)
-    found = store.search.run(words, 10, hits=1000)
+    found = store.search.run(words, 10, hits=1000).found
     assert {entry.session.id for entry in found} == {entry.session.id for entry in before}
     assert 0 < sum(len(entry.hits) for entry in found) < sum(len(entry.hits) for entry in before)
     assert 0 < len(list(search_regex(store, "please do", Filters(), 10_000))) < matches

@@ -99,7 +99,7 @@ def _parts(store: Store, session: int, words: dict[int, list[tuple[int, str]]]) 
     """The texts of each message in their order, with their words."""
     sql = """SELECT part.id, message, field, author, tool.text, model.text, at FROM part
         LEFT JOIN name AS tool ON tool.id = part.tool LEFT JOIN name AS model ON model.id = part.model
-        WHERE session = ? ORDER BY message, part.id"""
+        WHERE session = ? ORDER BY message, field, part.id"""
     return [(*row[1:], words.get(row[0], [])) for row in store.database.rows(sql, session)]
 
 

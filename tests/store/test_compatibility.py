@@ -66,7 +66,7 @@ def test_exports_are_the_same_byte_for_byte(old: Store, answers: dict[str, Any])
 def test_searches_find_the_same(old: Store, answers: dict[str, Any]) -> None:
     """Sessions in the same order, with the same hits."""
     for query, expected in answers["search"].items():
-        found = old.search.run(parse(query), now=NOW)
+        found = old.search.run(parse(query), now=NOW).found
         assert [
             [entry.session.name, entry.hits[0].message_index, len(entry.hits) + entry.more] for entry in found
         ] == expected, query

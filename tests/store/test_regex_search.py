@@ -46,8 +46,8 @@ def test_rewritten_text_is_found_and_replaced_text_is_not(rewritten: Store) -> N
     """Regular expressions and words give the same answer."""
     assert _found(rewritten, r"cormo\w+") == [(1, "cormorant")]
     assert _found(rewritten, "kingfisher") == []
-    assert [found.hits[0].message_index for found in rewritten.search.run(parse("cormorant"))] == [1]
-    assert rewritten.search.run(parse("kingfisher")) == []
+    assert [found.hits[0].message_index for found in rewritten.search.run(parse("cormorant")).found] == [1]
+    assert rewritten.search.run(parse("kingfisher")).found == []
 
 
 def test_other_messages_of_the_session_are_found(rewritten: Store) -> None:

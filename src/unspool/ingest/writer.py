@@ -24,11 +24,12 @@ from ..store.compression import pack
 from ..store.damage import is_placeholder
 from ..store.decision_log import recorded_decisions
 from ..store.events import NewEvent
-from ..store.indexed_text import TextRow, ToolNameOf, rows_of, texts_of
+from ..store.indexed_text import TextRow, ToolNameOf, rows_of
 from ..store.message_patches import MessagePatches
 from ..store.messages import BLOCK
 from ..store.rows import NOTHING, StoredSession
 from ..store.sessions import SUMMARY_COLUMNS, session_values
+from ..store.text_index import tools_by_field
 from ..store.usage_rows import UsageRows, whole_seconds
 from .change_diff import Comparison, StoredState
 from .stream_sink import StreamSink, spans_of
@@ -133,9 +134,6 @@ class Ending(NamedTuple):
     def _correct(self, store: Store, id: int) -> None:
         """Correct messages that were stored before."""
         patches, before = self.patches, self.before
-        for index in _differing(patches.authors, before.authors):
-            if index in patches.authors:
-                store.texts.set_author(id, index, patches.authors[index])
         changed = {
             *_differing(patches.outcomes, before.outcomes), *_differing(patches.usages, before.usages),
             *_differing(patches.authors, before.authors), *_differing(patches.rewritten, before.rewritten),
@@ -152,6 +150,8 @@ class Ending(NamedTuple):
                 store.texts.remove(id, [message])
                 self.patches.apply(message)
                 store.texts.add(id, counted(message, tool_of)[0])
+            elif (author := self.patches.authors.get(index, message.author)) != message.author:
+                store.texts.set_author(id, message, author)
             self.patches.apply(message)
             store.usage.remove(id, index)
             store.usage.add(id, counted(message, tool_of)[1])
@@ -317,7 +317,7 @@ class SessionWriter:
         return self._tail_tools.get(message.index, []) == self._tools_of(message)
 
     def _tools_of(self, message: m.Message) -> list[str | None]:
-        return [text.tool for text in texts_of(message, self._tool_of)]
+        return tools_by_field(message, self._tool_of)
 
     def _tool_of(self, call_id: str) -> str | None:
         if (name := self._tools.get(call_id)) is not None:

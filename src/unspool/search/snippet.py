@@ -21,8 +21,9 @@ _OVERLAP = 1 << 12
 _MOST_MATCHES = 200
 _MOST_TRIES = 300_000
 """For each word. The letters of a short one such as `a` occur nearly everywhere, and are seldom a word."""
-_AROUND = 8
-"""How many widths before and after a match are considered, because whitespace will be collapsed."""
+_AROUND = (2, 8)
+"""How many widths before and after a match are considered: more where so much whitespace is collapsed that the first
+are too few."""
 _ALSO_ASCII = "\u017f\u212a"
 """The long s and the Kelvin sign: the only characters outside ASCII that fold to ASCII letters."""
 _NOISE = re.compile(
@@ -60,11 +61,21 @@ def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
     matches = _find(text, sought(node)) if node is not None else []
     cluster = _densest(matches, width)
     start, end = (cluster[0].start, cluster[-1].end) if cluster else (0, 0)
-    first, last = max(0, start - _AROUND * width), min(len(text), start + _AROUND * width)
-    line = _Line(text[first:last])
+    first, last, line = _around(text, start, end, width)
     marks = [line.places(max(a, first) - first, b - first) for match in matches for a, b in match.words if b > first]
     middle = line.places(start - first, end - first)
     return _cut(line.text, _merged(marks), middle, width, (first > 0, last < len(text)))
+
+
+def _around(text: str, start: int, end: int, width: int) -> tuple[int, int, _Line]:
+    """The text around a range: where it begins and ends, and the line it becomes."""
+    for widths in _AROUND:
+        first, last = max(0, start - widths * width), min(len(text), start + widths * width)
+        line = _Line(text[first:last])
+        before, after = line.places(start - first, end - first)
+        if (first == 0 or before >= width) and (last == len(text) or len(line.text) - after >= width):
+            break
+    return first, last, line
 
 
 # --- finding ---

@@ -7,9 +7,9 @@ locking, full-text search, migrations) is implemented in `backends/`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..search.query import Node
 from .rows import NOTHING
@@ -35,6 +35,10 @@ class Database(ABC):
     @abstractmethod
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement and return its rows. `?` marks a value."""
+
+    @abstractmethod
+    def iterate(self, sql: str, *values: object) -> Generator[Row]:
+        """Run a query and return its rows as they are needed. Close the generator where some may be left."""
 
     @abstractmethod
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
@@ -80,16 +84,26 @@ class Database(ABC):
         return False
 
 
+class MatchIndex(NamedTuple):
+    """The parts of a statement that selects rows of `part`."""
+
+    tables: str
+    condition: str
+    values: list[object]
+    position: str
+    """What the rows are sorted by: the id, or the first id of its bucket."""
+
+
 class WordIndex(ABC):
     """The full-text index. Its entries have the ids of rows in the table `part`."""
 
     @abstractmethod
-    def allocate_ids(self, count: int) -> int:
-        """Reserve consecutive ids and return the first."""
+    def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
+        """Reserve an id in each of some buckets of the ranking. Ids in the same bucket increase."""
 
     @abstractmethod
-    def add(self, first: int, texts: Sequence[str]) -> None:
-        """Index texts under consecutive ids."""
+    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
+        """Index texts under ids that were allocated."""
 
     @abstractmethod
     def remove(self, rows: list[tuple[int, str]]) -> None:
@@ -100,8 +114,8 @@ class WordIndex(ABC):
         """Remove texts that cannot be given any more. This may take as long as reading the whole index."""
 
     @abstractmethod
-    def condition(self, node: Node) -> tuple[str, str, list[object]]:
-        """How to select the rows of `part` that match a query: tables, a condition, and its values."""
+    def index(self, node: Node | None) -> MatchIndex:
+        """How to select the rows of `part` that match a query; all rows without one."""
 
 
 class NameTable:

@@ -161,6 +161,12 @@ class StoredMessages:
         self.damaged[damaged] = None
         return damaged
 
+    def read_each(self, id: int, indices: Iterable[int]) -> dict[int, m.Message]:
+        """Some messages, by index."""
+        patches = self.patches(id)
+        wanted = dict.fromkeys(indices)
+        return {index: message for index in wanted for message in self.read(id, index, index + 1, patches=patches)}
+
     def scan(
         self, id: int, may_match: Callable[[bytes], bool], start: int = 0, *, backwards: bool = False,
         most_blocks: int | None = None, patches: MessagePatches | None = None,

@@ -1,18 +1,20 @@
 """Search for words: from a query to SQL, and from rows to ranked hits.
 
-What people and models said counts more than what tools printed, new text more than old, and a session with several hits
-more than one with a single hit. The ranking uses no statistics of the database, so that all databases give the same
-answer.
+Matches are read in the order of their rank (`ranking.py`), and only as many as are needed. No statistics of the
+database and no numbers it gave to rows are involved, so that all databases give the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator
+from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain, groupby, islice
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ..core import model as m
 from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
 from ..search.query import Filters, Name, Node, Query, Values, matches
 from ..search.snippet import Snippet, snippet
@@ -22,16 +24,12 @@ from .database import Database
 from .filters import SessionFilter, containing, escaped, starting_with
 from .indexed_text import AUTHORS, FIELDS, Field, no_tool_name, texts_of
 from .messages import StoredMessages
+from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
 from .rows import SessionRow
 from .sessions import Sessions
 
-_CANDIDATES = 600
-"""The number of matches that are ranked: the most recent ones."""
-_WEIGHTS: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "output": 1.0, "thinking": 0.8, "note": 0.6}
-_HALF_LIFE_DAYS = 30.0
-"""The age at which a hit counts half."""
-_SUMMED = 3
-"""How many hits add up to the score of a session."""
+_FEWEST = 600
+"""The number of matches that are read in any case, to count those of each session."""
 _CLOSELY = 1 << 20
 """How much of a long text is checked to find out which of several texts matched."""
 
@@ -53,7 +51,15 @@ class Found(msgspec.Struct, kw_only=True):
     score: float
     hits: list[Hit]
     more: int
-    """Further hits among the ranked matches."""
+    """Further hits among the matches that were read."""
+
+
+class SearchPage(NamedTuple):
+    """Some of the sessions that match, the best first."""
+
+    found: list[Found]
+    more: bool
+    """Whether further sessions match."""
 
 
 class Match(NamedTuple):
@@ -64,11 +70,71 @@ class Match(NamedTuple):
     field: int
     author: int
     at: int | None
+    name: str
+    """The id of the session."""
+    position: int
+    """Its place in the index: the id, or the first id of the bucket."""
 
     @property
-    def weight(self) -> float:
-        """How much it counts, regardless of its age."""
-        return _WEIGHTS[FIELDS[self.field]]
+    def rank(self) -> int:
+        """How good it is."""
+        return rank(self.field, self.at)
+
+    def before(self) -> tuple[int, str, int, int, int]:
+        """The key that sorts the best match first. Nothing in it depends on the order in which texts were stored."""
+        return -self.rank, self.name, -self.message, self.field, self.session
+
+
+class _Ranked(NamedTuple):
+    """A session with its matches, the best first."""
+
+    session: int
+    rank: int
+    matches: list[Match]
+
+
+class _Ranking:
+    """Ranks sessions while matches are read, and knows when it has read enough."""
+
+    def __init__(self, wanted: int) -> None:
+        """`wanted` is how many of the best sessions have to be known."""
+        self._wanted = wanted
+        self._by_session: dict[int, list[Match]] = {}
+        self._best: list[int] = []
+        """The best rank of each session, in descending order."""
+        self._below = 0
+        self._read = 0
+
+    def add(self, bucket: list[Match]) -> None:
+        """Add all matches of a bucket, the best first."""
+        self._below = first_rank(bucket_of(bucket[0].position))
+        self._read += len(bucket)
+        for match in bucket:
+            matches = self._by_session.setdefault(match.session, [])
+            if not matches:
+                self._best.append(match.rank)
+            matches.append(match)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no match that was not read can change which sessions are wanted, or their order."""
+        if self._read < _FEWEST or len(self._best) < self._wanted:
+            return False
+        if not is_settled(self._best[self._wanted - 1], self._below):
+            return False
+        sessions = zip(self._best, self._by_session.values(), strict=True)
+        settled = (_rank_of(matches) for best, matches in sessions if is_settled(best, self._below))
+        enough = highest_unsettled(self._below)
+        return sum(1 for rank in settled if rank >= enough) >= self._wanted
+
+    def sessions(self) -> list[_Ranked]:
+        """The sessions, the best first."""
+        found = [_Ranked(session, _rank_of(matches), matches) for session, matches in self._by_session.items()]
+        return sorted(found, key=lambda entry: (-entry.rank, entry.matches[0].before()))
+
+
+def _rank_of(matches: list[Match]) -> int:
+    return session_rank([match.rank for match in matches[:COUNTED]])
 
 
 class Search:
@@ -79,56 +145,79 @@ class Search:
         self._sessions = sessions
         self._messages = messages
 
-    def run(self, query: Query, limit: int = 20, hits: int = 3, now: datetime | None = None) -> list[Found]:
-        """The best sessions, each with its best hits."""
-        ranked = rank(self.matches(query, _CANDIDATES), now)[:limit]
-        if not ranked:
-            return []
-        ids = tuple(entry.session for entry in ranked)
-        rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))}
-        return [
+    def run(
+        self, query: Query, limit: int = 20, hits: int = 3, *, offset: int = 0, now: datetime | None = None
+    ) -> SearchPage:
+        """The best sessions after the first `offset`, each with its best hits."""
+        ranking = _Ranking(offset + limit + 1)
+        with closing(self._buckets(query)) as buckets:
+            for bucket in buckets:
+                ranking.add(bucket)
+                if ranking.is_complete:
+                    break
+        ranked = ranking.sessions()
+        shown = ranked[offset : offset + limit]
+        ids = tuple(entry.session for entry in shown)
+        rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
+        seconds = (now or datetime.now(UTC)).timestamp()
+        found = [
             Found(
-                session=rows[entry.session], score=round(entry.score, 4), more=max(0, len(entry.matches) - hits),
-                hits=[hit for match in entry.matches[:hits] if (hit := self._hit(match, query.match)) is not None],
+                session=rows[entry.session], score=float(f"{score(entry.rank, seconds):.4g}"),
+                more=max(0, len(entry.matches) - hits),
+                hits=self._hits(entry.session, entry.matches[:hits], query.match),
             )
-            for entry in ranked
+            for entry in shown
+            if entry.session in rows
         ]  # fmt: skip
+        return SearchPage(found, len(ranked) > offset + limit)
 
     def matches(self, query: Query, limit: int) -> list[Match]:
-        """All matching texts, the most recent first."""
-        tables, condition, values = "part", "TRUE", list[object]()
-        if query.match is not None:
-            tables, condition, values = self._database.words.condition(query.match)
+        """The best matching texts."""
+        with closing(self._buckets(query)) as buckets:
+            return list(islice(chain.from_iterable(buckets), limit))
+
+    def _buckets(self, query: Query) -> Generator[list[Match]]:
+        """All matches, the best first, read as they are needed. The index only sorts them by bucket."""
+        index = self._database.words.index(query.match)
         filters = QueryConditions(query.filters)
-        sql = f"""SELECT part.session, part.message, part.field, part.author, part.at
-            FROM {tables} JOIN session ON session.id = part.session
-            WHERE {condition} AND {filters.sql} ORDER BY part.id DESC LIMIT ?"""
-        return [Match(*row) for row in self._database.rows(sql, *values, *filters.values, limit)]
+        sql = f"""SELECT part.session, part.message, part.field, part.author, part.at, session.name, {index.position}
+            FROM {index.tables} JOIN session ON session.id = part.session
+            WHERE {index.condition} AND {filters.sql} ORDER BY {index.position} DESC"""
+        with closing(self._database.iterate(sql, *index.values, *filters.values)) as rows:
+            for _, bucket in groupby(map(Match._make, rows), lambda match: bucket_of(match.position)):
+                yield sorted(bucket, key=Match.before)
 
     def sessions_with(self, filters: Filters) -> list[int]:
         """The sessions with a text that passes the filters of a query, the newest first."""
-        if not filters:
-            return [id for (id,) in self._database.rows("SELECT id FROM session ORDER BY id DESC")]
-        chosen = QueryConditions(filters)
-        sql = f"""SELECT DISTINCT part.session FROM part JOIN session ON session.id = part.session
-            WHERE {chosen.sql} ORDER BY part.session DESC"""
-        return [id for (id,) in self._database.rows(sql, *chosen.values)]
+        condition, values = "TRUE", list[object]()
+        if filters:
+            chosen = QueryConditions(filters)
+            condition = f"EXISTS (SELECT 1 FROM part WHERE part.session = session.id AND {chosen.sql})"
+            values = chosen.values
+        sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
+        return [id for (id,) in self._database.rows(sql, *values)]
 
-    def _hit(self, match: Match, node: Node | None) -> Hit | None:
-        """What was found; None if the message is damaged in the store."""
-        field = FIELDS[match.field]
-        messages = self._messages.read(match.session, match.message, match.message + 1)
-        if any(map(is_placeholder, messages)):
-            return None
-        texts = [text.text for message in messages for text in texts_of(message, no_tool_name) if text.field == field]
-        text = texts[0] if texts else ""
-        if len(texts) > 1 and node is not None:
-            text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
-        at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
-        return Hit(
-            message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=at,
-            snippet=snippet(text, node),
-        )  # fmt: skip
+    def _hits(self, session: int, matches: list[Match], node: Node | None) -> list[Hit]:
+        """What was found, without what is damaged in the store."""
+        messages = self._messages.read_each(session, (match.message for match in matches))
+        found = ((match, messages.get(match.message)) for match in matches)
+        return [
+            _hit(match, message, node) for match, message in found if message is None or not is_placeholder(message)
+        ]
+
+
+def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
+    field = FIELDS[match.field]
+    found = texts_of(message, no_tool_name) if message is not None else []
+    texts = [text.text for text in found if text.field == field]
+    text = texts[0] if texts else ""
+    if len(texts) > 1 and node is not None:
+        text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
+    at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
+    return Hit(
+        message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=at,
+        snippet=snippet(text, node),
+    )  # fmt: skip
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------
@@ -219,29 +308,3 @@ def _named(name: Name) -> str:
 
 def _seconds(moment: datetime) -> int:
     return int(moment.timestamp())
-
-
-# --- ranking ---------------------------------------------------------------------------------------------------------
-
-
-class Ranked(NamedTuple):
-    """The matches of a session, the best first."""
-
-    session: int
-    score: float
-    matches: list[Match]
-
-
-def rank(matches: Iterable[Match], now: datetime | None = None) -> list[Ranked]:
-    """Group matches by session, the best session first."""
-    seconds = (now or datetime.now(UTC)).timestamp()
-    by_session: dict[int, list[tuple[float, Match]]] = {}
-    for match in matches:
-        days = max(0.0, seconds - match.at) / 86400 if match.at is not None else 365.0
-        by_session.setdefault(match.session, []).append((match.weight / (1 + days / _HALF_LIFE_DAYS), match))
-    found = []
-    for session, scored in by_session.items():
-        scored.sort(key=lambda pair: (-pair[0], -pair[1].message, pair[1].field))
-        score = sum(value for value, _ in scored[:_SUMMED])
-        found.append(Ranked(session, score, [match for _, match in scored]))
-    return sorted(found, key=lambda ranked: (-ranked.score, -ranked.session))

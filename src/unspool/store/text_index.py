@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import count, repeat
+from itertools import repeat
 
 from ..core import model as m
 from .damage import is_placeholder
 from .database import Database
-from .indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, TextRow, no_tool_name, texts_of
+from .indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, IndexedText, TextRow, ToolNameOf, no_tool_name, texts_of
 from .message_patches import Span
+from .ranking import bucket
+from .rows import NOTHING
 
 
 class TextIndex:
@@ -24,27 +26,25 @@ class TextIndex:
         """Make texts searchable."""
         if not texts:
             return
-        first = self._database.words.allocate_ids(len(texts))
         messages, fields, authors, tools, models, times, words = zip(*texts, strict=True)
+        ids = self._database.words.allocate_ids([bucket(row[1], _known(row[5])) for row in texts])
         id_of = self._database.names.ids({*tools, *models}).__getitem__
-        rows = zip(
-            count(first), repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times
-        )
+        rows = zip(ids, repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times)
         columns = "id, session, message, field, author, tool, model, at"
         self._database.insert("part", columns, rows, sparse="tool, model, at")
-        self._database.words.add(first, words)
+        self._database.words.add(ids, words)
 
     def remove(self, session: int, messages: Iterable[m.Message]) -> None:
         """Remove the texts of messages. The messages have to be given as they were indexed: FTS5 needs the texts."""
         unknown: list[int] = []
         for message in messages:
-            sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id"
-            ids = sorted(int(row[0]) for row in self._database.rows(sql, session, message.index))
+            sql = "DELETE FROM part WHERE session = ? AND message = ? RETURNING id, field"
+            ids = sorted((field, id) for id, field in self._database.rows(sql, session, message.index))
             if is_placeholder(message):
-                unknown += ids
+                unknown += [id for _, id in ids]
                 continue
-            texts = [text.text for text in texts_of(message, no_tool_name)]
-            self._database.words.remove(list(zip(ids, texts, strict=True)))
+            texts = _by_field(texts_of(message, no_tool_name))
+            self._database.words.remove([(id, text.text) for (_, id), text in zip(ids, texts, strict=True)])
         self._database.words.remove_unknown(unknown)
 
     def remove_unknown(self, session: int) -> None:
@@ -53,22 +53,45 @@ class TextIndex:
         self._database.words.remove_unknown([int(id) for (id,) in rows])
 
     def tools(self, session: int, first: int) -> dict[int, list[str | None]]:
-        """The tool of each text, by message, from a message on."""
+        """The tool of each text, by message, from a message on; the texts are in the order of `tools_by_field`."""
         sql = """SELECT part.message, name.text FROM part LEFT JOIN name ON name.id = part.tool
-            WHERE part.session = ? AND part.message >= ? ORDER BY part.id"""
+            WHERE part.session = ? AND part.message >= ? ORDER BY part.field, part.id"""
         found: dict[int, list[str | None]] = {}
         for message, tool in self._database.rows(sql, session, first):
             found.setdefault(message, []).append(tool)
         return found
 
-    def set_author(self, session: int, message: int, author: m.Author) -> None:
-        """Correct the author of a message, and the field of what it said."""
+    def set_author(self, session: int, message: m.Message, author: m.Author) -> None:
+        """Correct the author of a message, given as it was indexed, and the field of what it said."""
         field = FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
-        spoken = [FIELD_NUMBER[name] for name in ("user", "answer", "note")]
-        sql = "UPDATE part SET author = ? WHERE session = ? AND message = ?"
-        self._database.rows(sql, AUTHOR_NUMBER[author], session, message)
-        sql = "UPDATE part SET field = ? WHERE session = ? AND message = ? AND field IN (?, ?, ?)"
-        self._database.rows(sql, field, session, message, *spoken)
+        spoken = {FIELD_NUMBER[name] for name in ("user", "answer", "note")}
+        if is_placeholder(message):
+            return
+        rows = [
+            (index, field if old in spoken else old, AUTHOR_NUMBER[author], tool, model, at, text)
+            for index, old, _, tool, model, at, text in self._rows(session, message)
+        ]
+        self.remove(session, [message])
+        self.add(session, rows)
+
+    def move(self, session: int, messages: Iterable[m.Message]) -> None:
+        """Give the texts of messages the ids that their ranks require."""
+        for message in messages:
+            if is_placeholder(message):
+                continue
+            rows = self._rows(session, message)
+            self.remove(session, [message])
+            self.add(session, rows)
+
+    def _rows(self, session: int, message: m.Message) -> list[TextRow]:
+        """The rows of a message that is in the index."""
+        sql = f"""SELECT part.message, part.field, part.author, coalesce(tool.text, ''), coalesce(model.text, ''),
+                coalesce(part.at, {NOTHING})
+            FROM part LEFT JOIN name AS tool ON tool.id = part.tool LEFT JOIN name AS model ON model.id = part.model
+            WHERE part.session = ? AND part.message = ? ORDER BY part.field, part.id"""
+        rows = self._database.rows(sql, session, message.index)
+        texts = _by_field(texts_of(message, no_tool_name))
+        return [(*row, text.text) for row, text in zip(rows, texts, strict=True)]
 
     # --- marks ---
 
@@ -100,3 +123,17 @@ class TextIndex:
     def remove_touched_from(self, session: int, first: int) -> None:
         """Remove the touched files of all messages from one on."""
         self._database.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, first)
+
+
+def tools_by_field(message: m.Message, tool_name_of: ToolNameOf) -> list[str | None]:
+    """The tool of each text of a message."""
+    return [text.tool for text in _by_field(texts_of(message, tool_name_of))]
+
+
+def _by_field(texts: list[IndexedText]) -> list[IndexedText]:
+    """Sort texts like `part.field, part.id`: only ids of the same field increase, because fields rank differently."""
+    return sorted(texts, key=lambda text: FIELD_NUMBER[text.field])
+
+
+def _known(at: int) -> int | None:
+    return None if at == NOTHING else at

@@ -80,7 +80,7 @@ def names(store: Store) -> set[str]:
 
 def found(store: Store, word: str) -> set[str]:
     """The sessions in which a member finds a word."""
-    return {each.session.name for each in store.search.run(parse(word))}
+    return {each.session.name for each in store.search.run(parse(word)).found}
 
 
 def test_members_read_and_remove_their_own_sessions(team: Team) -> None:

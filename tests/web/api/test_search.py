@@ -24,6 +24,17 @@ def test_search_with_words(client: Client, store: Store) -> None:
     }
 
 
+@pytest.mark.parametrize("kind", ["q", "regex"])
+def test_search_results_have_pages(client: Client, kind: str) -> None:
+    """Every session is on one of them, and the last one says so."""
+    every = get(client, "/api/search", **{kind: "hello"}, limit=100)
+    assert every["complete"]
+    pages = [get(client, "/api/search", **{kind: "hello"}, limit=3, offset=offset) for offset in (0, 3)]
+    names = [entry["session"]["name"] for page in pages for entry in page["found"]]
+    assert names == [entry["session"]["name"] for entry in every["found"][:6]]
+    assert [page["complete"] for page in pages] == [False, len(every["found"]) <= 6]
+
+
 def test_search_with_a_regular_expression(client: Client) -> None:
     """Grouped by session, like all results."""
     answer = get(client, "/api/search", regex=r"h[a-z]llo\b", limit=3, hits=2)

@@ -17,7 +17,7 @@ from ...store import Store
 from ...store.regex_search import line_around, search_regex
 from ...store.search import Found, Hit
 from .._shared.options import is_terminal
-from .._shared.output import console, print_json, short_id
+from .._shared.output import console, print_json, remark, short_id
 from .._shared.store import add_store, opened
 
 EXAMPLES = """the query:
@@ -43,6 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n", "--limit", type=int, default=20, metavar="N", help="show at most N sessions (default: 20)"
     )
+    parser.add_argument(
+        "--offset", type=int, default=0, metavar="N", help="leave out the N best sessions, to see the next ones"
+    )
     parser.add_argument("--hits", type=int, default=3, metavar="N", help="show at most N matches of each (default: 3)")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object per session, or per match with --regex"
@@ -56,13 +59,15 @@ def run(args: argparse.Namespace) -> int:
         if args.regex:
             return _regex(args, store)
         query = parse(" ".join(args.query))
-        found = store.search.run(query, args.limit, args.hits)
+        found, more = store.search.run(query, args.limit, args.hits, offset=args.offset)
         for entry in found:
             if args.json:
                 print_json(entry)
             else:
                 _print(entry)
-    if not found and not args.json:
+    if more:
+        remark(f"More sessions match; see the next ones with --offset {args.offset + len(found)}")
+    elif not found and not args.json:
         print("No matches")
     return 0 if found else 1
 

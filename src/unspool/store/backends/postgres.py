@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, count
 from typing import cast
 
 from ...core.errors import BusyError, MissingExtraError, NotWritableError, UnspoolError
 from ...search.query import All, AnyOf, Node, Not, Words, to_tsquery
-from ..database import Database, NameTable, Row, WordIndex
+from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
+from ..ranking import first_id_sql
 from ..rows import NOTHING
 from ..tsvector import vectors
 
@@ -29,11 +30,14 @@ _OLDEST = 120_000
 """The oldest supported server version, in the numbering of the server."""
 _CONNECT_SECONDS = 30
 """A busy server may take long to accept a connection."""
+_FETCHED_ROWS = 1000
+"""How many rows of a long result are fetched at a time."""
 _FEW_ROWS = 8
 """Up to this many rows, INSERT is faster than COPY."""
 _MIGRATIONS = Migrations("postgres")
 _MIGRATION_LOCK = 0x756E7370
 """The advisory lock that every process takes before it migrates."""
+_POSITION = first_id_sql()
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
@@ -46,6 +50,7 @@ class PostgresDatabase(Database):
         self.location = url
         self._changes: list[Row] | None = None
         """Rows of the change log that wait for the end of the transaction."""
+        self._cursors = count()
         self._second: psycopg.Connection[Row] | None = None
         self._is_restricted = False
         """Whether this role may use only some of the rows."""
@@ -134,6 +139,12 @@ class PostgresDatabase(Database):
         with self._explained():
             cursor = connection.execute(_translated(sql), _storable(values))
             return cursor.fetchall() if cursor.description is not None else []
+
+    def iterate(self, sql: str, *values: object) -> Generator[Row]:
+        """Run a query and return its rows as they are needed; the server holds the others."""
+        with self._explained(), self._connection.cursor(f"rows_{next(self._cursors)}", withhold=True) as cursor:
+            cursor.itersize = _FETCHED_ROWS
+            yield from cursor.execute(_translated(sql), _storable(values))
 
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
         """Insert many rows."""
@@ -281,13 +292,15 @@ class _VectorIndex(WordIndex):
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
-    def allocate_ids(self, count: int) -> int:
-        return int(self._database.rows("SELECT take_part_ids(?)", count)[0][0])
+    def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
+        # The ids of several machines cannot be in the order of ranks; rows are sorted when they are selected.
+        first = int(self._database.rows("SELECT take_part_ids(?)", len(buckets))[0][0])
+        return list(range(first, first + len(buckets)))
 
-    def add(self, first: int, texts: Sequence[str]) -> None:
+    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
         whole: list[Row] = []
         pieces: list[Row] = []
-        for id, text in enumerate(texts, first):
+        for id, text in zip(ids, texts, strict=True):
             made = [(id, vector) for vector in vectors(_text(text))]
             if len(made) == 1:
                 whole += made
@@ -302,14 +315,16 @@ class _VectorIndex(WordIndex):
     def remove_unknown(self, ids: list[int]) -> None:
         """Do nothing, for the same reason."""
 
-    def condition(self, node: Node) -> tuple[str, str, list[object]]:
+    def index(self, node: Node | None) -> MatchIndex:
+        if node is None:
+            return MatchIndex("part", "TRUE", [], _POSITION)
         # A text in pieces has its words in several rows: each word is looked up alone and the answers are combined.
         leaves = list(_leaves(node))
         condition = f"""part.id IN (
             SELECT part FROM words WHERE words @@ ?::tsquery
             UNION ALL SELECT part FROM piece WHERE words @@ ?::tsquery GROUP BY part HAVING {_over_pieces(node)})"""
         any_leaf = AnyOf(tuple(leaves))
-        return "part", condition, list(map(to_tsquery, (node, any_leaf, *leaves)))
+        return MatchIndex("part", condition, list(map(to_tsquery, (node, any_leaf, *leaves))), _POSITION)
 
 
 def _leaves(node: Node) -> Iterator[Words]:

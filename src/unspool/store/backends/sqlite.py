@@ -6,18 +6,18 @@ import json
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
-from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...core.errors import BusyError, NotWritableError, UnspoolError
 from ...search.query import Node, to_fts5
-from ..database import Database, NameTable, Row, WordIndex
+from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..private_files import create_private
+from ..ranking import first_id
 from ..rows import NOTHING
 
 _WAIT_SECONDS = 600.0
@@ -141,6 +141,14 @@ class SqliteDatabase(Database):
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
 
+    def iterate(self, sql: str, *values: object) -> Generator[Row]:
+        """Run a query and return its rows as they are needed."""
+        try:
+            with closing(self._connection.execute(sql, values)) as cursor:
+                yield from cursor
+        except sqlite3.Error as error:
+            raise _explained(error, self.path) from error
+
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
         """Insert many rows."""
         try:
@@ -160,9 +168,10 @@ class SqliteDatabase(Database):
             yield
             self.words.flush()
             self.rows("COMMIT")
+            self.words.reset()
         except BaseException:
             self.names.reset()
-            self.words.discard()
+            self.words.reset()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
@@ -224,35 +233,63 @@ class SqliteDatabase(Database):
 
 
 class _FtsIndex(WordIndex):
-    """The FTS5 table. Texts are buffered, because FTS5 would write its own buffer at every other statement."""
+    """The FTS5 table. Its row ids are in the order of ranks, so that the best matches are found without sorting.
+
+    Texts are buffered: FTS5 writes its own buffer whenever a row id is lower than the one before.
+    """
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._buffer: list[tuple[int, Sequence[str]]] = []
+        self._added: dict[int, str] = {}
+        self._removed: dict[int, str] = {}
         self._buffered = 0
+        self._next: dict[int, int] = {}
+        """The next free id of each bucket that this transaction has used."""
 
-    def allocate_ids(self, count: int) -> int:  # noqa: ARG002 - only one process writes, so nothing has to be reserved
-        return int(self._database.rows("SELECT coalesce(max(id), 0) + 1 FROM part")[0][0])
+    def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
+        return [self._allocate(bucket) for bucket in buckets]
 
-    def add(self, first: int, texts: Sequence[str]) -> None:
-        self._buffer.append((first, texts))
+    def _allocate(self, bucket: int) -> int:
+        # Where a bucket is full, its texts are found a bit too early.
+        while (id := self._next.get(bucket) or self._first_free(bucket)) == first_id(bucket + 1):
+            self._next[bucket] = id
+            bucket += 1
+        self._next[bucket] = id + 1
+        return id
+
+    def _first_free(self, bucket: int) -> int:
+        sql = "SELECT max(id) FROM part WHERE id >= ? AND id < ?"
+        ((last,),) = self._database.rows(sql, first_id(bucket), first_id(bucket + 1))
+        # Row ids start with 1.
+        return int(last) + 1 if last is not None else max(1, first_id(bucket))
+
+    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
+        self._added.update(zip(ids, texts, strict=True))
+        self._count(texts)
+
+    def remove(self, rows: list[tuple[int, str]]) -> None:
+        for id, text in rows:
+            if self._added.pop(id, None) is None:
+                self._removed[id] = text
+        self._count([text for _, text in rows])
+
+    def _count(self, texts: Sequence[str]) -> None:
         self._buffered += sum(map(len, texts))
         if self._buffered > _BUFFERED_CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
-        groups = self._buffer
-        self.discard()
-        if groups:
-            rows = chain.from_iterable(zip(count(first), texts, strict=False) for first, texts in groups)
-            self._database.insert("words", "rowid, text", rows)
+        """Write the buffer; what was removed comes first, because its ids may have been used again."""
+        removed, added = sorted(self._removed.items()), sorted(self._added.items())
+        self._removed, self._added, self._buffered = {}, {}, 0
+        if removed:
+            self._database.insert("words", "words, rowid, text", (("delete", *row) for row in removed))
+        if added:
+            self._database.insert("words", "rowid, text", added)
 
-    def discard(self) -> None:
-        self._buffer, self._buffered = [], 0
-
-    def remove(self, rows: list[tuple[int, str]]) -> None:
-        self.flush()
-        self._database.insert("words", "words, rowid, text", [("delete", id, text) for id, text in rows])
+    def reset(self) -> None:
+        """Forget everything: a transaction begins or has ended, and another process may use the ids."""
+        self._removed, self._added, self._buffered, self._next = {}, {}, 0, {}
 
     def remove_unknown(self, ids: list[int]) -> None:
         if not ids:
@@ -265,8 +302,12 @@ class _FtsIndex(WordIndex):
             ) GROUP BY doc"""
         self.remove([(int(id), text) for id, text in self._database.rows(sql, json.dumps(ids))])
 
-    def condition(self, node: Node) -> tuple[str, str, list[object]]:
-        return "words JOIN part ON part.id = words.rowid", "words MATCH ?", [to_fts5(node)]
+    def index(self, node: Node | None) -> MatchIndex:
+        if node is None:
+            return MatchIndex("part", "TRUE", [], "part.id")
+        # The order of a cross join is that of the tables, whatever the planner estimates.
+        tables = "words CROSS JOIN part ON part.id = words.rowid"
+        return MatchIndex(tables, "words MATCH ?", [to_fts5(node)], "words.rowid")
 
 
 @lru_cache(maxsize=64)

@@ -179,6 +179,7 @@ class SearchParams(Params):
     q: Annotated[str, Meta(max_length=2000, description="Words and filters, as in `unspool search`.")] = ""
     regex: Annotated[str, Meta(max_length=500, description="A regular expression; filters in `q` still apply.")] = ""
     limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of sessions.")] = 20
+    offset: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the best sessions to leave out.")] = 0
     hits: Annotated[int, Meta(ge=1, le=20, description="Maximum number of hits per session.")] = 3
 
 

@@ -38,10 +38,13 @@ class _TooSlowError(InvalidRequestError):
 def search(store: Store, params: SearchParams) -> SearchAnswer:
     """Search what was said, done or printed, in all sessions."""
     if params.regex:
-        return search_regex(store, params.regex, params.q, params.limit, params.hits)
+        answer = search_regex(store, params.regex, params.q, params.offset + params.limit, params.hits)
+        answer.found = answer.found[params.offset :]
+        return answer
     if not params.q.strip():
         raise InvalidRequestError("The query is empty.", "Pass words as q, or a pattern as regex.")
-    return SearchAnswer(found=store.search.run(parse(params.q), params.limit, params.hits))
+    found, more = store.search.run(parse(params.q), params.limit, params.hits, offset=params.offset)
+    return SearchAnswer(found=found, complete=not more)
 
 
 def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int) -> SearchAnswer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response, get
@@ -47,15 +48,32 @@ class SearchView(msgspec.Struct, kw_only=True):
     q: str
     regex: bool
     results: list[ResultView] = []
+    offset: int = 0
+    """How many of the best sessions were on earlier pages."""
     is_truncated: bool = False
     error: str = ""
     milliseconds: int | None = None
 
+    @property
+    def last(self) -> int:
+        """The number of the last session on the page."""
+        return self.offset + len(self.results)
+
+    @property
+    def next_page(self) -> str:
+        """The address of the next page; empty if there is none."""
+        if not self.is_truncated or self.regex:
+            return ""
+        return "/search?" + urlencode({"q": self.q, "offset": self.last})
+
 
 @get("/search", include_in_schema=False)
-async def search(pool: Pool, app_state: State, q: FromQuery[str] = "", regex: FromQuery[str] = "") -> Response[str]:
+async def search(
+    pool: Pool, app_state: State, q: FromQuery[str] = "", regex: FromQuery[str] = "",
+    offset: FromQuery[int] = 0,
+) -> Response[str]:  # fmt: skip
     """The search page."""
-    return html_response(await pool.run(_page, q, bool(regex), progress_of(app_state)))
+    return html_response(await pool.run(_page, q, bool(regex), offset, progress_of(app_state)))
 
 
 @get("/results", include_in_schema=False)
@@ -67,18 +85,18 @@ async def results(pool: Pool, q: FromQuery[str] = "", regex: FromQuery[str] = ""
 routes: list[HTTPRouteHandler] = [search, results]
 
 
-def _page(store: Store, q: str, regex: bool, progress: tuple[int, int] | None) -> str:
+def _page(store: Store, q: str, regex: bool, offset: int, progress: tuple[int, int] | None) -> str:
     layout = layout_of(store, "search", progress, query="" if regex else q)
-    return render("search.html", layout=layout, search=_search(store, q, regex))
+    return render("search.html", layout=layout, search=_search(store, q, regex, offset))
 
 
 def _fragment(store: Store, q: str, regex: bool) -> str:
     return render("results.html", search=_search(store, q, regex))
 
 
-def _search(store: Store, q: str, regex: bool) -> SearchView:
+def _search(store: Store, q: str, regex: bool, offset: int = 0) -> SearchView:
     """Search. An invalid query is part of the answer, because it is sent with every letter that is typed."""
-    view = SearchView(q=q, regex=regex)
+    view = SearchView(q=q, regex=regex, offset=0 if regex else max(0, offset))
     if not q.strip():
         return view
     began = time.perf_counter()
@@ -87,8 +105,7 @@ def _search(store: Store, q: str, regex: bool) -> SearchView:
             answer = search_regex(store, q, "", _MOST_SESSIONS, _MOST_HITS)
             found, view.is_truncated = answer.found, not answer.complete
         else:
-            found = store.search.run(parse(q), _MOST_SESSIONS, _MOST_HITS)
-            view.is_truncated = len(found) == _MOST_SESSIONS
+            found, view.is_truncated = store.search.run(parse(q), _MOST_SESSIONS, _MOST_HITS, offset=view.offset)
     except UnspoolError as error:
         view.error = str(error)
         return view

@@ -1,0 +1,88 @@
+"""The order of search results: which of two texts counts more.
+
+What people and models said counts more than what tools printed, and new text more than old: a text loses half of its
+weight in thirty days. In other words, weight is time: what a person wrote counts as much as output that is 48 days
+newer. So the rank of a text is a moment, which depends neither on the query nor on today's date, and an index in this
+order has the best matches first.
+
+A session is as good as its best match. Two further matches, if they are nearly as good, count six hours each: enough to
+put the session that is about something before the one that mentions it, little enough to be known soon.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from .indexed_text import FIELDS, Field
+
+_WEIGHTS: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "output": 1.0, "thinking": 0.8, "note": 0.6}
+_HALF_LIFE = 30 * 86400
+"""The age, in seconds, at which a text counts half."""
+_SHIFTS = tuple(round(_HALF_LIFE * math.log2(_WEIGHTS[field])) for field in FIELDS)
+_BONUS = 6 * 3600
+_MOST_BONUSES = 2
+COUNTED = 1 + _MOST_BONUSES
+"""How many matches of a session count."""
+_NEARLY = _MOST_BONUSES * _BONUS
+"""How much worse than the best a further match may be to count."""
+_FIRST = 1_704_067_200
+"""The beginning of 2024, before the first agent: older ranks are equal, so that numbers are small."""
+_BUCKET_SECONDS = 4096
+"""Ranks within about an hour share a bucket."""
+_SEQUENCE_BITS = 19
+BUCKET_IDS = 1 << _SEQUENCE_BITS
+"""How many ids a bucket has."""
+
+
+def rank(field: int, at: int | None) -> int:
+    """The rank of a text: higher is better. A text of unknown time comes last."""
+    return max(0, at + _SHIFTS[field] - _FIRST) if at is not None else 0
+
+
+def bucket(field: int, at: int | None) -> int:
+    """The part of the index that a text belongs to."""
+    return rank(field, at) // _BUCKET_SECONDS
+
+
+def bucket_of(id: int) -> int:
+    """The bucket of an id that was allocated for it."""
+    return id >> _SEQUENCE_BITS
+
+
+def first_id(bucket: int) -> int:
+    """The first id of a bucket."""
+    return bucket << _SEQUENCE_BITS
+
+
+def first_rank(bucket: int) -> int:
+    """The lowest rank in a bucket."""
+    return bucket * _BUCKET_SECONDS
+
+
+def session_rank(ranks: Sequence[int]) -> int:
+    """The rank of a session with some matches, given in descending order."""
+    further = sum(1 for rank in ranks[1:COUNTED] if rank > ranks[0] - _NEARLY)
+    return ranks[0] + further * _BONUS
+
+
+def is_settled(best: int, below: int) -> bool:
+    """Whether the rank of a session is known, if all matches from a rank on were read."""
+    return best >= below + _NEARLY
+
+
+def highest_unsettled(below: int) -> int:
+    """The rank that no session has whose rank is not known."""
+    return below + 2 * _NEARLY
+
+
+def first_id_sql() -> str:
+    """The first id of the bucket of a row of `part`, for databases whose ids are not in the order of ranks."""
+    shift = " ".join(f"WHEN {field} THEN {shift}" for field, shift in enumerate(_SHIFTS))
+    rank = f"greatest(0, part.at + CASE part.field {shift} END - {_FIRST})"
+    return f"coalesce({rank} / {_BUCKET_SECONDS}, 0) * {BUCKET_IDS}"
+
+
+def score(rank: int, now: float) -> float:
+    """What a rank means today: the weight of a text, halved for each half-life since it was written."""
+    return float(0.5 ** ((now - _FIRST - rank) / _HALF_LIFE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -12,19 +14,23 @@ from unspool.runs.drivers.claude_rules import mode_update, rule_text, rules_for_
 from unspool.runs.drivers.request_details import details_of
 from unspool.runs.protocol import Answer, Detail, PermissionRequest
 
-sdk = pytest.importorskip("claude_agent_sdk")
+
+@cache
+def sdk() -> Any:
+    """Claude Code's SDK. It takes a second to import, in every process that collects tests."""
+    return pytest.importorskip("claude_agent_sdk")
 
 
 def asked(tool: str, suggestions: list[Any] | None = None, **input: Any) -> PermissionRequest:
     """A request of Claude Code."""
-    context = sdk.ToolPermissionContext(suggestions=suggestions or [], tool_use_id="c")
+    context = sdk().ToolPermissionContext(suggestions=suggestions or [], tool_use_id="c")
     return build_request("a", tool, input, context, rules_for_session(context.suggestions, "/project"))
 
 
 def rule(content: str | None, tool: str = "Bash") -> Any:
     """A suggestion of the program."""
-    rules = [sdk.types.PermissionRuleValue(tool, content)]
-    return sdk.PermissionUpdate(type="addRules", rules=rules, behavior="allow", destination="localSettings")
+    rules = [sdk().types.PermissionRuleValue(tool, content)]
+    return sdk().PermissionUpdate(type="addRules", rules=rules, behavior="allow", destination="localSettings")
 
 
 @pytest.mark.parametrize(
@@ -75,17 +81,17 @@ def test_a_key_cannot_pass_for_a_path() -> None:
 @pytest.mark.parametrize(
     ("suggestion", "text"),
     [
-        (rule("touch:*"), "any Bash command that starts with 'touch' (rule Bash(touch:*))."),
-        (rule("touch a *"), "any Bash command that starts with 'touch a' (rule Bash(touch a *))."),
-        (rule("touch a"), "Bash for exactly 'touch a' (rule Bash(touch a))."),
-        (rule(None, "mcp__x__y"), "any use of the tool mcp__x__y (rule mcp__x__y)."),
-        (rule("//tmp/**", "Read"), "Read for anything that matches //tmp/** (rule Read(//tmp/**))."),
-        (mode_update("acceptEdits"), "(mode acceptEdits)."),
+        (partial(rule, "touch:*"), "any Bash command that starts with 'touch' (rule Bash(touch:*))."),
+        (partial(rule, "touch a *"), "any Bash command that starts with 'touch a' (rule Bash(touch a *))."),
+        (partial(rule, "touch a"), "Bash for exactly 'touch a' (rule Bash(touch a))."),
+        (partial(rule, None, "mcp__x__y"), "any use of the tool mcp__x__y (rule mcp__x__y)."),
+        (partial(rule, "//tmp/**", "Read"), "Read for anything that matches //tmp/** (rule Read(//tmp/**))."),
+        (partial(mode_update, "acceptEdits"), "(mode acceptEdits)."),
     ],
 )
-def test_the_rule_for_the_session_is_spelled_out(suggestion: Any, text: str) -> None:
+def test_the_rule_for_the_session_is_spelled_out(suggestion: Callable[[], Any], text: str) -> None:
     """A prefix, a tool or a mode; another rule is another digest."""
-    request = asked("Bash", [suggestion], command="touch a")
+    request = asked("Bash", [suggestion()], command="touch a")
     assert (request.session_rule or "").startswith("Until Claude Code exits, it no longer asks about ")
     assert (request.session_rule or "").endswith(text)
     assert "allow_session" in request.verdicts
@@ -94,7 +100,7 @@ def test_the_rule_for_the_session_is_spelled_out(suggestion: Any, text: str) -> 
 
 def test_folders_beside_the_project_are_part_of_the_rule() -> None:
     """A rule may need a folder outside, which is opened with it."""
-    folder = sdk.PermissionUpdate(type="addDirectories", directories=["/etc"], destination="session")
+    folder = sdk().PermissionUpdate(type="addDirectories", directories=["/etc"], destination="session")
     text = rule_text(rules_for_session([rule("cat *"), folder], "/project")) or ""
     assert text.endswith("It may also work in the folder /etc.")
     assert rule_text([]) is None

@@ -95,6 +95,13 @@ class History:
             raise NotFoundError(f"{self._session.name} has {known}, not {number}")
         return [state for _, state in sorted(self._states[number - 1].items())]
 
+    def changed(self, number: int) -> list[tuple[FileState | None, FileState]]:
+        """The files that differ from the version before, as they were and as they are."""
+        self.states(number)
+        before = self._states[number - 2] if number > 1 else {}
+        now = sorted(self._states[number - 1].items())
+        return [(before.get(place), state) for place, state in now if before.get(place) != state]
+
     def beside(self, number: int) -> list[FileState]:
         """The files of no session beside it, such as saved outputs, as they were at the time of a version."""
         found = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar.handlers import HTTPRouteHandler
 
 from .. import agent_styles
-from . import events, review, rules, runs, search, session, session_fragments, sessions, stats
+from . import events, review, rules, runs, search, session, session_fragments, sessions, stats, versions
 
 routes: list[HTTPRouteHandler] = [
     *sessions.routes,
@@ -17,5 +17,6 @@ routes: list[HTTPRouteHandler] = [
     *runs.routes,
     *review.routes,
     *rules.routes,
+    *versions.routes,
     agent_styles.stylesheet,
 ]

@@ -239,12 +239,48 @@ def test_a_command_that_is_allowed_runs(tmp_path: Path) -> None:
     in_workspace(tmp_path, body)
 
 
-def test_what_is_allowed_for_the_session_is_not_asked_again(tmp_path: Path) -> None:
+def escalated(command: str, **more: Any) -> str:
+    """The step of a script that asks for a command outside the sandbox."""
+    given = {"cmd": command, "sandbox_permissions": "require_escalated", "justification": "May I?", **more}
+    return f"call exec_command {json.dumps(given)}"
+
+
+def test_what_is_allowed_for_the_session_is_what_the_rule_says(tmp_path: Path) -> None:
+    """The rule says neither more nor less than what Codex allows afterwards."""
+
     async def body(at: Workspace) -> None:
-        await at.start()
-        await at.turn("@do ask touch made ;; ask touch made ;; say Done.", Answer(verdict="allow_session"))
-        assert len(at.events.all(PermissionRequest)) == 1
-        assert len(at.outputs()) == 2
+        async def is_asked(step: str) -> bool:
+            """Whether Codex asks about a step, which is then denied."""
+            before = len(at.events.all(PermissionRequest))
+            await at.turn(f"@do {step} ;; say Done.", Answer(verdict="deny"))
+            return len(at.events.all(PermissionRequest)) > before
+
+        await at.start(mode="read-only")
+        await at.turn(f"@do {escalated('touch made')} ;; patch one.txt=a ;; say Done.", Answer(verdict="allow_session"))
+        command, edit = (request.session_rule for request in at.events.all(PermissionRequest))
+        assert command == (
+            "In this conversation, until it is cleared or Codex exits, it no longer asks about this command in this "
+            "folder, with the same shell and the same permissions. Spaces and quotes may differ."
+        )
+        assert edit == (
+            "In this conversation, until it is cleared or Codex exits, it no longer asks about any change of "
+            f"{at.folder / 'one.txt'}."
+        )
+        (at.folder / "one.txt").unlink()
+        assert not await is_asked(escalated("touch made", justification="For another reason."))
+        assert not await is_asked(escalated("touch  'made'"))
+        assert not await is_asked("patch one.txt=b")
+        for other in ("touch made more", "touch made && touch more", "touch more"):
+            assert await is_asked(escalated(other))
+        assert await is_asked(escalated("touch made", workdir=str(tmp_path)))
+        assert await is_asked(escalated("touch made", shell="/bin/sh"))
+        assert await is_asked("patch two.txt=b")
+        assert await is_asked("search spawn agent ;; spawn %do ask touch made // say Child. ;; wait")
+        rule = at.events.all(PermissionRequest)[-1].session_rule or ""
+        assert rule.startswith("In this sub-agent, until it ends, it no longer asks")
+        await at.send("/clear")
+        await at.events.next(TurnEnded)
+        assert await is_asked(escalated("touch made"))
 
     in_workspace(tmp_path, body)
 

@@ -391,6 +391,28 @@ def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(body())
 
 
+def test_a_clear_starts_another_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same process and with the same mode; the model gets nothing of the conversation before."""
+
+    async def body() -> None:
+        async with workspace(tmp_path, monkeypatch) as at:
+            first = await at.start()
+            assert (await at.say("@do say before")).outcome == "completed"
+            await at.driver.set_mode("plan")
+            await at.driver.send("m", "/clear")
+            second = await at.events.next(Started)
+            assert (await at.events.next(TurnEnded)).outcome == "completed"
+            assert (second.pid, second.mode) == (first.pid, "plan")
+            assert second.session not in (None, first.session)
+            assert (await at.say("@do say after")).outcome == "completed"
+            assert "before" not in at.model.heard()
+            assert said(at.read(), "assistant") == ["after"]
+            library = Library(at.home)
+            assert said(library.load(library.find(first.session or "")), "assistant") == ["before"]
+
+    run(body())
+
+
 def test_resuming_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice, because the second time the program would have deleted it; the past is not reported again."""
 

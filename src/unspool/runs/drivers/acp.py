@@ -15,19 +15,18 @@ import msgspec
 
 from ...core.errors import UnspoolError, UsageError
 from ..attachments import ImageInput
-from ..completions import offered_commands
 from ..protocol import (
     AgentExited,
     Answer,
     Capabilities,
-    CommandsOffered,
     Driver,
     Emit,
+    MessageAccepted,
     Notice,
     PermissionRequest,
     RunSpec,
     Started,
-    TextDelta,
+    TurnEnded,
 )
 from ..sandbox import sandboxed
 from .acp_agent import AcpAgent
@@ -42,6 +41,7 @@ from .acp_connection import (
 )
 from .acp_requests import AcpPermissions, PermissionParams, answers_as_text, outcome_of
 from .acp_turns import AcpTurns
+from .acp_updates import REPLAY_SECONDS, AcpUpdates
 from .settings import ReportedSettings
 from .turn_state import Lifecycle
 
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
 PROTOCOL_VERSION = 1
 START_SECONDS = 120.0
-REPLAY_QUIET_SECONDS = 0.2
-REPLAY_SECONDS = 60.0
 
 
 class AcpDriver(AcpAgent, Driver):
@@ -66,7 +64,7 @@ class AcpDriver(AcpAgent, Driver):
         self._turns = AcpTurns(self._emit, self._life, self._permissions, lambda: self._is_running)
         self._connection: AcpConnection | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._last_update_at = 0.0
+        self._updates = AcpUpdates(self._emit, self._settings, self._turns.state, self.mode_in_text)
 
     async def start(self, spec: RunSpec, emit: Emit) -> None:
         """Start the process and a session in it, new or resumed."""
@@ -87,9 +85,29 @@ class AcpDriver(AcpAgent, Driver):
         self._emit(Started(self.session, connection.process.pid, self._settings.mode, self._settings.model, version))
 
     async def send(self, id: str, text: str, images: Sequence[ImageInput] = ()) -> None:
-        """Send a message for the next turn."""
+        """Send a message for the next turn; a command that clears the conversation starts another session."""
         self._check_running()
-        self._turns.send(id, text, images)
+        if text.strip() in self.clear_commands:
+            await self._clear(id)
+        else:
+            self._turns.send(id, text, images)
+
+    async def _clear(self, id: str) -> None:
+        """Start another session in the same process, with the same settings, as the command does in a terminal."""
+        if not self._turns.state.is_idle:
+            raise UsageError(f"{self.title} is working; interrupt the turn before you clear the conversation")
+        assert self._connection is not None
+        settings = self._settings
+        self._updates.left.add(self.session)
+        self.spec = msgspec.structs.replace(self.spec, session=None, mode=settings.mode, model=settings.model)
+        settings.is_reporting = False
+        await self._open_session()
+        self._turns.attach(self._connection, self.session)
+        await self._apply_settings()
+        settings.is_reporting = True
+        self._emit(MessageAccepted(id))
+        self._emit(Started(self.session, self._connection.process.pid, settings.mode, settings.model))
+        self._emit(TurnEnded(outcome="completed"))
 
     async def interrupt(self) -> None:
         """Stop the turn that is running or about to start."""
@@ -225,14 +243,10 @@ class AcpDriver(AcpAgent, Driver):
         A busy agent can be silent for a while before it starts. It answers another call only after the replay has
         started, so one is made first: to set the mode that it has anyway.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + REPLAY_SECONDS
         if mode is not None:
             with contextlib.suppress(UnspoolError):
                 await self._call("session/set_mode", {"sessionId": self.session, "modeId": mode}, REPLAY_SECONDS)
-        self._last_update_at = loop.time()
-        while (quiet := loop.time() - self._last_update_at) < REPLAY_QUIET_SECONDS and loop.time() < deadline:
-            await asyncio.sleep(REPLAY_QUIET_SECONDS - quiet)
+        await self._updates.wait_until_quiet()
 
     async def _watch(self, connection: AcpConnection) -> None:
         await connection.process.wait()
@@ -271,7 +285,7 @@ class AcpDriver(AcpAgent, Driver):
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:
         fields = params if isinstance(params, dict) else {}
         if method == "session/update":
-            self._handle_update(object_at(fields, "update"))
+            self._updates.handle(text_or_none(fields.get("sessionId")), object_at(fields, "update"))
             return None
         if method == "session/request_permission":
             return await self._handle_permission(fields)
@@ -280,21 +294,6 @@ class AcpDriver(AcpAgent, Driver):
 
             raise RequestError.method_not_found(method)
         return None
-
-    def _handle_update(self, update: Params) -> None:
-        self._last_update_at = asyncio.get_running_loop().time()
-        kind = update.get("sessionUpdate")
-        if kind == "current_mode_update":
-            self._settings.update(mode=text_or_none(update.get("currentModeId")))
-        elif kind == "available_commands_update":
-            self._emit(CommandsOffered(offered_commands(update.get("availableCommands"))))
-        elif kind in ("agent_message_chunk", "agent_thought_chunk"):
-            text = text_or_none(object_at(update, "content").get("text")) or ""
-            mode = self.mode_in_text(text)
-            if mode is not None:
-                self._settings.update(mode=mode)
-            elif text and self._turns.state.is_active:
-                self._emit(TextDelta(text, thinking=kind == "agent_thought_chunk"))
 
     async def _handle_permission(self, params: Params) -> Params:
         permission = msgspec.convert(params, PermissionParams)

@@ -17,6 +17,8 @@ class AcpAgent:
     start_only_modes: tuple[str, ...] = ()
     """Modes in which the agent never asks; they must be chosen at the start."""
     safe_mode = "default"
+    clear_commands: tuple[str, ...] = ()
+    """Commands of the terminal that start another session, if the agent does not know them when it is run this way."""
 
     def __init__(self, capabilities: Capabilities) -> None:
         self.capabilities = capabilities

@@ -37,6 +37,10 @@ _SHOWN_FIELDS = {
     "mcpServer/elicitation/request": {"message"},
 }  # fmt: skip
 _UNTIL = "Until Codex exits"
+_IN_CONVERSATION = "In this conversation, until it is cleared or Codex exits"
+"""Codex keeps what was allowed for commands and changes of files with the conversation that asked. Its sub-agents have
+conversations of their own, and a conversation that is resumed starts without."""
+_IN_SUBAGENT = "In this sub-agent, until it ends"
 
 
 class CodexRequest(NamedTuple):
@@ -106,6 +110,8 @@ def build_request(id: str, request: CodexRequest, subagent: str | None) -> Permi
     shown.call_id = request.item_id
     shown.reason = text_at(request.params, "reason")
     shown.subagent = subagent
+    if subagent is not None and shown.session_rule is not None:
+        shown.session_rule = shown.session_rule.replace(_IN_CONVERSATION, _IN_SUBAGENT)
     shown.takes_reason = True
     shown.details = _details(request, shown)
     return shown
@@ -136,7 +142,8 @@ def _command(id: str, params: Params, item: Params) -> PermissionRequest:  # noq
         verdicts=ALL_VERDICTS,
         session_rule=f"{_UNTIL}, it no longer asks about connections to {host}."
         if host
-        else f"{_UNTIL}, it no longer asks about exactly this command in this folder with the same permissions.",
+        else f"{_IN_CONVERSATION}, it no longer asks about this command in this folder, with the same shell and the "
+        "same permissions. Spaces and quotes may differ.",
     )
 
 
@@ -168,7 +175,7 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
         action.diff = "".join(map(_unified, changes))  # With line numbers, which a patch of Codex lacks.
     title = ", ".join(paths) or (f"Write in {root}" if root else "Change files")
     moved = [path for change in changes if (path := text_at(object_at(change, "kind"), "move_path"))]
-    where = f"any file in {root}" if root else f"changes of {', '.join(paths) or 'these files'}"
+    where = f"any file in {root}" if root else f"any change of {', '.join(paths) or 'these files'}"
     return PermissionRequest(
         id=id,
         kind="edit",
@@ -176,7 +183,7 @@ def _edit(id: str, params: Params, item: Params) -> PermissionRequest:
         title=_line(title),
         action=action,
         verdicts=ALL_VERDICTS,
-        session_rule=f"{_UNTIL}, it no longer asks about {where}.",
+        session_rule=f"{_IN_CONVERSATION}, it no longer asks about {where}.",
         # Codex has made the diff from the files on disk; they are watched for changes since.
         edits=[ProposedEdit(path=path) for path in paths + moved],
     )

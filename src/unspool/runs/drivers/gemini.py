@@ -10,6 +10,7 @@ Limits of the program when it is run this way, as of 0.61:
   request, or by a denial, keeps the model's call without a result, and the session file shows neither.
 * It does not report the input of a tool call: a command is the title of the call, a change comes as two texts, and the
   id of the call starts with the name of the tool.
+* Commands of the terminal are sent to the model as text. The driver handles `/clear` and `/new` itself.
 * It offers the model no tool to ask questions with. Sub-agents that only read run without asking; the program denies
   all others.
 * Loading a session creates an empty file with the same name and the current minute. In the minute in which the session
@@ -97,6 +98,7 @@ class GeminiDriver(AcpDriver):
 
     title = "Gemini CLI"
     start_only_modes = ("yolo",)
+    clear_commands = ("/clear", "/new")
 
     def __init__(self, program: str) -> None:
         super().__init__(CAPABILITIES)

@@ -12,10 +12,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.waiting import PATIENCE, finished, wait_until, wait_until_async
-from unspool.core.errors import NotFoundError, UsageError
+from unspool.core.errors import NotFoundError, UnspoolError, UsageError
 from unspool.library import Library
 from unspool.runs import driver_events as driver_events_module
 from unspool.runs import processes
@@ -27,6 +28,7 @@ from unspool.runs.log import RunLog
 from unspool.runs.processes import MARK, is_alive, start_time
 from unspool.runs.protocol import Answer
 from unspool.runs.run import Run
+from unspool.runs.sandbox import check_sandbox
 from unspool.runs.state import Limits, StopRun
 from unspool.runs.supervisor import Supervisor, limits_from
 from unspool.store.decision_log import recorded_decisions
@@ -36,6 +38,7 @@ from .scripted import drivers, install, spec
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the scripted agent is a shell script")
 Event = dict[str, Any]
+ALLOW = Answer(verdict="allow")
 
 
 @pytest.fixture(autouse=True)
@@ -340,6 +343,41 @@ def test_an_agent_that_crashes(tmp_path: Path) -> None:
             assert run.machine.reason == "it ended unexpectedly"
             with pytest.raises(ConflictError, match="resume"):
                 await run.send("m2", "say after", "tab 1")
+
+    run_async(body())
+
+
+def test_a_sandbox_for_one_session(tmp_path: Path) -> None:
+    """What is hidden is not there for the agent, also when the session is resumed, and is there for other agents."""
+    try:
+        check_sandbox()
+    except UnspoolError as error:
+        pytest.skip(str(error))
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "token").touch()
+
+    async def body() -> None:
+        async with supervising(tmp_path, hidden=(str(secret),)) as watched:
+
+            async def seen_by(run: Run) -> str:
+                """What an agent finds where the secret is."""
+                await run.send(f"look {run.id}", f"ask ls {secret} > seen", "tab 1")
+                await watched.state(run, "waiting-input")
+                (opened,) = run.approvals.open()
+                await run.answer(opened.request.id, opened.digest, ALLOW, "tab 1")
+                await watched.state(run, "idle")
+                await run.stop("stopped")
+                return (tmp_path / "project" / "seen").read_text()
+
+            sandboxed = msgspec.structs.replace(spec(tmp_path), sandbox=True)
+            first = await watched.supervisor.start("gemini", sandboxed)
+            assert await seen_by(first) == ""
+            again = await watched.supervisor.start("gemini", spec(tmp_path, first.session))
+            assert await seen_by(again) == ""
+            other = await watched.supervisor.start("gemini", spec(tmp_path))
+            assert await seen_by(other) == "token\n"
+            assert [run.view().is_sandboxed for run in (first, again, other)] == [True, True, False]
 
     run_async(body())
 

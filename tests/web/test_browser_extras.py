@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from unspool.runs.sandbox import is_installed
+
 from ..runs.images import PIXEL
 from ..waiting import wait_until
 from .browser import DESK, PHONE, Visitor, expect, is_sideways, shot, until
@@ -226,3 +228,28 @@ def test_two_agents_in_one_folder_are_warned_about(visitor: Visitor, server: Ser
     expect(runs).to_have_count(2)
     expect(page.locator("#board .run", has_text="shared-unspool-")).to_have_count(1)
     expect(page.locator("[data-shared]")).to_be_hidden()
+
+
+def test_an_agent_is_started_in_a_sandbox_with_a_model_that_it_does_not_list(visitor: Visitor, server: Served) -> None:
+    """The card of the run says both; without bubblewrap the form says what is missing."""
+    alone = server.folder / "alone"
+    alone.mkdir()
+    page = visitor.open("/agents")
+    page.locator("[name=agent][value=claude]").check()
+    page.locator("[name=folder]").fill(str(alone))
+    page.locator("[name=model]").fill("gpt-9")
+    sandbox = page.locator("[name=sandbox]")
+    if is_installed():
+        sandbox.check()
+    else:
+        expect(sandbox).to_be_disabled()
+        expect(page.locator("label.check")).to_contain_text("needs bubblewrap")
+    shot(page, "start-sandbox")
+    page.locator("[data-start-button]").click()
+    run = page.locator("#board .run:not([data-run-state=ended])", has_text="alone")
+    expect(run.locator(".run-warning")).to_contain_text("Claude Code does not list the model 'gpt-9'")
+    expect(run.locator(".tag", has_text="sandbox")).to_have_count(1 if is_installed() else 0)
+    shot(page, "started-sandbox")
+    page.set_viewport_size(PHONE)
+    assert not is_sideways(page)
+    shot(page, "started-sandbox-phone")

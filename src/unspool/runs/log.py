@@ -265,6 +265,13 @@ class RunLog:
         rows = self._rows(sql, session, *values)
         return RunLocation(*rows[0]) if rows else None
 
+    def was_sandboxed(self, agent: str, session: str) -> bool:
+        """Whether the last run on a session hid anything from its agent."""
+        sql = """SELECT json_array_length(spec, '$.hidden') FROM run WHERE agent = ? AND session = ?
+            ORDER BY started DESC, rowid DESC LIMIT 1"""
+        rows = self._rows(sql, agent, session)
+        return bool(rows and rows[0][0])
+
     def decisions(self, agent: str, session: str) -> list[RecordedDecision]:
         """The decisions about a session, in order."""
         with self._lock:

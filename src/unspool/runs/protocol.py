@@ -65,6 +65,8 @@ class RunSpec(msgspec.Struct, kw_only=True, frozen=True):
     """The home directory of the agent; None for the user's own."""
     mark: str | None = None
     """Identifies every process the agent starts, even after the agent itself has exited."""
+    sandbox: bool = False
+    """Hide what unspool keeps from this agent. The supervisor decides what that is."""
     hidden: tuple[str, ...] = ()
     """Folders and files that the agent must not see; drivers start its command with `sandbox.sandboxed`."""
 

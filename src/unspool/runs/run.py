@@ -74,6 +74,7 @@ class Run:
         self.driver = driver
         self.machine = machine
         self.details = RunDetails(session=None if spec.fork else spec.session, mode=spec.mode, model=spec.model)
+        self.details.chosen_model = spec.model
         self.messages = RunMessages()
         self.approvals = Approvals(spec.folder)
         self.texts = LiveTexts(LiveTextFile(log.live_text_path(id)))
@@ -180,6 +181,7 @@ class Run:
             if not capabilities.models:
                 raise UsageError(f"The model of {self.agent} cannot be changed while it is running")
             await self.driver.set_model(model)
+            self.details.chosen_model = model
 
     async def stop(self, reason: str, by: DecisionMaker = "user") -> None:
         """Stop the agent."""

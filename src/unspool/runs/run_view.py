@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..agents import agent_named
 from .approvals import OpenRequest
 from .completions import OfferedCommand
 from .live_text import LiveText
 from .messages import RunMessage
+from .model_names import model_warning
 from .outbox import Held
 from .protocol import BackgroundProcess, Capabilities
 from .state import IN_TURN, State
@@ -48,6 +50,10 @@ class RunView(msgspec.Struct, kw_only=True):
     processes: list[BackgroundProcess]
     """Processes that continue after the turns that started them."""
     error: str | None
+    warning: str | None
+    """What a person should know about the settings of the run."""
+    is_sandboxed: bool
+    """Whether what unspool keeps is out of the agent's reach."""
 
 
 class RunDetails(msgspec.Struct, kw_only=True):
@@ -56,6 +62,8 @@ class RunDetails(msgspec.Struct, kw_only=True):
     session: str | None
     mode: str | None
     model: str | None
+    chosen_model: str | None = None
+    """The model that a person has chosen; None for the agent's own choice."""
     pid: int | None = None
     error: str | None = None
     commands: list[OfferedCommand] = []
@@ -94,4 +102,8 @@ def view_of(run: Run) -> RunView:
         texts=run.texts.written(),
         processes=details.processes,
         error=details.error,
+        warning=model_warning(
+            agent_named(run.agent).info.title, details.chosen_model, run.driver.capabilities.model_names
+        ),
+        is_sandboxed=bool(run.spec.hidden),
     )

@@ -16,6 +16,7 @@ from ..core.errors import UnspoolError, UsageError
 from .protocol import RunSpec
 
 _PROGRAM = "bwrap"
+MISSING = "A sandbox needs bubblewrap; install the package `bubblewrap`, or start without a sandbox"
 _SECONDS = 30
 # Without processes of its own an agent could look into our file system through /proc. An agent of the administrator
 # could undo all this, were it allowed to mount.
@@ -25,11 +26,16 @@ _OPTIONS = (
 )  # fmt: skip
 
 
+def is_installed() -> bool:
+    """Whether agents may be run in a sandbox here; only `check_sandbox` knows."""
+    return shutil.which(_PROGRAM) is not None
+
+
 def check_sandbox() -> None:
     """Raise UnspoolError if agents cannot be run in a sandbox here."""
     program = shutil.which(_PROGRAM)
     if program is None:
-        raise UnspoolError("--sandbox needs bubblewrap; install the package `bubblewrap`, or leave the option out")
+        raise UnspoolError(MISSING)
     try:
         done = subprocess.run(
             [program, *_OPTIONS, "true"], capture_output=True, text=True, timeout=_SECONDS, check=False

@@ -23,6 +23,7 @@ from .processes import end_group, is_alive
 from .protocol import DriverEvent, DriverFactory, ForkReach, RunSpec
 from .run import Run, interruption
 from .run_view import RunView
+from .sandbox import check_sandbox
 from .session_runs import SessionKey, SessionRun, past_runs, runs_by_session
 from .state import IDLE_SECONDS, IN_TURN, WAITING_SECONDS, Limits, RunState, StopRun
 
@@ -67,13 +68,17 @@ class Supervisor:
         limits: Limits | None = None,
         max_agents: int = MAX_AGENTS,
         hidden: tuple[str, ...] = (),
+        sandbox: bool = False,
     ) -> None:
-        """Agents run in a sandbox without what is `hidden`, if anything is."""
+        """What is `hidden` cannot be seen by agents in a sandbox: by all agents with `sandbox`, else by those that are
+        started so.
+        """
         self.log = log
         self.drivers = drivers
         self._limits = limits or Limits()
         self._max_agents = max_agents
         self._hidden = hidden
+        self.sandbox = sandbox
         self._runs: dict[str, Run] = {}
         self._watchers: set[Watcher] = set()
         self._wake = asyncio.Event()
@@ -137,7 +142,8 @@ class Supervisor:
         if spec.session is not None and not spec.fork:
             self._check_owner(agent, spec.session, ref, take_over)
         id = uuid.uuid4().hex[:12]
-        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id, hidden=self._hidden)
+        hidden = await self._hidden_from(agent, spec)
+        spec = msgspec.structs.replace(spec, folder=str(folder.resolve()), mark=id, hidden=hidden)
         machine = RunState(self._limits, time.monotonic())
         run = Run(id, agent, spec, factory.create(), machine, self.log, self._publish)
         self._runs[id] = run
@@ -145,6 +151,15 @@ class Supervisor:
         self._emit(id, "run.started", facts, self.log.start_run(id, agent, run.session, spec.folder, spec))
         await self._start_driver(run)
         return run
+
+    async def _hidden_from(self, agent: str, spec: RunSpec) -> tuple[str, ...]:
+        """What an agent must not see. A session that was started in a sandbox is continued in one."""
+        if self.sandbox:
+            return self._hidden
+        if not spec.sandbox and not (spec.session is not None and self.log.was_sandboxed(agent, spec.session)):
+            return ()
+        await asyncio.to_thread(check_sandbox)
+        return self._hidden
 
     async def _start_driver(self, run: Run) -> None:
         try:

@@ -122,8 +122,8 @@ class AppState:
 
         log, limits = RunLog(run_log_path(folder)), limits_from(os.environ)
         store = self.settings.store or os.environ.get(STORE_VARIABLE)
-        hidden = hidden_paths(folder, store) if self.settings.sandbox else ()
-        supervisor = Supervisor(log, DRIVERS, limits=limits, hidden=hidden)
+        hidden = hidden_paths(folder, store)
+        supervisor = Supervisor(log, DRIVERS, limits=limits, hidden=hidden, sandbox=self.settings.sandbox)
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
         supervisor.watch(self.reverts.keeper.on_event)

@@ -9,7 +9,7 @@ import uuid
 from ...agents import AGENTS
 from ...core.errors import UsageError
 from .._shared.client import Server, who
-from .._shared.output import print_json
+from .._shared.output import print_json, remark
 from .attach import Attached
 
 EXAMPLES = """examples:
@@ -30,6 +30,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fork", action="store_true", help="fork the session at its end")
     parser.add_argument("--mode", help="permission mode, as the agent calls it")
     parser.add_argument("--model", help="model to use")
+    parser.add_argument(
+        "--sandbox", action="store_true", help="hide unspool's data from the agent (needs bubblewrap)"
+    )  # fmt: skip
     parser.add_argument("--take-over", action="store_true", help="resume even if another program uses the session")
     parser.add_argument("--detach", action="store_true", help="start the agent without following it")
     parser.add_argument("--json", action="store_true", help="print events as JSON, one per line")
@@ -45,10 +48,12 @@ def run(args: argparse.Namespace) -> int:
     body = {
         "agent": args.agent or (None if args.resume else _names()[0]), "session": args.resume, "at": args.fork_at,
         "folder": _folder(args), "fork": args.fork, "mode": args.mode, "model": args.model,
-        "take_over": args.take_over, "prompt": args.prompt,
+        "sandbox": args.sandbox, "take_over": args.take_over, "prompt": args.prompt,
         "message_id": uuid.uuid4().hex, "who": who(),
     }  # fmt: skip
     started = server.ask("POST", "/api/runs", body)
+    if started["run"]["warning"]:
+        remark(started["run"]["warning"])
     if args.detach:
         print_json(started["run"]) if args.json else print(started["run"]["id"])
         return 0

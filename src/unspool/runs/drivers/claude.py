@@ -27,6 +27,7 @@ from ...agents import AGENTS
 from ...core.errors import MissingExtraError, NotFoundError, UnspoolError, UsageError
 from ..attachments import ImageInput
 from ..completions import offered_commands
+from ..model_names import check_model
 from ..protocol import AgentExited, Answer, Capabilities, CommandsOffered, Emit, PermissionRequest, RunSpec
 from ..sandbox import sandboxed
 from .claude_command import MODES, build_command, build_environment, check_spec
@@ -35,7 +36,6 @@ from .claude_fork import copy_for_fork
 from .claude_process import DRAIN_SECONDS, ClaudeProcess
 from .claude_requests import ClaudePermissions
 from .event_sink import EventSink
-from .settings import check_model
 from .turn_state import Lifecycle, TurnAction
 
 if TYPE_CHECKING:

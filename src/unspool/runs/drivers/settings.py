@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ...core.errors import UsageError
 from ..protocol import Emit, SettingsChanged
-
-_ID_SIGNS = frozenset("-./:[@")
-"""What ids of models have in them, and short names do not."""
-
-
-def check_model(title: str, model: str | None, offered: tuple[str, ...]) -> None:
-    """Raise for a short name that the agent does not offer. Providers know more ids than agents list."""
-    if model is None or not offered or model in offered or _ID_SIGNS & set(model):
-        return
-    raise UsageError(f"{title} has no model {model!r}; it offers: {', '.join(offered)}")
 
 
 class ReportedSettings:

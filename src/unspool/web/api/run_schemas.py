@@ -30,6 +30,8 @@ class StartBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Make a git worktree of the folder first, and start there."""
     mode: str | None = None
     model: str | None = None
+    sandbox: bool = False
+    """Hide what unspool keeps from the agent. Needs bubblewrap."""
     prompt: str | None = None
     message_id: str | None = None
     attachments: list[Attachment] = []

@@ -243,7 +243,7 @@ def plan(
 ) -> StartPlan:
     """Find the session to resume or fork, and the point in it."""
     home = homes[0] if homes else None
-    spec = RunSpec(folder=body.folder or "", mode=body.mode, model=body.model, home=home)
+    spec = RunSpec(folder=body.folder or "", mode=body.mode, model=body.model, home=home, sandbox=body.sandbox)
     if body.session is None:
         if body.agent is None or body.folder is None:
             raise UsageError("A new session needs `agent` and `folder`; to resume one, pass its key as `session`.")

@@ -24,6 +24,7 @@ from ...runs.live_text import LiveText
 from ...runs.messages import RunMessage
 from ...runs.protocol import Capabilities
 from ...runs.run_view import RunView
+from ...runs.sandbox import MISSING, is_installed
 from ...runs.supervisor import Supervisor
 from ...store import Store
 from ...store.filters import SessionFilter
@@ -66,6 +67,15 @@ class Board(msgspec.Struct, kw_only=True):
     needs: int
     """Number of approvals pending."""
     seq: int
+
+
+class SandboxOption(msgspec.Struct, kw_only=True):
+    """Whether an agent can be started in a sandbox."""
+
+    is_forced: bool
+    """All agents of this server run in one."""
+    missing: str | None
+    """What has to be installed first."""
 
 
 class ForkPoint(msgspec.Struct, kw_only=True):
@@ -123,7 +133,8 @@ async def agents(pool: Pool, app_state: State) -> Response[str]:
     supervisor: Supervisor = app_state.supervisor
     kinds = await asyncio.to_thread(runnable_agents, supervisor)
     board = await _board(pool, supervisor)
-    return html_response(await pool.run(_agents_page, board, kinds, progress))
+    sandbox = SandboxOption(is_forced=supervisor.sandbox, missing=None if is_installed() else MISSING)
+    return html_response(await pool.run(_agents_page, board, kinds, progress, sandbox))
 
 
 @get("/agents/board", include_in_schema=False)
@@ -192,10 +203,16 @@ routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, quest
 # --- the board -------------------------------------------------------------------------------------------------------
 
 
-def _agents_page(store: Store, board: Board | None, kinds: list[AgentKind], progress: tuple[int, int] | None) -> str:
+def _agents_page(
+    store: Store,
+    board: Board | None,
+    kinds: list[AgentKind],
+    progress: tuple[int, int] | None,
+    sandbox: SandboxOption | None = None,
+) -> str:
     projects = [project.path for project in list_projects(store)[:_MOST_PROJECTS]]
     layout = layout_of(store, "agents", progress)
-    return render("agents.html", layout=layout, board=board, kinds=kinds, projects=projects)
+    return render("agents.html", layout=layout, board=board, kinds=kinds, projects=projects, sandbox=sandbox)
 
 
 async def _board(pool: StorePool, supervisor: Supervisor) -> Board:

@@ -18,8 +18,9 @@ async function isClear(form, folder) {
 }
 
 async function start(form, worktree = false) {
-  const { agent, folder, model, prompt, ...modes } = Object.fromEntries(new FormData(form));
-  const given = { agent, folder, model: model || null, mode: modes[`mode-${agent}`] || null, prompt: prompt || null };
+  const { agent, folder, model, prompt, sandbox, ...modes } = Object.fromEntries(new FormData(form));
+  const mode = modes[`mode-${agent}`] || null;
+  const given = { agent, folder, model: model || null, mode, prompt: prompt || null, sandbox: Boolean(sandbox) };
   fail(form);
   try {
     if (!worktree && !(await isClear(form, folder))) return;

@@ -213,7 +213,8 @@ class SessionBuilder:
             self.replies.billed.add(reply.first, usage, model)
         for block in blocks:
             if type(block) is m.ToolCall:
-                self.check_text(bytes(block.raw_input), source)
+                if not (given := bytes(block.raw_input)).isascii():
+                    self.check_text(given, source)
                 if self.calls.add(index, block, timestamp):
                     flag |= UNANSWERED
         self.columns.append(parent, flag, id, source.length)
@@ -300,7 +301,7 @@ class SessionBuilder:
 
     def check_text(self, text: bytes, source: m.Source) -> None:
         """Report invalid UTF-8 in a part of a line that is decoded later than the rest, if it was replaced there."""
-        if text.isascii() or _REPLACEMENT not in text:
+        if _REPLACEMENT not in text:
             return
         line = self.bytes_at(source.offset, source.length)
         known = any(problem.source == source and problem.reason == INVALID for problem in self.events.problems)

@@ -58,7 +58,7 @@ class OpenCalls:
             if known is None:
                 self._early.put(call_id, True)
             return known, False
-        self._closed.put(call_id, call._replace(raw_input=_NO_INPUT, ended=count))
+        self._closed.put(call_id, Call(call.message, call.name, _NO_INPUT, call.timestamp, count))
         left = self._count_in[call.message] - 1
         self._count_in[call.message] = left
         if not left:

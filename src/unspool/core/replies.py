@@ -34,10 +34,11 @@ class Replies:
 
     def switch_to(self, key: str, index: int) -> OpenReply:
         """Make another response the current one: a new one, or an older one that gets a further message."""
-        reply = self._recent.get(key)
+        recent = self._recent
+        reply = recent.new.get(key) or recent.old.get(key)
         if reply is None:
             reply = OpenReply(key, index)
-            self._recent.put(key, reply)
+            recent.put(key, reply)
         self.current = reply
         return reply
 

@@ -40,8 +40,9 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
 
 def is_output(blocks: list[m.Block]) -> bool:
     """Whether a message is the output of a command that the agent has done itself."""
-    first = blocks[0] if blocks else None
-    return isinstance(first, m.Text | m.Attachment) and (first.text or "").startswith(OUTPUT_TEXT)
+    if not blocks or type(first := blocks[0]) is m.ToolResult:
+        return False
+    return isinstance(first, (m.Text, m.Attachment)) and (first.text or "").startswith(OUTPUT_TEXT)
 
 
 class ClaudeAuthors:

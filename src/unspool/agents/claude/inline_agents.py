@@ -11,12 +11,13 @@ from collections.abc import Collection
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
-from ...io.lines import block_of
+from ...io.decode import Damage, Location
 from ..base import BuilderFactory
 from .parser import ClaudeParser
 from .schema import RECORDS, ClaudeRecord, Progress
 
 _AGENT_PROGRESS = "agent_progress"
+_INSIDE = Location(1, 0, 0)
 
 
 class InlineAgents:
@@ -69,4 +70,5 @@ class InlineAgents:
 
 def _messages_in(data: Progress) -> list[ClaudeRecord]:
     """Return the record of the sub-agent, which has no parent: it follows the one before."""
-    return [record for record in RECORDS.batch(block_of(bytes(data.message))).records if record.message is not None]
+    found = [item for item in RECORDS.line(bytes(data.message), _INSIDE) if not isinstance(item, Damage)]
+    return [record for record, _ in found if record.message is not None]

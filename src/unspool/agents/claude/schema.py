@@ -54,7 +54,6 @@ class ApiMessage(msgspec.Struct, gc=False):
     """The message as the API represents it."""
 
     id: str | None = None
-    role: str | None = None
     model: str | None = None
     content: str | list[ClaudeBlock] | None = None
     usage: ClaudeUsage | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -77,9 +78,8 @@ def string_of(raw: msgspec.Raw) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def flat_output(raw: msgspec.Raw) -> tuple[str, list[m.Image | m.Unknown]]:
+def flat_output(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
     """Return the output of a call, which is a string, a list of parts, or an object with either."""
-    value = decode_any(raw)
     if isinstance(value, str):
         return value, []
     if isinstance(value, dict):

@@ -61,7 +61,8 @@ def judge(text: str) -> CodexVerdict:
     head = inner[:_HEAD]
     if head == m.MADE_UP_RESULT:
         return CodexVerdict("unknown")
-    ended = _EXIT.search(head)
+    # An expression is only searched for where one of its words is: `in` is many times faster.
+    ended = _EXIT.search(head) if "exited with code " in head or "Exit code" in head else None
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
         # The output of a command that ran may contain any of these words.
         before = head[: ended.start()] if ended else head
@@ -78,7 +79,8 @@ def judge(text: str) -> CodexVerdict:
     if code is None:
         if _BAD_CALL.match(head):
             return CodexVerdict("tool_use_error")
-        if _FAILED.search(head):
+        lower = head.lower()
+        if ("failed" in lower or "error" in lower or "timed out" in lower) and _FAILED.search(head):
             return CodexVerdict("error")
     return CodexVerdict("ok", exit_code=code)
 

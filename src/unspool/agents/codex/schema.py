@@ -76,14 +76,13 @@ class CodexPayload(msgspec.Struct, gc=False):
     # calls
     call_id: str | None = None
     name: str | None = None
-    namespace: str | None = None
     arguments: Raw = ABSENT
     input: Raw = ABSENT
-    output: Raw = ABSENT
+    output: Any = None
+    """Text, parts or an object; nearly always read, so that it is decoded with the line."""
     action: Raw = ABSENT
     # reasoning
     summary: list[CodexContent] | str | None = None
-    encrypted_content: str | None = None
     # events
     message: str | None = None
     reason: str | None = None

@@ -17,6 +17,7 @@ from unspool.ingest.push import push_kept
 from unspool.ingest.restore import restore_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
+from unspool.ingest.watch import Watcher
 from unspool.search.query import Filters, parse
 from unspool.store import Store, compression
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -250,3 +251,23 @@ def test_push_copies_checksums(store: Store, tmp_path: Path) -> None:
     assert push_kept(store, team) == 6
     assert Verifier(team).run().faults == []
     team.close()
+
+
+def test_the_store_is_verified_and_repaired_when_nothing_changes(
+    store: Store, original: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be repaired is reported with the files that cannot be read, until it can."""
+    watcher = Watcher(store, original / "home", verifies=True)
+    watcher.ingest(set())
+    flip(store, "block", 0)
+    data = flip(store, "chunk", 2)
+    store.database.rows("UPDATE file SET path = '/nowhere/it.jsonl', gone_at = 1 WHERE id = 3")
+    while not watcher.failures:
+        watcher.verify_briefly()
+    assert list(watcher.failures) == ["/nowhere/it.jsonl"]
+    assert [fault.part for fault in Verifier(store).run().faults] == ["bytes"]
+    put(store, "chunk", store.database.rows(BLOBS["chunk"])[2][0], data)
+    monkeypatch.setattr(watcher._verification, "_not_before", 0.0)
+    while watcher.failures:
+        watcher.verify_briefly()
+    assert Verifier(store).run().faults == []

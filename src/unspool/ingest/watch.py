@@ -22,6 +22,7 @@ from ..library import Library, expanded
 from ..store import Store
 from ..store.rows import Change
 from .archive import LogChangedError
+from .idle import IdleVerification
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
@@ -47,8 +48,13 @@ _FULL_SYNC_PAUSE = 300
 class Watcher:
     """Keeps a store up to date. It belongs to one thread."""
 
-    def __init__(self, store: Store, *locations: str | Path, polling: bool | None = None) -> None:
-        """`polling` compares the files again and again, for drives without change notifications."""
+    def __init__(
+        self, store: Store, *locations: str | Path, polling: bool | None = None, verifies: bool = False
+    ) -> None:
+        """`polling` compares the files again and again, for drives without change notifications.
+
+        With `verifies`, the store is verified and repaired while nothing changes.
+        """
         self._store = store
         self._locations = locations
         self._polling = polling
@@ -59,8 +65,10 @@ class Watcher:
         self._next_full_sync = 0.0
         self._homes: dict[Path, tuple[str, SessionSource | None]] = {}
         self._find_homes()
+        self._sync_failures: dict[str, str] = {}
+        self._verification = IdleVerification(store) if verifies else None
         self.failures: dict[str, str] = {}
-        """Why sessions could not be read in the last sync, by session."""
+        """Why sessions could not be read in the last sync, and what is damaged in the store, by session or file."""
 
     def read_all(
         self, report: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
@@ -68,7 +76,7 @@ class Watcher:
         """Store everything that exists already; other processes help if there is much to read."""
         if self._homes:
             sync = Syncer(self._store, *self._existing_locations(), may_share=True)
-            self.failures = sync.run(report, committed).failures
+            self._report(sync.run(report, committed).failures)
 
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
         """Yield new entries of the change log until `stop` is set.
@@ -129,6 +137,21 @@ class Watcher:
         if self._due is not None and time.monotonic() >= self._due:
             self._sync_all()
             yield
+        elif self._due is None and not paths:
+            self.verify_briefly()
+            yield
+
+    def verify_briefly(self) -> None:
+        """Verify a part of the store, if that is wanted and due."""
+        if self._verification is None or not self._verification.continue_briefly(*self._existing_locations()):
+            return
+        # Sessions may have been written as a whole, which the tails do not know.
+        self._tails.clear()
+        self._report(self._sync_failures)
+
+    def _report(self, failures: dict[str, str]) -> None:
+        self._sync_failures = failures
+        self.failures = failures | (self._verification.damage if self._verification is not None else {})
 
     # --- homes ---
 
@@ -251,7 +274,7 @@ class Watcher:
         started = time.monotonic()
         self._due = self._deadline = None
         report = self._sync.run(open_too=started > self._next_full_sync)
-        self.failures = report.failures
+        self._report(report.failures)
         # What was looked up in the folders may be outdated.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, tail in list(self._tails.items()):

@@ -93,7 +93,7 @@ class _Worker:
     def _watch(self) -> None:
         store = open_store(self._address)
         try:
-            watcher = Watcher(store, *self._homes, polling=self._polling)
+            watcher = Watcher(store, *self._homes, polling=self._polling, verifies=True)
             self._check_stop()
             self._read_all(store, watcher)
             for entries in watcher.follow(self._stop):

@@ -1,0 +1,51 @@
+"""What is done while nothing else is to do: the store is verified, a little at a time, and repaired."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..store import Store
+from ..store.integrity import DataFault
+from .store_repair import StoreRepair
+from .verify import Verifier
+
+_SLICE_SECONDS = 0.02
+"""How long one turn may take."""
+_PAUSE_SECONDS = 24 * 3600.0
+"""The time between the end of one verification and the start of the next."""
+
+
+class IdleVerification:
+    """Verifies a store again and again."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._steps: Iterator[None] | None = None
+        self._verifier = Verifier(store)
+        self._not_before = 0.0
+        self.damage: dict[str, str] = {}
+        """What is damaged and could not be repaired, by session or file."""
+
+    def continue_briefly(self, *homes: str | Path) -> bool:
+        """Verify for a moment. At the end, repair what is damaged; returns whether something is or was damaged."""
+        if self._steps is None:
+            if time.monotonic() < self._not_before:
+                return False
+            self._verifier = Verifier(self._store)
+            self._steps = self._verifier.steps()
+        until = time.monotonic() + _SLICE_SECONDS
+        for _ in self._steps:
+            if time.monotonic() >= until:
+                return False
+        return self._finish(self._verifier.found.faults, *homes)
+
+    def _finish(self, faults: list[DataFault], *homes: str | Path) -> bool:
+        self._steps = None
+        self._not_before = time.monotonic() + _PAUSE_SECONDS
+        was_damaged = bool(self.damage or faults)
+        if faults:
+            StoreRepair(self._store, *homes).run(faults)
+        self.damage = {fault.name: fault.text for fault in faults if fault.repaired_from is None}
+        return was_damaged

@@ -262,6 +262,7 @@ def test_the_store_is_verified_and_repaired_when_nothing_changes(
     flip(store, "block", 0)
     data = flip(store, "chunk", 2)
     store.database.rows("UPDATE file SET path = '/nowhere/it.jsonl', gone_at = 1 WHERE id = 3")
+    monkeypatch.setattr(watcher._verification, "_not_before", 0.0)
     while not watcher.failures:
         watcher.verify_briefly()
     assert list(watcher.failures) == ["/nowhere/it.jsonl"]

@@ -390,9 +390,9 @@ def test_the_worker_stops_despite_a_blocking_operation(how: str, start: Callable
 
 _WAITS = """
 exclusive = SqliteDatabase.exclusive
-def told(self):
+def told(self, patience=None):
     print('{"waits": true}', flush=True)
-    return exclusive(self)
+    return exclusive(self, patience)
 SqliteDatabase.exclusive = told
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -68,6 +69,21 @@ def test_the_key_of_this_machine_is_found_among_several(folder: Path) -> None:
     for left, expected in ((key[:6], key), (key[::-1][:6], key[::-1]), ("", key)):
         (folder / "machine").write_text(left)
         assert machine_identity(folder)[0] == expected
+
+
+def test_a_new_machine_does_not_take_the_key_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It opens a store that others share, also after its own file was damaged."""
+    shared = str(tmp_path / "shared.db")
+    keys = []
+    for name in ("first", "second"):
+        monkeypatch.setattr(platform, "node", lambda name=name: name)
+        folder = tmp_path / name
+        open_store(shared, environ={"UNSPOOL_DATA": str(folder)}).close()
+        keys.append((folder / "machine").read_text().strip())
+    assert len(set(keys)) == 2
+    for left, expected in ((keys[1][:9], keys[1]), ("", None)):
+        (folder / "machine").write_text(left)
+        assert machine_identity(folder, Path(shared))[0] not in ({*keys} - {expected})
 
 
 def test_the_key_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from .verify import Verifier
 
 _SLICE_SECONDS = 0.02
 """How long one turn may take."""
+_FIRST_PAUSE_SECONDS = 300.0
+"""The time before the first verification: there is more important work when a program starts."""
 _PAUSE_SECONDS = 24 * 3600.0
 """The time between the end of one verification and the start of the next."""
 
@@ -24,7 +26,7 @@ class IdleVerification:
         self._store = store
         self._steps: Iterator[None] | None = None
         self._verifier = Verifier(store)
-        self._not_before = 0.0
+        self._not_before = time.monotonic() + _FIRST_PAUSE_SECONDS
         self.damage: dict[str, str] = {}
         """What is damaged and could not be repaired, by session or file."""
 

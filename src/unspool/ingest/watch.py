@@ -137,17 +137,17 @@ class Watcher:
         if self._due is not None and time.monotonic() >= self._due:
             self._sync_all()
             yield
-        elif self._due is None and not paths:
-            self.verify_briefly()
+        elif self._due is None and not paths and self.verify_briefly():
             yield
 
-    def verify_briefly(self) -> None:
-        """Verify a part of the store, if that is wanted and due."""
+    def verify_briefly(self) -> bool:
+        """Verify a part of the store, if that is wanted and due; returns whether something may have changed."""
         if self._verification is None or not self._verification.continue_briefly(*self._existing_locations()):
-            return
+            return False
         # Sessions may have been written as a whole, which the tails do not know.
         self._tails.clear()
         self._report(self._sync_failures)
+        return True
 
     def _report(self, failures: dict[str, str]) -> None:
         self._sync_failures = failures

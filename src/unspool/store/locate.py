@@ -51,7 +51,7 @@ def machine_identity(folder: Path, store: Path | None = None, *, read_only: bool
     path = folder / "machine"
     found = key = _key_in(path)
     if not _KEY.fullmatch(found):
-        key = _known_key(store or folder / STORE_NAME, found)
+        key = _known_key(folder, store or folder / STORE_NAME, found)
         if not read_only and (key != found or not key):
             key = _written_key(path, key)
     return key, platform.node() or "this machine"
@@ -74,15 +74,22 @@ def _key_in(path: Path) -> str:
         raise UnspoolError(f"{path} cannot be read: {error.strerror}; {_ELSEWHERE}") from error
 
 
-def _known_key(store: Path, torn: str) -> str:
-    """The key under which a store has this machine; empty where there is none.
+def _known_key(folder: Path, store: Path, torn: str) -> str:
+    """The key under which a store has this machine; empty where that is not known.
 
-    It begins with what is left in the file. Of several machines, the first one created the store.
+    It begins with what is left in the file. The store in the folder was created by this machine. A store elsewhere may
+    be that of another one, but not if it is the only one, has the same name, and this one had a key.
     """
-    from .backends.sqlite import machine_keys
+    from .backends.sqlite import machines_in
 
-    keys = machine_keys(store) if store.exists() else []
-    return next((key for key in keys if torn and key.startswith(torn)), keys[0] if keys else "")
+    machines = machines_in(store) if store.is_file() else []
+    for key, _ in machines:
+        if torn and key.startswith(torn):
+            return key
+    is_own = store == folder / STORE_NAME or (
+        (folder / "machine").exists() and [name for _, name in machines] == [platform.node()]
+    )
+    return machines[0][0] if machines and is_own else ""
 
 
 def _make_key(path: Path, key: str) -> str:

@@ -346,15 +346,15 @@ def is_unwritable(error: sqlite3.Error) -> bool:
     return error.sqlite_errorcode & _KIND in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
-def machine_keys(path: Path) -> list[str]:
-    """The keys of the machines in a store, the oldest first; empty for a file that is not a store yet."""
+def machines_in(path: Path) -> list[tuple[str, str]]:
+    """The keys and names of the machines in a store, the oldest first; empty for a file that is not a store yet."""
     try:
         with closing(connect_read_only(path)) as connection:
             has_table = _execute_patiently(connection, "SELECT 1 FROM sqlite_master WHERE name = 'machine'")
-            rows = _execute_patiently(connection, "SELECT key FROM machine ORDER BY id") if has_table else []
+            rows = _execute_patiently(connection, "SELECT key, name FROM machine ORDER BY id") if has_table else []
     except sqlite3.Error as error:
         raise _explained(error, path) from error
-    return [str(key) for (key,) in rows]
+    return [(str(key), str(name)) for key, name in rows]
 
 
 def _execute_patiently(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from unspool.agents import AGENTS
 from unspool.core.session import Session
 from unspool.core.stream import collect
-from unspool.io import files, sources
+from unspool.io import files, listing, sources
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
@@ -337,7 +337,7 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             raise PermissionError(13, "Permission denied", str(path))
         return open(name, *args, **options)
 
-    for module in (files, sources):
+    for module in (files, listing, sources):
         monkeypatch.setattr(module, "open", guarded, raising=False)
 
 

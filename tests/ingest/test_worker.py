@@ -390,10 +390,10 @@ def test_the_worker_stops_despite_a_blocking_operation(how: str, start: Callable
 
 _WAITS = """
 exclusive = SqliteDatabase.exclusive
-def told(self, patience=None):
+def reported(self, *patience):
     print('{"waits": true}', flush=True)
-    return exclusive(self, patience)
-SqliteDatabase.exclusive = told
+    return exclusive(self, *patience)
+SqliteDatabase.exclusive = reported
 """
 
 

@@ -21,6 +21,7 @@ import pytest
 
 from unspool import Session
 from unspool.core.errors import NotFoundError
+from unspool.runs.driver_events import EXITED_IN_TURN
 from unspool.runs.drivers.claude_requests import refusal
 
 from ..waiting import PATIENCE
@@ -277,7 +278,7 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
             steps = before + chance.randint(1, 5)
             allow_until(at, run, lambda: len(at.agent.model.requests) >= steps, "the model to be asked")  # noqa: B023
             os.kill(view["pid"], signal.SIGKILL)
-            assert at.until_in(run, "ended")["reason"] == "failed"
+            assert at.until_in(run, "ended")["reason"] == EXITED_IN_TURN
             assert at.nothing_runs()
         run = at.resume(session, "@do say All is well.")
         assert at.until_in(run, "idle", "ended")["error"] is None

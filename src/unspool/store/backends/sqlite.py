@@ -394,12 +394,12 @@ def _statements(script: str) -> Iterator[str]:
 
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     """What failed, and what to try."""
-    text = str(error)
+    text = "it is a folder" if path.is_dir() else str(error)
     if "locked" in text or "busy" in text:
         return BusyError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:
         return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
-    if "readonly" in text or "unable to open" in text:
+    if "readonly" in text or "unable to open" in text or path.is_dir():
         return NotWritableError(
             f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 
 from ..core import model as m
 from ..io.decode import decode_any
@@ -12,8 +13,9 @@ _TITLE_LENGTH = 200
 _WORD = re.compile(r"\w")
 
 
+@lru_cache(maxsize=1024)
 def version_of(text: str | None) -> tuple[int, ...]:
-    """A version as numbers that can be compared; empty when it is unknown."""
+    """A version as numbers that can be compared; empty when it is unknown. A home has few of them."""
     return tuple(int(part) for part in re.findall(r"\d{1,9}", text or "")[:3])
 
 

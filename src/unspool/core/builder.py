@@ -283,7 +283,7 @@ class SessionBuilder:
 
     def close_call(self, call_id: str) -> Call | None:
         """Return the call that a result answers, if the log has it; its input is only known the first time."""
-        call, was_last = self.calls.close(call_id, len(self))
+        call, was_last = self.calls.close(call_id, len(self.columns.parents))
         if call is not None and was_last:
             self.columns.flags[call.message] &= ~UNANSWERED
         return call

@@ -110,10 +110,11 @@ class ClaudeChain:
         """Read a record without a message: its children are attached to its own parent."""
         if record.uuid is None:
             return
+        ids = self._builder.columns.ids
         parent_uuid, parent = record.parent_uuid, None
         if isinstance(parent_uuid, str):
-            parent = self._builder.find(parent_uuid)
+            parent = ids.get(parent_uuid)
         elif parent_uuid is None:
             # The hooks that run after a clear start another conversation in the same file (2.1.12, 2.1.29).
             parent = NONE
-        self._builder.columns.ids.put(record.uuid, self.last if parent is None else parent)
+        ids.put(record.uuid, self.last if parent is None else parent)

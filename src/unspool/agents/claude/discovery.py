@@ -31,7 +31,7 @@ from ...io.lines import Block, block_of
 from ...io.listing import files_in, folders_in
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import is_marked, is_plan, session_in
-from .schema import HEAD_RECORDS, HISTORY, RECORDS, AgentMeta, HeadRecord
+from .schema import HEAD_RECORDS, HISTORY, RECORDS, TIMES, AgentMeta, HeadRecord
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
 _CLEAR_LINE = "<command-name>/clear</command-name>"
@@ -392,7 +392,7 @@ def holds_subagents(path: Path) -> bool:
 def read_end_time(path: Path) -> datetime | None:
     """Return when a file was last written to, by its last lines."""
     block = read_end(path, _TAIL_SIZE)
-    times = [line.timestamp for line in RECORDS.batch(block).records if line.timestamp] if block is not None else []
+    times = [line.timestamp for line in TIMES.batch(block).records if line.timestamp] if block is not None else []
     return times[-1] if times else None
 
 

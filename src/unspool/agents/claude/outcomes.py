@@ -58,12 +58,10 @@ FLAG = "interrupted flag"
 def judge(text: str, is_error: bool, record: ClaudeRecord) -> ClaudeVerdict:
     """Classify a tool result. Every error text falls in exactly one class."""
     if not is_error:
-        return ClaudeVerdict("interrupted", FLAG) if _was_interrupted(record) else OK
+        details = record.tool_use_result
+        is_stopped = type(details) is ToolUseResult and details.interrupted is True
+        return ClaudeVerdict("interrupted", FLAG) if is_stopped else OK
     return _rejected_by_person(text, record) or _stopped(text) or _rejected_by_other(text, record) or _failed(text)
-
-
-def _was_interrupted(record: ClaudeRecord) -> bool:
-    return isinstance(record.tool_use_result, ToolUseResult) and record.tool_use_result.interrupted is True
 
 
 def _rejected_by_person(text: str, record: ClaudeRecord) -> ClaudeVerdict | None:

@@ -331,7 +331,7 @@ class ClaudeFileReader:
         kind = record.type
         if kind == "progress":
             self._main.progress(record)
-            if self._ref.kind == "main":
+            if record.data is not None and record.data.agent_id is not None and self._ref.kind == "main":
                 self._inline.read_progress(record, source, record.uuid in self._copied)
         elif kind == "last-prompt":
             if record.leaf_uuid is not None:

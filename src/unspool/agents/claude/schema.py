@@ -195,6 +195,12 @@ class HeadRecord(ClaudeRecord, rename="camel", gc=False):
     forked_from: ForkedFrom | None = None
 
 
+class TimedRecord(msgspec.Struct, gc=False):
+    """A record; only its time is read."""
+
+    timestamp: Moment | None = None
+
+
 class ClaudeHistoryRecord(msgspec.Struct, rename="camel", gc=False):
     """A line of `history.jsonl`: a prompt of any session."""
 
@@ -230,5 +236,6 @@ def _is_history(value: dict[str, Any]) -> bool:
 
 
 RECORDS = RecordDecoder(ClaudeRecord, _is_record)
+TIMES = RecordDecoder(TimedRecord, _is_record)
 HEAD_RECORDS = RecordDecoder(HeadRecord, _is_record)
 HISTORY = RecordDecoder(ClaudeHistoryRecord, _is_history)

@@ -109,7 +109,7 @@ class ClaudeToolCalls:
         """Read a result; an `inherited` one causes no event here."""
         call = self._builder.close_call(result.call_id)
         entry = ClaudeResult(index, result.call_id, verdict, call, record.timestamp, result.content, inherited)
-        if entry.is_of_subagent and isinstance(record.tool_use_result, ToolUseResult):
+        if call is not None and call.name in SUBAGENT_TOOLS and isinstance(record.tool_use_result, ToolUseResult):
             self._subagents.results[result.call_id] = record.tool_use_result
         self._results.append(entry)
         if verdict.outcome == "ok" or inherited:

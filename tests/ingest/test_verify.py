@@ -262,13 +262,13 @@ def test_the_store_is_verified_and_repaired_when_nothing_changes(
     flip(store, "block", 0)
     data = flip(store, "chunk", 2)
     store.database.rows("UPDATE file SET path = '/nowhere/it.jsonl', gone_at = 1 WHERE id = 3")
-    monkeypatch.setattr(watcher._verification, "_not_before", 0.0)
+    monkeypatch.setattr(watcher._health, "_not_before", 0.0)
     while not watcher.failures:
         watcher.verify_briefly()
     assert list(watcher.failures) == ["/nowhere/it.jsonl"]
     assert [fault.part for fault in Verifier(store).run().faults] == ["bytes"]
     put(store, "chunk", store.database.rows(BLOBS["chunk"])[2][0], data)
-    monkeypatch.setattr(watcher._verification, "_not_before", 0.0)
+    monkeypatch.setattr(watcher._health, "_not_before", 0.0)
     while watcher.failures:
         watcher.verify_briefly()
     assert Verifier(store).run().faults == []

@@ -15,8 +15,7 @@ import msgspec
 
 from ..core.errors import NotFoundError
 from ..store import Store
-from ..store.rows import FileRow, SessionRow
-from ..store.sessions import moment
+from ..store.rows import FileRow, SessionRow, moment
 
 VersionChange = Literal["created", "appended", "edited", "truncated", "rewritten"]
 """In the order of their weight: of several files that change at the same time, the last one counts."""

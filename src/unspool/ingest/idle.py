@@ -19,19 +19,29 @@ _PAUSE_SECONDS = 24 * 3600.0
 """The time between the end of one verification and the start of the next."""
 
 
-class IdleVerification:
-    """Verifies a store again and again."""
+class StoreHealth:
+    """What is wrong with a store: what could not be read, and what is damaged. It verifies the store now and then."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, verifies: bool) -> None:
         self._store = store
+        self._verifies = verifies
         self._steps: Iterator[None] | None = None
         self._verifier = Verifier(store)
         self._not_before = time.monotonic() + _FIRST_PAUSE_SECONDS
-        self.damage: dict[str, str] = {}
+        self._damage: dict[str, str] = {}
         """What is damaged and could not be repaired, by session or file."""
+        self.unread: dict[str, str] = {}
+        """Why sessions could not be read in the last sync, by session."""
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Both together."""
+        return self.unread | self._damage
 
     def continue_briefly(self, *homes: str | Path) -> bool:
         """Verify for a moment. At the end, repair what is damaged; returns whether something is or was damaged."""
+        if not self._verifies:
+            return False
         if self._steps is None:
             if time.monotonic() < self._not_before:
                 return False
@@ -46,8 +56,8 @@ class IdleVerification:
     def _finish(self, faults: list[DataFault], *homes: str | Path) -> bool:
         self._steps = None
         self._not_before = time.monotonic() + _PAUSE_SECONDS
-        was_damaged = bool(self.damage or faults)
+        was_damaged = bool(self._damage or faults)
         if faults:
             StoreRepair(self._store, *homes).run(faults)
-        self.damage = {fault.name: fault.text for fault in faults if fault.repaired_from is None}
+        self._damage = {fault.name: fault.text for fault in faults if fault.repaired_from is None}
         return was_damaged

@@ -11,14 +11,29 @@ from .writer import counted, tools_in
 
 
 def push_kept(source: Store, target: Store) -> int:
-    """Copy the sessions whose files are gone; returns how many the other store did not have."""
+    """Copy the sessions whose files are gone; returns how many the other store did not have as a whole.
+
+    Sessions that were forgotten in the other store are left out.
+    """
     copied = 0
+    forgotten = {(session.agent, session.name) for session in target.forgotten.all()}
     for row in source.sessions.select(SessionFilter(machine=source.machine, is_gone=True)):
-        if not target.sessions.exists(row.agent, row.name):
-            with target.transaction():
+        if (row.agent, row.name) not in forgotten and _is_behind(target, source, row):
+            with target.exclusive(), target.transaction():
                 copy_session(source, target, row)
             copied += 1
     return copied
+
+
+def _is_behind(target: Store, source: Store, row: SessionRow) -> bool:
+    """Whether a store has less of a session than another one, in messages or in bytes of its files."""
+    same = SessionFilter(machine=target.machine, agent=row.agent, name=row.name)
+    known = target.sessions.select(same)
+    if not known or known[0].messages != row.messages:
+        return not known or known[0].messages < row.messages
+    sizes = {file.path: target.files.get(file.id).kept for file in target.files.of_session(known[0].id)}
+    files = source.files.of_session(row.id)
+    return any(source.files.get(file.id).kept > sizes.get(file.path, 0) for file in files)
 
 
 def copy_session(source: Store, target: Store, row: SessionRow) -> None:

@@ -13,12 +13,14 @@ import msgspec
 from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
+from ..core.errors import DamagedError
 from ..io.faults import Faults, collect_faults
 from ..io.files import name_of
 from ..library import Library
 from ..store import Store
 from ..store.decision_log import decision_marks
 from ..store.filters import SessionFilter
+from ..store.forgotten import Exclusions, ForgottenSession, exclusions
 from ..store.rows import READ_AGAIN, FileRow, StoredSession
 from .archive import Archiving, LogChangedError, archive_log, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
@@ -58,9 +60,15 @@ class Report(msgspec.Struct):
 class Syncer:
     """Reads what has changed since the last run. Each session is written completely or not at all."""
 
-    def __init__(self, store: Store, *locations: str | Path, may_share: bool = False) -> None:
-        """`locations` as for a `Library`; with `may_share`, other processes help if there is much to read."""
+    def __init__(
+        self, store: Store, *locations: str | Path, may_share: bool = False, forgotten: Iterable[ForgottenSession] = ()
+    ) -> None:
+        """`locations` as for a `Library`; with `may_share`, other processes help if there is much to read.
+
+        Sessions that were forgotten in the store are not read, and neither are those that are passed as `forgotten`.
+        """
         self._may_share = may_share
+        self._forgotten = list(forgotten)
         self._store = store
         self._locations = locations
 
@@ -95,6 +103,9 @@ class Syncer:
             return None
         store, report = self._store, Report()
         with store.exclusive():
+            excluded = self._exclusions(agent)
+            if ref.id in excluded.names:
+                return report
             try:
                 seen = [entry for path in _paths(ref) if (entry := stat_log(agent, path)) is not None]
             except OSError:
@@ -111,7 +122,7 @@ class Syncer:
                 return None
             if stored and not scan.changes:
                 return report
-            ingest = _Ingest(store, agent, home, scan, report, Unreadable(home.root, known, {}))
+            ingest = _Ingest(store, agent, home, scan, report, Unreadable(home.root, known, {}), excluded.names)
             pipeline = Pipeline(store)
             try:
                 ingest.ingest(_Outdated(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
@@ -120,6 +131,9 @@ class Syncer:
                 raise
             pipeline.commit()
         return report
+
+    def _exclusions(self, agent: str) -> Exclusions:
+        return exclusions([*self._forgotten, *self._store.forgotten.all()], agent)
 
     def _run(
         self, report: Report, on_progress: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool
@@ -132,10 +146,12 @@ class Syncer:
             report.files += len(inside)
             before = {path: why for path, why in failed.items() if _is_at(path, root)}
             unreadable = Unreadable(root, inside, before)
+            names, paths = self._exclusions(agent)
             try:
-                scan = compare(agent, AGENTS[agent].logs(root), inside, store.files.intact_chunks)
+                logs = (log for log in AGENTS[agent].logs(root) if not paths or name_of(log.path) not in paths)
+                scan = compare(agent, logs, inside, store.files.intact_chunks)
                 if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
-                    homes.append(_HomeSync(store, agent, root, scan, report, unreadable))
+                    homes.append(_HomeSync(store, agent, root, scan, report, unreadable, names))
             except OSError as error:
                 # A folder that cannot be listed now may be readable again later; its sessions are not gone.
                 report.failures[str(root)] = str(error)
@@ -206,9 +222,12 @@ class _Ingest:
     """Reads outdated sessions of one agent's folder."""
 
     def __init__(
-        self, store: Store, agent: str, home: SessionSource, scan: Scan, report: Report, unreadable: Unreadable
-    ) -> None:
+        self, store: Store, agent: str, home: SessionSource, scan: Scan, report: Report, unreadable: Unreadable,
+        forgotten: frozenset[str],
+    ) -> None:  # fmt: skip
         self._store = store
+        self._forgotten = forgotten
+        """Sessions that are not imported."""
         self._report = report
         self._changed = {change.stat.path: change for change in scan.changes}
         self._unreadable = unreadable
@@ -240,15 +259,16 @@ class _Ingest:
 
         def write() -> None:
             files = [keep_new(store, self._changed[path].stat, ready, self._at) for path, ready in read.files.items()]
-            for name, pieces, ending in read.sessions:
+            for name, pieces, ending in sessions:
                 ingest = SessionIngest(store, self.agent, name, outdated.ref.id)
                 ingest.begin()
                 for piece in pieces:
                     ingest.write(piece)
                 ingest.finish(ending, self._unreadable.mark() + read.around, files)
 
-        pipeline.write(write, sum(piece.weight for session in read.sessions for piece in session.pieces))
-        self._report.new += len(read.sessions)
+        sessions = [session for session in read.sessions if session.name not in self._forgotten]
+        pipeline.write(write, sum(piece.weight for session in sessions for piece in session.pieces))
+        self._report.new += len(sessions)
 
     def ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
         """Read one session and have all of it written, or nothing if something could not be read."""
@@ -259,7 +279,7 @@ class _Ingest:
             self._read(outdated, stored, queue)
         except LogChangedError as error:
             queue.cancel(error)
-        except (HeldError, OSError) as error:
+        except (HeldError, DamagedError, OSError) as error:
             queue.cancel(error)
             if not isinstance(error, FileNotFoundError):
                 self._report.failures[ref.id] = str(error)
@@ -305,7 +325,9 @@ class _Ingest:
         grew = outdated.same_files and not self._was_replaced(ref)
         found: dict[str, tuple[SessionIngest, SessionWriter]] = {}
 
-        def make(id: str, kind: m.Kind) -> SessionBuilder:
+        def make(id: str, kind: m.Kind) -> SessionBuilder | None:
+            if id in self._forgotten:
+                return None
             ingest = SessionIngest(store, self.agent, id, ref.id, stored.get(id), grew)
             writer = ingest.writer(lambda piece: queue.add(lambda: ingest.write(piece), piece.weight))
             queue.add(ingest.begin)
@@ -364,16 +386,17 @@ class _HomeSync(_Ingest):
     """One agent's folder with changed files."""
 
     def __init__(
-        self, store: Store, agent: str, root: Path, scan: Scan, report: Report, unreadable: Unreadable
-    ) -> None:
-        super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable)
+        self, store: Store, agent: str, root: Path, scan: Scan, report: Report, unreadable: Unreadable,
+        forgotten: frozenset[str],
+    ) -> None:  # fmt: skip
+        super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable, forgotten)
         self._missing = scan.missing
         with collect_faults() as faults:
             refs = _each_once(agent, self.home.refs())
             before = store.sessions.fingerprints(agent)
             around = {ref.id: surroundings(self.home, ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
-        self._refs = {ref.id: ref for ref in refs}
+        self._refs = {ref.id: ref for ref in refs if ref.id not in forgotten}
         own = {path for ref in refs for path in _paths(ref)}
         self._others = [change for path, change in self._changed.items() if path not in own]
         self.work = self._outdated(before, around)

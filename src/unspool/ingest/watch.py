@@ -22,7 +22,7 @@ from ..library import Library, expanded
 from ..store import Store
 from ..store.rows import Change
 from .archive import LogChangedError
-from .idle import IdleVerification
+from .idle import StoreHealth
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
@@ -65,10 +65,12 @@ class Watcher:
         self._next_full_sync = 0.0
         self._homes: dict[Path, tuple[str, SessionSource | None]] = {}
         self._find_homes()
-        self._sync_failures: dict[str, str] = {}
-        self._verification = IdleVerification(store) if verifies else None
-        self.failures: dict[str, str] = {}
+        self._health = StoreHealth(store, verifies)
+
+    @property
+    def failures(self) -> dict[str, str]:
         """Why sessions could not be read in the last sync, and what is damaged in the store, by session or file."""
+        return self._health.failures
 
     def read_all(
         self, report: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
@@ -76,7 +78,7 @@ class Watcher:
         """Store everything that exists already; other processes help if there is much to read."""
         if self._homes:
             sync = Syncer(self._store, *self._existing_locations(), may_share=True)
-            self._report(sync.run(report, committed).failures)
+            self._health.unread = sync.run(report, committed).failures
 
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
         """Yield new entries of the change log until `stop` is set.
@@ -142,16 +144,11 @@ class Watcher:
 
     def verify_briefly(self) -> bool:
         """Verify a part of the store, if that is wanted and due; returns whether something may have changed."""
-        if self._verification is None or not self._verification.continue_briefly(*self._existing_locations()):
+        if not self._health.continue_briefly(*self._existing_locations()):
             return False
         # Sessions may have been written as a whole, which the tails do not know.
         self._tails.clear()
-        self._report(self._sync_failures)
         return True
-
-    def _report(self, failures: dict[str, str]) -> None:
-        self._sync_failures = failures
-        self.failures = failures | (self._verification.damage if self._verification is not None else {})
 
     # --- homes ---
 
@@ -274,7 +271,7 @@ class Watcher:
         started = time.monotonic()
         self._due = self._deadline = None
         report = self._sync.run(open_too=started > self._next_full_sync)
-        self._report(report.failures)
+        self._health.unread = report.failures
         # What was looked up in the folders may be outdated.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, tail in list(self._tails.items()):

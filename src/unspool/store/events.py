@@ -6,8 +6,8 @@ import msgspec
 
 from .database import Database, Row
 from .filters import EventFilter
-from .rows import EventRow
-from .sessions import COLUMNS, moment, session_row
+from .rows import EventRow, moment
+from .sessions import COLUMNS, session_row
 
 NewEvent = tuple[str, int | None, float | None, str | None, bytes]
 """An event to be stored: kind, message index, seconds, tool, JSON."""

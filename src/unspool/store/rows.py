@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -98,3 +98,8 @@ class Change(msgspec.Struct, kw_only=True):
     kind: str
     session: int | None
     data: msgspec.Raw
+
+
+def moment(seconds: float | None) -> datetime | None:
+    """A stored time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,7 @@ from .database import Database, Row
 from .filters import LIVE, SessionFilter
 from .message_patches import MessagePatches
 from .messages import StoredMessages
-from .rows import READ_AGAIN, SessionRow, StoredSession
+from .rows import READ_AGAIN, SessionRow, StoredSession, moment
 from .text_index import TextIndex
 from .usage_rows import UsageTable
 
@@ -294,11 +294,6 @@ def session_row(row: Row) -> SessionRow:
         project=row[8], title=row[9], started_at=moment(row[10]), ended_at=moment(row[11]), status=row[12],
         messages=row[13], counts=json.loads(row[14]), gone_at=moment(row[15]),
     )  # fmt: skip
-
-
-def moment(seconds: float | None) -> datetime | None:
-    """A stored time."""
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -8,6 +8,7 @@ from .archive import FileArchive
 from .changes import ChangeLog
 from .database import Database
 from .events import Events
+from .forgotten import ForgottenSessions
 from .messages import StoredMessages
 from .search import Search
 from .sessions import Sessions
@@ -27,6 +28,7 @@ class Store:
         self.sessions = Sessions(database, self.files, self.messages, self.texts, self.usage)
         self.events = Events(database)
         self.changes = ChangeLog(database)
+        self.forgotten = ForgottenSessions(database)
         self.search = Search(database, self.sessions, self.messages)
 
     @property

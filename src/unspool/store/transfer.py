@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+
 from .store import Store
 
 _TABLES = (
@@ -31,12 +34,26 @@ def copy_summary(source: Store, target: Store, session: int, copy: int) -> None:
 
 
 def copy_file(source: Store, target: Store, id: int) -> int:
-    """Copy a file with its bytes, unless the other store has it; returns its id there."""
+    """Copy a file with its bytes, unless the other store has as many of them; returns its id there.
+
+    A file that the other store has the beginning of is completed. Other bytes stay there as an earlier version.
+    """
     row = source.files.get(id)
     known = target.files.at(row.path)
-    if known is not None:
+    if known is not None and known.kept >= row.kept:
         return known.id
-    new = target.files.put(row._replace(id=0))
+    if known is None:
+        new = target.files.put(row._replace(id=0))
+    elif _begins_with(source.files.chunks(id), target.files.chunks(known.id)):
+        new = target.files.put(row._replace(id=known.id))
+        target.files.add_growth(known.id, known.kept, time.time())
+    else:
+        new = target.files.replace(known.id, time.time(), row._replace(origin="rewritten"))
     for start, length, data in source.files.packed_chunks(id):
         target.files.put_chunk(new, start, length, data)
     return new
+
+
+def _begins_with(whole: Iterator[bytes], beginning: Iterator[bytes]) -> bool:
+    """Whether the bytes of one file are the beginning of another; both are in pieces of the same size, but the last."""
+    return all(next(whole, b"").startswith(piece) for piece in beginning)

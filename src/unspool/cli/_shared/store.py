@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from ...core.errors import BusyError, NotFoundError, NotWritableError
 from ...ingest.sync import Progress, Report, Syncer
 from ...store import Store, open_store
+from ...store.forgotten import ForgottenSession
 from ...store.locate import STORE_VARIABLE
 from .options import home_help
 from .output import complain, remark
@@ -97,11 +98,13 @@ def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
         remark(f"unspool: cannot read {name}: {reason}")
 
 
-def sync(store: Store, homes: list[str], patience: float | None = None) -> Report:
-    """Bring a store up to date, with a progress bar if it takes long."""
+def sync(
+    store: Store, homes: list[str], patience: float | None = None, forgotten: Iterable[ForgottenSession] = ()
+) -> Report:
+    """Bring a store up to date, with a progress bar if it takes long; see `Syncer` for the other arguments."""
     show = _Bar() if sys.stderr.isatty() else None
     try:
-        return Syncer(store, *homes, may_share=True).run(show, patience=patience)
+        return Syncer(store, *homes, may_share=True, forgotten=forgotten).run(show, patience=patience)
     finally:
         if show is not None:
             show.end()

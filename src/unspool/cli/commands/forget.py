@@ -6,40 +6,100 @@ import argparse
 import sys
 
 from ...core.errors import UsageError
-from ...render.sanitize import one_line
+from ...core.plural import counted
+from ...core.resolve import resolve_name
+from ...render.sanitize import local, one_line
+from ...store import Store
+from ...store.rows import SessionRow
+from .._shared.output import print_json, print_table, short_id
 from .._shared.store import add_store, opened
 
 EXAMPLES = """examples:
   unspool forget 37c23
-  unspool forget 37c23 --yes"""
+  unspool forget 37c23 --yes
+  unspool forget --list
+  unspool forget --lift 37c23      allow it to be imported again"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", nargs="+", help="session id, or the start of one")
+    parser.add_argument("session", metavar="SESSION", nargs="*", help="session id, or the start of one")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--any-machine", action="store_true", help="also remove a session of another machine")
+    parser.add_argument(
+        "--until-seen-again", action="store_true", help="import it again if `sync` or `push` finds it on disk"
+    )
+    parser.add_argument("--list", action="store_true", help="list the sessions that are not imported again")
+    parser.add_argument("--lift", action="store_true", help="allow forgotten sessions to be imported again")
+    parser.add_argument("--json", action="store_true", help="with --list: print one JSON object per session")
     add_store(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask for confirmation, then remove."""
+    """List, lift, or remove after confirmation."""
+    if args.list:
+        return _list(args)
+    if not args.session:
+        raise UsageError("name a session to forget; `unspool forget --list` lists those that were forgotten")
+    return _lift(args) if args.lift else _forget(args)
+
+
+def _list(args: argparse.Namespace) -> int:
+    with opened(args) as store:
+        found = store.forgotten.all()
+    if args.json:
+        for session in found:
+            print_json(session)
+    elif found:
+        rows = [[session.agent, short_id(session.name), local(session.at)] for session in found]
+        print_table(("agent", "session", "forgotten"), rows, wrap=2)
+    else:
+        print("No sessions were forgotten")
+    return 0
+
+
+def _lift(args: argparse.Namespace) -> int:
+    args.no_sync = True
+    with opened(args, writes=True) as store:
+        known = store.forgotten.all()
+        for name in args.session:
+            for session in resolve_name(name, known, lambda session: session.name, lambda: len(known)):
+                store.forgotten.lift(session)
+                print(f"{session.name} is imported again by the next sync or push, if its files are on disk")
+    return 0
+
+
+def _forget(args: argparse.Namespace) -> int:
     with opened(args, writes=True) as store:
         rows = [store.sessions.find(name, is_exact=True) for name in args.session]
         for row in rows:
             store.sessions.check_removable(row, of_any_machine=args.any_machine)
-        if not args.yes:
-            if not sys.stdin.isatty():
-                raise UsageError("forget cannot be undone; add --yes to confirm")
-            for row in rows:
-                where = "only in the store" if row.gone_at else "also on disk: the next sync imports it again"
-                print(f"{row.name}  {one_line(row.title or '')}  ({row.messages} messages, {where})")
-            if input("Remove permanently? [y/N] ").strip().lower() not in ("y", "yes"):
-                print("Nothing removed")
-                return 1
+        if not args.yes and not _is_confirmed(rows, args.until_seen_again):
+            print("Nothing removed")
+            return 1
         with store.exclusive(), store.transaction():
             for row in rows:
-                store.sessions.delete(row.id)
-                store.changes.append("session.forgotten", row.id, agent=row.agent, name=row.name)
+                _remove(store, row, args.until_seen_again)
     print(f"{len(rows)} removed")
+    if not args.until_seen_again:
+        names = " ".join(short_id(row.name) for row in rows)
+        print(f"`sync` and `push` leave {'it' if len(rows) == 1 else 'them'} out from now on; to change that, run:")
+        print(f"unspool forget --lift {names}")
     return 0
+
+
+def _is_confirmed(rows: list[SessionRow], until_seen_again: bool) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("forget cannot be undone; add --yes to confirm")
+    on_disk = "also on disk: the next sync imports it again" if until_seen_again else "its files on disk stay"
+    for row in rows:
+        where = "only in the store" if row.gone_at else on_disk
+        print(f"{row.name}  {one_line(row.title or '')}  ({counted(row.messages, 'message')}, {where})")
+    return input("Remove permanently? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def _remove(store: Store, row: SessionRow, until_seen_again: bool) -> None:
+    if not until_seen_again:
+        store.forgotten.add(row.id, (store.files.get(id).path for id in store.files.only_of_session(row.id)))
+    store.sessions.delete(row.id)
+    store.changes.append("session.forgotten", row.id, agent=row.agent, name=row.name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from ...core.errors import NotFoundError
 from ...ingest.push import push_kept
-from ...store import open_store
+from ...store import Store, open_store
 from .._shared.output import complain, print_json
 from .._shared.store import sync
 
@@ -31,21 +33,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
 
 
-def run(args: argparse.Namespace) -> int:
-    """Copy what is new on disk, and what only your own store has."""
-    target = open_store(args.target)
-    kept = 0
+@contextmanager
+def _source(location: str | None) -> Iterator[Store | None]:
+    """The store that has what was deleted from disk, if there is one."""
     try:
-        report = sync(target, args.home)
-        try:
-            source = open_store(args.store, read_only=args.store is None)
-        except NotFoundError:
-            source = None
-        if source is not None:
-            kept = push_kept(source, target)
-            source.close()
-    finally:
-        target.close()
+        store = open_store(location, read_only=location is None)
+    except NotFoundError:
+        yield None
+        return
+    with closing(store):
+        yield store
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy what is new on disk, and what only your own store has, but nothing that you have forgotten."""
+    with closing(open_store(args.target)) as target, _source(args.store) as source:
+        report = sync(target, args.home, forgotten=source.forgotten.all() if source is not None else ())
+        kept = push_kept(source, target) if source is not None else 0
     if args.json:
         print_json({"new": report.new, "changed": report.changed, "kept": kept, "failures": report.failures})
     else:

@@ -76,6 +76,17 @@ def test_the_card_shows_and_copies_what_runs(text: str) -> None:
     assert card.copies["Copy the command"] == text
 
 
+def test_what_an_agent_repeats_is_counted_once() -> None:
+    """Codex has the command in several fields; a character in it is one character."""
+    command = "ls \x1b[8m"
+    repeated = {"details": [Detail("commandActions[0].command", command), Detail("shell", "/bin/bash -lc")]}
+    once = approval_view(requested(command=command)).warnings
+    assert once
+    assert approval_view(requested(command=command, more=repeated)).warnings == once
+    other = {"details": [Detail("environment", "x\x1b[8m")]}
+    assert approval_view(requested(command=command, more=other)).warnings != once
+
+
 def test_a_long_command_shows_its_beginning_and_its_end() -> None:
     """What is between them is counted, and on the card."""
     command = "\n".join(f"echo {number}" for number in range(200)) + "\nrm -rf ~"

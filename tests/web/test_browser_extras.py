@@ -123,9 +123,17 @@ def test_notifications_are_shown_by_the_service_worker(browser: Any, server: Ser
     page.evaluate("() => Object.defineProperty(document, 'hidden', { get: () => true })")
     path = launch(visitor, "run make test\nsay Done.")
     shown = "(title) => window.notified.find(([found]) => found === title)"
-    assert until(page, shown, "An agent needs you") == ["An agent needs you", "make test", path]
+    # The title as the list shows it, once the session is there.
+    name = until(page, shown, "An agent needs you")[1]
+    assert name.endswith("Claude Code in demo")
+    assert until(page, shown, "An agent needs you") == ["An agent needs you", name, path]
+    wait_until(
+        lambda: visitor.context.request.get(server.base + path, max_redirects=0).status == 303,
+        "the session in the store",
+    )
     answer(visitor, path.removeprefix("/runs/"), "allow")
-    assert until(page, shown, "An agent is done") == ["An agent is done", "", path]
+    name = "run make test · Claude Code in demo"
+    assert until(page, shown, "An agent is done") == ["An agent is done", name, path]
     bell(page).click()
     expect(bell(page)).to_have_attribute("data-bell", "off")
     # Contexts of tests are incognito windows.

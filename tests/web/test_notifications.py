@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from unspool.core.errors import UsageError
-from unspool.web.notifications import PushNotifier, notification_of, push_key
+from unspool.web.notifications import PushNotifier, notification_of, push_key, run_name
 from unspool.web.web_push import PushSubscription, authorization, check, decode, encode, encrypt, new_private_key
 from unspool.web.web_push import public_key as public_key_of
 
@@ -28,7 +28,7 @@ RECEIVER = PushSubscription(
     who="a phone",
 )
 """From the example of RFC 8291, appendix A."""
-RUN = SimpleNamespace(agent="claude", spec=SimpleNamespace(folder="/home/dev/tidepool"))
+RUN = SimpleNamespace(agent="claude", session="s1", spec=SimpleNamespace(folder="/home/dev/tidepool"))
 
 
 def test_messages_are_encrypted_as_in_the_standard() -> None:
@@ -94,10 +94,10 @@ ASKED = {
     ],
 )
 def test_people_are_notified_of_what_they_wait_for(event: dict[str, Any], title: str | None) -> None:
-    found = notification_of(event, "claude", "/home/dev/tidepool")
+    found = notification_of(event, run_name("Fix the tide tables", "claude", "/home/dev/tidepool"))
     assert (found.title if found is not None else None) == title
     if found is not None:
-        assert found.body == "Claude Code in tidepool"
+        assert found.body == "Fix the tide tables · Claude Code in tidepool"
         assert "secret" not in str(found), "what it wants to do is not sent to anybody else's server"
 
 
@@ -113,7 +113,10 @@ def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tm
     def of_run(_: str) -> Any:
         return RUN
 
-    notifier = PushNotifier(tmp_path, "https://unspool.example.org", of_run, send)
+    async def title_of(agent: str, session: str | None) -> str:
+        return f"{agent} {session}"
+
+    notifier = PushNotifier(tmp_path, "https://unspool.example.org", of_run, send, title_of)
     gone = PushSubscription(
         endpoint="https://push.example.net/gone", p256dh=RECEIVER.p256dh, auth=RECEIVER.auth, who="gone"
     )
@@ -129,6 +132,7 @@ def test_browsers_subscribe_get_messages_and_are_forgotten_when_they_are_gone(tm
     asyncio.run(scene())
     assert sorted(who for who, _ in sent) == ["a phone", "a phone", "gone"]
     assert sent[0][1]["url"] == "/runs/r1"
+    assert sent[0][1]["body"] == "claude s1 · Claude Code in tidepool"
     assert (tmp_path / "push.json").stat().st_mode & 0o077 == 0
     again = PushNotifier(tmp_path, None, of_run, send)
     assert push_key(again) == push_key(notifier), "subscriptions stay valid when the server starts again"

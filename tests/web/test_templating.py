@@ -14,7 +14,8 @@ from unspool.core.session import Session
 from unspool.render.transcript import Entry, Transcript, folded
 from unspool.testing import ClaudeLog, call
 from unspool.web.assets import asset_url
-from unspool.web.templating import compact, duration, render_entries, render_entry, render_prose, short_id, when
+from unspool.web.session_list import short_id
+from unspool.web.templating import compact, duration, render_entries, render_entry, render_prose, when
 
 from ..render.test_html import HOSTILE, PNG, everywhere
 from ..waiting import cpu_limit

@@ -97,6 +97,11 @@ class UsageTable:
         sql = "SELECT message FROM act WHERE session = ? AND kind = 'prompt' ORDER BY message"
         return [row[0] for row in self._database.rows(sql, session)]
 
+    def first_results(self, session: int) -> list[int]:
+        """The indices of the messages with the first result of each tool."""
+        sql = "SELECT min(message) FROM act WHERE session = ? AND kind = 'call' GROUP BY name"
+        return sorted({row[0] for row in self._database.rows(sql, session)})
+
 
 def whole_seconds(at: float | datetime | None) -> int:
     """A time for the bulk tables, which store whole seconds."""

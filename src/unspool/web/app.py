@@ -35,7 +35,7 @@ from .live_events import LiveEvents
 from .notifications import PushNotifier
 from .pages.routes import routes as page_routes
 from .run_events import RunEvents
-from .session_list import url_name
+from .session_list import title_of_session, url_name
 from .session_query import SessionQuery
 from .settings import Settings
 from .store_pool import StorePool
@@ -127,7 +127,12 @@ class AppState:
         self._supervisor, self._run_events = supervisor, RunEvents(supervisor)
         self.reverts = Reverts(supervisor.log, folder, supervisor.run)
         supervisor.watch(self.reverts.keeper.on_event)
-        self.notifier = PushNotifier(folder, self.settings.public_url, supervisor.run)
+        self.notifier = PushNotifier(
+            folder,
+            self.settings.public_url,
+            supervisor.run,
+            title_of=lambda agent, session: self.pool.run(title_of_session, agent, session),
+        )
         supervisor.watch(self.notifier.on_event)
         self.pool.session_runs = supervisor.session_runs
         left = await supervisor.recover()

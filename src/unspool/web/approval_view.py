@@ -134,6 +134,15 @@ def _diffs(request: PermissionRequest) -> Iterator[tuple[str, str]]:
         yield "" if all(file.applies for file in files) else "The change as the model wrote it", request.action.diff
 
 
+def _whole(texts: list[str]) -> list[str]:
+    """Texts without those that others contain: agents repeat a command in several fields, and it is counted once."""
+    found: list[str] = []
+    for text in sorted(texts, key=len, reverse=True):
+        if not any(text in other for other in found):
+            found.append(text)
+    return found
+
+
 def _warnings(request: PermissionRequest) -> list[str]:
     code = [request.action.command or "", *(each.value for each in request.details)]
     code += [each.name for each in request.details]
@@ -142,6 +151,6 @@ def _warnings(request: PermissionRequest) -> list[str]:
     for choice in request.choices:
         prose += [choice.question, choice.header]
         prose += [text for option in choice.options for text in (option.label, option.description)]
-    found = [finding.text for finding in (*findings_in(*code), *findings_in(*prose, prose=True))]
+    found = [finding.text for finding in (*findings_in(*_whole(code)), *findings_in(*_whole(prose), prose=True))]
     files = [f"{exact_text(file.path)}: {exact_text(each)}" for file in request.files for each in file.warnings]
     return [*files, *(f"Contains {each}." for each in found)]

@@ -1,13 +1,14 @@
 """Notifications about running agents: which events are worth one, and who gets it by Web Push.
 
-The text says that an agent needs a person, is done or has failed, and in which project; never what it wants to do.
+The text says that an agent needs a person, is done or has failed, in which session and project; never what it wants to
+do. It is encrypted for the browser, so that the push service cannot read it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,22 @@ class _Kept(msgspec.Struct, kw_only=True):
 
 
 Send = Callable[["PushSubscription", bytes, str, str], int]
+TitleOf = Callable[[str, str | None], Awaitable[str | None]]
+"""Finds the title of a session, given its agent and id, as lists show it."""
 
 
-def notification_of(event: dict[str, Any], agent: str, folder: str) -> AgentNotification | None:
-    """The notification for an event of a run; None if nobody waits for it."""
+async def _no_title(_agent: str, _session: str | None) -> None:
+    return None
+
+
+def run_name(title: str | None, agent: str, folder: str) -> str:
+    """What a notification calls a run: the title of its session as lists show it, the agent and the project."""
+    place = f"{agent_named(agent).info.title} in {Path(folder).name}"
+    return f"{title} · {place}" if title else place
+
+
+def notification_of(event: dict[str, Any], name: str) -> AgentNotification | None:
+    """The notification for an event of a run with this name; None if nobody waits for it."""
     run, kind = event["run"], event["kind"]
     if kind == "asked":
         title, tag = "An agent needs you", f"asked-{event['question'].request.id}"
@@ -58,8 +71,7 @@ def notification_of(event: dict[str, Any], agent: str, folder: str) -> AgentNoti
         title, tag = "An agent has failed", "turn"
     else:
         return None
-    body = f"{agent_named(agent).info.title} in {Path(folder).name}"
-    return AgentNotification(title=title, body=body, tag=f"{run}-{tag}", url=f"/runs/{run}")
+    return AgentNotification(title=title, body=name, tag=f"{run}-{tag}", url=f"/runs/{run}")
 
 
 _TURN_TITLES = {"completed": "An agent is done", "failed": "An agent has failed"}
@@ -69,12 +81,18 @@ class PushNotifier:
     """The browsers that are notified by Web Push. Its `on_event` watches a supervisor."""
 
     def __init__(
-        self, folder: Path, contact: str | None, run_of: Callable[[str], Any], send: Send | None = None
+        self,
+        folder: Path,
+        contact: str | None,
+        run_of: Callable[[str], Any],
+        send: Send | None = None,
+        title_of: TitleOf = _no_title,
     ) -> None:
         self._path = folder / _FILE
         self._contact = contact or _HOME
         self._run_of = run_of
         self._send = send
+        self._title_of = title_of
         self._kept: _Kept | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -106,12 +124,12 @@ class PushNotifier:
             return
         try:
             run = self._run_of(event["run"])
-            found = notification_of(event, run.agent, run.spec.folder)
+            is_worth_it = notification_of(event, "") is not None
             subscriptions = self._loaded().subscriptions
         except UnspoolError:
             return  # The run of an earlier server, or the packages are no longer installed.
-        if found is not None and subscriptions:
-            task = asyncio.get_running_loop().create_task(self._send_all(found, list(subscriptions)))
+        if is_worth_it and subscriptions:
+            task = asyncio.get_running_loop().create_task(self._send_all(event, run, list(subscriptions)))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -119,8 +137,9 @@ class PushNotifier:
         """Wait until everything has been sent."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _send_all(self, found: AgentNotification, subscriptions: list[dict[str, str]]) -> None:
-        text = msgspec.json.encode(found)
+    async def _send_all(self, event: dict[str, Any], run: Any, subscriptions: list[dict[str, str]]) -> None:
+        name = run_name(await self._title_of(run.agent, run.session), run.agent, run.spec.folder)
+        text = msgspec.json.encode(notification_of(event, name))
         await asyncio.gather(*(asyncio.to_thread(self._send_one, one, text) for one in subscriptions))
 
     def _send_one(self, given: dict[str, str], text: bytes) -> None:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 
+from ..agents import agent_named
+from ..core import model as m
 from ..render.diff import FileChange, changed_files
 from ..render.transcript import CallView
 from ..runs.before_images import resolved
 from ..runs.revert import FileReview
+from ..store.decision_log import recorded_decisions
 from .session_query import SessionQuery
 from .transcript_pages import TranscriptPages
 
 MOST_CALLS = 1_000
 """Calls on one page."""
 _BLOCK = 500
+_BEGINNING = 1_000
+"""Messages that are read to see whether there is anything to review."""
+_NEAR = 50
+"""How many messages before its result a call is searched in."""
 
 
 class RunReview(msgspec.Struct, kw_only=True):
@@ -47,6 +56,33 @@ def run_review(query: SessionQuery, files: list[FileReview]) -> RunReview:
         others=_others(query, ran, {file.path for file in files}),
         commands=sum(call.action.command is not None for call in ran),
     )
+
+
+def has_review(query: SessionQuery) -> bool:
+    """Whether there is anything to review: a call that runs a command or changes files, or a decision."""
+    if query.row.kind != "main":
+        return False
+    describe = agent_named(query.row.agent).describe
+    actions = (describe(call.name, call.raw_input) for call in _some_calls(query))
+    recorded = (event.action for event in query.head.rejections if event.action is not None)
+    if any(action.command or action.diff for action in chain(recorded, actions)):
+        return True
+    return any(decision.request is not None for decision in recorded_decisions(query.row.agent, query.row.name))
+
+
+def _some_calls(query: SessionQuery) -> Iterator[m.ToolCall]:
+    """The calls at the beginning of a session, and around the first result of each tool.
+
+    Somewhere in them is a call of every tool, so that a long session need not be read to its end.
+    """
+    beginning = min(query.row.messages, _BEGINNING)
+    places = [range(first, min(first + _NEAR, beginning)) for first in range(0, beginning, _NEAR)]
+    if beginning < query.row.messages:
+        results = query.store.usage.first_results(query.row.id)
+        places += [range(max(0, index - _NEAR), index + 1) for index in results]
+    for place in places:
+        for message in query.messages(place.start, place.stop):
+            yield from (block for block in message.blocks if isinstance(block, m.ToolCall))
 
 
 def _calls(query: SessionQuery) -> list[CallView]:

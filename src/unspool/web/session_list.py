@@ -10,6 +10,7 @@ import msgspec
 
 from ..core.errors import UsageError
 from ..core.events import find_kind
+from ..render.sanitize import harmless, one_line
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
@@ -28,6 +29,26 @@ def find(store: Store, key: str) -> SessionRow:
     """The session that an address names: by its number in the store, or as `Sessions.find` does."""
     row = store.sessions.get(int(key)) if _is_number(key) else None
     return row if row is not None else store.sessions.find(key)
+
+
+def short_id(name: str) -> str:
+    """The part of an id that is shown."""
+    return harmless(name.rsplit("/", 1)[-1][:8])
+
+
+def shown_title(row: SessionRow) -> str:
+    """The title of a session as lists show it."""
+    if row.title:
+        return one_line(row.title, 160)
+    return f"{'Sub-agent' if row.kind == 'subagent' else 'Session'} {short_id(row.name)}"
+
+
+def title_of_session(store: Store, agent: str, session: str | None) -> str | None:
+    """The title of a session by its agent and id; None if it is not stored yet."""
+    if session is None:
+        return None
+    found = store.sessions.select(SessionFilter(agent=agent, name=session, is_empty=False), limit=1)
+    return shown_title(found[0]) if found else None
 
 
 def url_name(row: SessionRow) -> str:

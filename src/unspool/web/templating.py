@@ -32,7 +32,7 @@ from ..store.rows import SessionRow
 from .agent_styles import AgentBadges, session_folder, stylesheet_url
 from .approval_view import approval_view, text_view
 from .assets import asset_url
-from .session_list import url_name
+from .session_list import short_id, shown_title, url_name
 from .views import LiveEntry
 
 HERE = Path(__file__).parent
@@ -66,7 +66,8 @@ def environment() -> Environment:
         harmless=harmless, one_line=one_line, local=local, prose=render_prose, code=code, pretty=pretty, cut=cut,
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
-        base_name=base_name, short_id=short_id, tool_icon=tool_icon, badges=badges, address=address,
+        base_name=base_name, short_id=short_id, shown_title=shown_title, tool_icon=tool_icon, badges=badges,
+        address=address,
         exact=exact_inline, exact_rows=exact_rows, exact_title=exact_title, exact_json=exact_json, json_text=json_text,
         approval_view=approval_view, text_view=text_view, is_picture=is_picture, is_expanded=is_expanded,
         compact=compact, link=link, session_folder=session_folder,
@@ -173,11 +174,6 @@ def when(time: datetime | None) -> Markup:
 def base_name(path: str | None) -> str:
     """The last part of a path."""
     return harmless((path or "").rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1])
-
-
-def short_id(name: str) -> str:
-    """The part of an id that is shown."""
-    return harmless(name.rsplit("/", 1)[-1][:8])
 
 
 def badges(counts: dict[str, int]) -> list[tuple[EventKind, int, str]]:

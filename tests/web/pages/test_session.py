@@ -20,6 +20,7 @@ from unspool.store.decision_log import FILE_NAME
 from unspool.testing import ClaudeLog, call
 from unspool.testing.builders import START
 from unspool.web.app import create_app
+from unspool.web.run_review import has_review, run_review
 from unspool.web.session_list import url_name
 from unspool.web.settings import Settings
 from unspool.web.templating import address
@@ -189,3 +190,14 @@ def test_damage_in_the_store_is_named(tmp_path: Path, damage: str, status: int, 
         assert text in answer.text
         for path in ("/", "/search?q=number", "/stats"):
             assert client.get(path).status_code == 200, path
+
+
+def test_a_review_is_offered_where_there_is_something_to_review(store: Store) -> None:
+    """The page of a session knows without reading all of it what its review would list."""
+    offered = {query.row.name: has_review(query) for query in queries(store) if query.row.kind == "main"}
+    assert offered == {
+        query.row.name: bool(run_review(query, []).approved or run_review(query, []).unapproved)
+        for query in queries(store)
+        if query.row.kind == "main"
+    }
+    assert set(offered.values()) == {True, False}

@@ -32,8 +32,9 @@ from ...store.rows import SessionRow
 from ..api.run_schemas import AgentKind
 from ..api.runs import fork_branch, runnable_agents, title_of
 from ..approval_view import approval_view
+from ..notifications import run_name
 from ..past_runs import PastRun, past_runs
-from ..session_list import list_projects
+from ..session_list import list_projects, title_of_session
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
 from ..templating import link, render
@@ -158,6 +159,14 @@ async def run(pool: Pool, supervisor: Runs, id: FromPath[str]) -> Response[Any]:
     return html_response(await pool.run(_run_page, composer))
 
 
+@get("/runs/{id:str}/name", include_in_schema=False)
+async def name(pool: Pool, supervisor: Runs, id: FromPath[str]) -> dict[str, str]:
+    """What notifications call a run."""
+    found = supervisor.run(id)
+    title = await pool.run(title_of_session, found.agent, found.session)
+    return {"name": run_name(title, found.agent, found.spec.folder)}
+
+
 @get("/runs/{id:str}/composer", include_in_schema=False)
 async def run_composer(pool: Pool, supervisor: Runs, id: FromPath[str]) -> Response[str]:
     """The composer of a run whose session is not in the store yet."""
@@ -197,7 +206,7 @@ async def composer(
     return html("composer.html", composer=found)
 
 
-routes: list[HTTPRouteHandler] = [agents, board, needs, run, run_composer, question, question_part, composer]
+routes: list[HTTPRouteHandler] = [agents, board, needs, run, name, run_composer, question, question_part, composer]
 
 
 # --- the board -------------------------------------------------------------------------------------------------------

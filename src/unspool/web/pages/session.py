@@ -21,6 +21,7 @@ from ...store import Store
 from ...store.rows import SessionRow
 from ..branch_path import BranchPath
 from ..relatives import Relatives, find_relatives
+from ..run_review import has_review
 from ..run_states import shown_counts
 from ..session_list import is_live, url_name
 from ..session_query import PAGE_SIZE, SessionQuery
@@ -68,6 +69,8 @@ class SessionView(msgspec.Struct, kw_only=True):
     orphans: OrphanMode
     """How unfinished calls are shown."""
     unfinished: int
+    has_review: bool
+    """Whether the session ran or changed anything, or somebody decided about it."""
 
 
 class Position(msgspec.Struct, kw_only=True):
@@ -182,6 +185,7 @@ def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -
         tokens_out=usage.output or 0,
         orphans=orphans,
         unfinished=sum(not one.is_open for one in head.orphans),
+        has_review=has_review(query),
     )
 
 

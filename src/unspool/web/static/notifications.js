@@ -92,11 +92,12 @@ export async function notify(event) {
   const title = titleOf(event);
   if (!title || !document.hidden || state() !== "on") return;
   const { run, question } = event;
+  const { name } = await fetchJson(`/runs/${run}/name`).catch(() => ({ name: "" }));
   const tag = `${run}-${question ? `asked-${question.asked.id}` : "turn"}`;
   const registration = await navigator.serviceWorker.getRegistration(WORKER);
   // Not `new Notification`, which phones do not allow.
   const data = { url: `/runs/${run}` };
-  await registration?.showNotification(title, { body: question?.asked.title ?? "", tag, data });
+  await registration?.showNotification(title, { body: name, tag, data });
 }
 
 export function startNotifications() {

@@ -3,6 +3,7 @@
 # make test-fast  run the tests that need no browser, server or agent
 # make check      check style and types and run all tests, as before a commit
 # make docs       build the documentation in build/site, and check its links
+# make faults     let the file system fail at every call in turn; `make test` draws some of them
 # make bench      measure speed and memory, as ratios
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
@@ -17,7 +18,7 @@ FAST = not (browser or server or agent or slow)
 # Tests start hundreds of programs; each would compile all of unspool again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast check docs bench regen record postgres browser agents clean
+.PHONY: run test test-fast check faults docs bench regen record postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
@@ -33,6 +34,9 @@ check: .venv/.dev postgres browser agents
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST)
+
+faults: .venv/.dev
+	UNSPOOL_TEST_FAULTS=0 $(PYTEST) tests/ingest/test_file_faults.py
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -1,4 +1,4 @@
-"""A file system that fails: every call that reads something below a folder is counted, and one of them goes wrong."""
+"""A file system that fails: every call for something below a folder is counted, and one of them goes wrong."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from unittest import mock
 
-FileCall = Literal["open", "read", "stat", "scandir"]
-"""`read` is any reading of an open file, and `stat` also that of an open one."""
+FileCall = Literal["open", "read", "stat", "scandir", "create", "write", "mkdir", "replace"]
+"""`open` is for reading, and `create` for writing."""
 Which = Callable[[FileCall, Path], bool]
 
 ERRORS = {name: getattr(errno, name) for name in ("EIO", "EACCES", "ESTALE")}
+_FUNCTIONS: tuple[FileCall, ...] = ("stat", "scandir", "mkdir", "replace")
+"""Functions of `os` with a path as their first argument."""
 
 
 class Call(NamedTuple):
@@ -29,10 +31,10 @@ class Call(NamedTuple):
 class FileFaults:
     """Counts the calls for files below a folder, and lets some of them go wrong."""
 
-    def __init__(self, root: Path, act: Callable[[int, Call], bytes | None] | None = None) -> None:
+    def __init__(self, root: Path, act: Callable[[int, Call], int | None] | None = None) -> None:
         """`act` gets the number of each call and the call. It may raise, or change the disk.
 
-        What it returns for `read` is the number of bytes that are read at most: its length.
+        What it returns for `read` is the number of bytes that are read at most.
         """
         self._root = str(root)
         self._act = act
@@ -41,43 +43,37 @@ class FileFaults:
     @contextmanager
     def active(self) -> Iterator[FileFaults]:
         """Watch the calls in a block."""
-        real: dict[str, Callable[..., Any]] = {"open": open, "stat": os.stat, "scandir": os.scandir}
+        real_open = open
 
         def watched_open(path: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-            if not self._is_watched(path) or "r" not in mode:
-                return real["open"](path, mode, *args, **options)
-            self._happens("open", path)
-            return _WatchedFile(self, Path(path), real["open"](path, mode, *args, **options))
-
-        def watched(kind: FileCall) -> Callable[..., Any]:
-            def call(path: Any = ".", *args: Any, **options: Any) -> Any:
-                if self._is_watched(path):
-                    self._happens(kind, path)
-                return real[kind](path, *args, **options)
-
-            return call
+            if not self._is_watched(path):
+                return real_open(path, mode, *args, **options)
+            self.happens("open" if "r" in mode else "create", path)
+            return _WatchedFile(self, Path(path), real_open(path, mode, *args, **options))
 
         with ExitStack() as stack:
-            for module, name, function in (
-                (builtins, "open", watched_open), (io, "open", watched_open), (os, "stat", watched("stat")),
-                (os, "scandir", watched("scandir")),
-            ):  # fmt: skip
-                stack.enter_context(mock.patch.object(module, name, function))
+            for module in (builtins, io):
+                stack.enter_context(mock.patch.object(module, "open", watched_open))
+            for name in _FUNCTIONS:
+                stack.enter_context(mock.patch.object(os, name, self._watched(name, getattr(os, name))))
             yield self
+
+    def _watched(self, kind: FileCall, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(path: Any = ".", *args: Any, **options: Any) -> Any:
+            if self._is_watched(path):
+                self.happens(kind, path)
+            return real(path, *args, **options)
+
+        return call
 
     def _is_watched(self, path: Any) -> bool:
         return isinstance(path, str | Path) and str(path).startswith(self._root)
 
-    def _happens(self, kind: FileCall, path: str | Path) -> int | None:
+    def happens(self, kind: FileCall, path: str | Path) -> int | None:
+        """Count a call, and let it go wrong."""
         call = Call(kind, Path(path))
         self.calls.append(call)
-        result = self._act(len(self.calls) - 1, call) if self._act is not None else None
-        return len(result) if result is not None else None
-
-    def read(self, path: Path, read: Callable[[int], bytes], size: int) -> bytes:
-        """Read some bytes of an open file."""
-        most = self._happens("read", path)
-        return read(size if most is None else min(size, most) if size >= 0 else most)
+        return self._act(len(self.calls) - 1, call) if self._act is not None else None
 
 
 class _WatchedFile:
@@ -88,8 +84,15 @@ class _WatchedFile:
         self._path = path
         self._file = file
 
-    def read(self, size: int = -1) -> bytes:
-        return self._faults.read(self._path, self._file.read, size)
+    def read(self, size: int = -1) -> Any:
+        most = self._faults.happens("read", self._path)
+        if most is not None:
+            size = min(size, most) if size >= 0 else most
+        return self._file.read(size)
+
+    def write(self, data: Any) -> Any:
+        self._faults.happens("write", self._path)
+        return self._file.write(data)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
@@ -101,11 +104,16 @@ class _WatchedFile:
         self._file.close()
 
 
+def error(code: int, call: Call) -> OSError:
+    """An error of the system in a call."""
+    return OSError(code, os.strerror(code), str(call.path))
+
+
 def failing(root: Path, which: Which, code: int = errno.EIO) -> FileFaults:
     """All calls for which `which` is true fail with an error."""
 
     def act(_: int, call: Call) -> None:
         if which(*call):
-            raise OSError(code, os.strerror(code), str(call.path))
+            raise error(code, call)
 
     return FileFaults(root, act)

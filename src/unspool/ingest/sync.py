@@ -14,7 +14,7 @@ from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.errors import DamagedError
-from ..io.faults import Faults, collect_faults
+from ..io.faults import Faults, collect_faults, reason_of
 from ..io.files import name_of
 from ..library import Library
 from ..store import Store
@@ -141,7 +141,7 @@ class Syncer:
         store = self._store
         known, failed = store.files.all(), store.files.unreadable()
         homes = []
-        for agent, root in Library(*self._locations).homes():
+        for agent, root in self._agent_folders(report):
             inside = {path: row for path, row in known.items() if is_inside(path, name_of(root))}
             report.files += len(inside)
             before = {path: why for path, why in failed.items() if _is_at(path, root)}
@@ -163,6 +163,22 @@ class Syncer:
             pipeline.cancel(error)
             raise
         pipeline.commit()
+
+    def _agent_folders(self, report: Report) -> list[tuple[str, Path]]:
+        """Return the folders to look at. A location that cannot be looked at does not stop the others."""
+        try:
+            return list(Library(*self._locations).homes())
+        except OSError as error:
+            if not self._locations:
+                report.failures[str(error.filename)] = reason_of(error)
+                return []
+        found: dict[tuple[str, Path], None] = {}
+        for location in self._locations:
+            try:
+                found |= dict.fromkeys(Library(location).homes())
+            except OSError as error:
+                report.failures[str(location)] = reason_of(error)
+        return list(found)
 
     def _is_unsettled(self, agent: str, open_too: bool) -> bool:
         """Whether sessions have to be read again although no file has changed."""
@@ -249,6 +265,7 @@ class _Ingest:
         """Write a new session that another process has read."""
         self._unreadable.add(read.faults)
         if read.is_gone:
+            self._unreadable.note_changing(outdated.ref.path)
             return
         try:
             self._unreadable.check_new(_paths(outdated.ref))
@@ -277,20 +294,23 @@ class _Ingest:
         queue = WriteQueue(pipeline)
         try:
             self._read(outdated, stored, queue)
-        except LogChangedError as error:
+        except (LogChangedError, FileNotFoundError) as error:
             queue.cancel(error)
+            self._unreadable.note_changing(ref.path)
         except (HeldError, DamagedError, OSError) as error:
             queue.cancel(error)
-            if not isinstance(error, FileNotFoundError):
-                self._report.failures[ref.id] = str(error)
-                self._hold(ref, stored, pipeline)
+            self._report.failures[ref.id] = str(error)
+            self._hold(ref, stored, pipeline)
 
     def _read(self, outdated: _Outdated, stored: dict[str, StoredSession], queue: WriteQueue) -> None:
         ref, paths = outdated.ref, _paths(outdated.ref)
         with collect_faults() as faults:
-            around = surroundings(self.home, ref) if outdated.around is None else outdated.around
-            files = [self._archive(path, queue) for path in paths]
-            read = self._read_sessions(outdated, stored, queue)
+            try:
+                around = surroundings(self.home, ref) if outdated.around is None else outdated.around
+                files = [self._archive(path, queue) for path in paths]
+                read = self._read_sessions(outdated, stored, queue)
+            finally:
+                self._unreadable.add(faults.errors)
         self._check(outdated, stored, faults)
         if outdated.same_files and any(writer.is_wrong for _, writer in read):
             queue.cancel(LogChangedError("the session has to be read again"))
@@ -347,7 +367,6 @@ class _Ingest:
         for path in paths:
             if path in faults.gone:
                 raise faults.gone[path]
-        self._unreadable.add(faults.errors)
         self._unreadable.check_new(paths)
         files = [file.path for session in stored.values() for file in self._store.files.of_session(session.id)]
         if stored:
@@ -361,13 +380,23 @@ class _Ingest:
             pipeline.write(partial(self._store.sessions.set_unsettled, session.id))
 
     def _archive_alone(self, change: ChangedLog, pipeline: Pipeline) -> OSError | None:
-        """Archive a file, or nothing if it cannot be read; returns the reason."""
+        """Archive a file, or nothing if it cannot be read; returns the reason.
+
+        Sessions that were read from it are read by a later run: the file will not look changed then.
+        """
         queue = WriteQueue(pipeline)
         try:
             archive_log(self._store, change, self._at, queue.add)
-        except (OSError, LogChangedError) as error:
+        except (LogChangedError, FileNotFoundError) as error:
             queue.cancel(error)
-            return error if isinstance(error, OSError) else None
+            self._unreadable.note_changing(change.stat.path)
+            return None
+        except OSError as error:
+            queue.cancel(error)
+            return error
+        if change.before is not None and change.how != "touched":
+            for session in self._store.files.sessions_of(change.before.id):
+                queue.add(partial(self._store.sessions.set_unsettled, session))
         queue.flush()
         return None
 
@@ -452,7 +481,7 @@ class _HomeSync(_Ingest):
         touched = [change for path, change in self._changed.items() if change.how == "touched" and path not in read]
         for change in {change.stat.path: change for change in (*self._others, *touched)}.values():
             error = self._archive_alone(change, pipeline)
-            if error is not None and not isinstance(error, FileNotFoundError):
+            if error is not None:
                 self._unreadable.add({change.stat.path: error})
 
     def finish(self) -> None:
@@ -473,7 +502,7 @@ class _HomeSync(_Ingest):
             self._set_gone(session)
         for path, why in self._unreadable.now.items():
             failures.setdefault(names.get(path, path), f"{path}: {why}" if path in names else why)
-        store.files.set_unreadable(self._unreadable.before, self._unreadable.now, self._at)
+        store.files.set_unreadable(self._unreadable.before, self._unreadable.for_next_run, self._at)
 
 
 class _Outdated(NamedTuple):

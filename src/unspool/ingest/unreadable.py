@@ -31,6 +31,16 @@ class Unreadable:
         self.before = before
         self.now: dict[str, str] = {}
         """The reasons, by path."""
+        self._changing: dict[str, str] = {}
+
+    @property
+    def for_next_run(self) -> dict[str, str]:
+        """What the next run has to look at again, although nothing may have changed by then."""
+        return self._changing | self.now
+
+    def note_changing(self, path: Path) -> None:
+        """Note that a file was deleted or rewritten while it was read. That is no failure."""
+        self._changing[name_of(path)] = "changed while it was read"
 
     def add(self, errors: Mapping[Path, OSError]) -> None:
         """Add some. Readers also look at other places, such as the list of processes."""

@@ -133,6 +133,10 @@ class FileArchive:
             WHERE session_file.session = ? ORDER BY session_file.place"""
         return [ArchivedFile(*row) for row in self._database.rows(sql, session)]
 
+    def sessions_of(self, file: int) -> list[int]:
+        """The sessions that were read from a file."""
+        return [int(id) for (id,) in self._database.rows("SELECT session FROM session_file WHERE file = ?", file)]
+
     def beside_session(self, session: int) -> list[ArchivedFile]:
         """Files of no session in the folder that is named like the log of this one, such as saved outputs."""
         found = []
@@ -155,8 +159,7 @@ class FileArchive:
 
     def _is_needed(self, file: int, session: int) -> bool:
         """Whether a session other than this one was read from a file."""
-        sql = "SELECT 1 FROM session_file WHERE file = ? AND session <> ? LIMIT 1"
-        return bool(self._database.rows(sql, file, session))
+        return any(other != session for other in self.sessions_of(file))
 
     def find_for_session(self, session: int, path: str) -> int | None:
         """The file at a path on the machine of a session: its own, or one of the session it was forked from."""

@@ -131,6 +131,8 @@ class BlockFactory:
 
     def learn_from_calls(self, message: GeminiMessage) -> None:
         """Take the inputs of rejected calls from a message that records the calls."""
+        if not self._without_input:
+            return
         given = {call.id: call for call in message.tool_calls or ()}
         for index, blocks in list(self._without_input.items()):
             for block in _calls_without_input(blocks):

@@ -99,7 +99,7 @@ class Copies:
 
     def is_held(self, id: str) -> bool:
         """Whether a message with this id is held back."""
-        return any(held.message.id == id for held in self.held)
+        return id in [held.message.id for held in self.held]
 
     def take_copied(self, messages: list[GeminiMessage]) -> dict[str, m.Source]:
         """Stop holding back messages if they are exactly those of a replaced conversation; returns where they are."""

@@ -145,7 +145,7 @@ class GeminiParser:
         if len(live) > start:
             self.conversation.indices[message.id] = live[start:]
 
-    def _new(self, message: GeminiMessage, source: m.Source) -> int:
+    def _new(self, message: GeminiMessage, source: m.Source) -> None:
         reload = self._reload
         if reload.indices is not None:
             indices = reload.decide(message, self.builder.times[self.conversation.last])
@@ -153,8 +153,8 @@ class GeminiParser:
                 self._reset(indices)
         if reload.only_adds:
             self._blocks.learn_from_calls(message)
-            return self.conversation.last
-        return _HANDLERS.get(message.type, GeminiParser._note)(self, message, source)
+        else:
+            _HANDLERS.get(message.type, GeminiParser._note)(self, message, source)
 
     def _reset(self, indices: list[int]) -> None:
         dropped = self._rewinds.reset(indices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -252,10 +253,10 @@ def test_a_fork_of_a_deleted_session_inherits_from_the_store(store: Store, tmp_p
     agent = continued(ClaudeLog("origin", agent="a1"), "agent")
     files = [deleted, agent.write(home)]
     copied = ClaudeLog("fork", agent="a1")
-    if keep_ids:
-        # The sub-agents of a session are copied with it.
-        copied.lines = list(agent.lines)
-        copied.write(home)
+    # The sub-agents of a session are copied with it.
+    for line in agent.lines:
+        copied.record(json.loads(line) | ({} if keep_ids else {"sessionId": copied.session}))
+    copied.write(home)
     synced(store, home)
     begun = store.messages.load_session(store.sessions.find(fork.session).id).info.origin
     assert (begun.kind, begun.session) == ("fork", origin.session)

@@ -105,6 +105,10 @@ class StoredOriginals(Protocol):
         """How the session began, as it was stored, if it continues one that only the store still has."""
         ...
 
+    def origin_of(self, session: str) -> m.Origin | None:
+        """How another session began, as it was stored."""
+        ...
+
     def lines_of(self, session: str) -> Iterator[bytes]:
         """The log of a session that only the store still has, in pieces of whole lines; nothing for any other."""
         ...

@@ -181,14 +181,24 @@ class ArchivedOriginals:
 
     def origin(self) -> m.Origin | None:
         """Return how the session began, as it was stored, if it continues one that only the store still has."""
-        head, patches = self._store.messages.packed_head(self._stored.id) if self._stored is not None else (b"", b"")
+        origin = self._origin_in(self._stored.id) if self._stored is not None else None
+        if origin is None or origin.session is None or not self._files_of(origin.session):
+            return None
+        return origin
+
+    def origin_of(self, session: str) -> m.Origin | None:
+        """Return how another session began, as it was stored."""
+        known = self._store.sessions.summary(self._agent, session)
+        return self._origin_in(known.id) if known is not None else None
+
+    def _origin_in(self, id: int) -> m.Origin | None:
+        head, patches = self._store.messages.packed_head(id)
         if not head:
             return None
         try:
-            origin = unpack_head(head, patches)[0].info.origin
+            return unpack_head(head, patches)[0].info.origin
         except DamagedError:
             return None
-        return origin if origin.session is not None and self._files_of(origin.session) else None
 
     def lines_of(self, session: str) -> Iterator[bytes]:
         """Iterate over the log of a session that only the store still has, in pieces of whole lines."""

@@ -220,12 +220,20 @@ class ClaudeSource:
         """Return the ids of the messages in the session that this one was copied from."""
         origin = builder.details.origin
         name = origin.session if origin.kind in COPIES else None
-        head = folder.head(ref.path)
-        if ref.kind == "subagent" and head is not None and head.session != ref.parent:
-            name = f"{head.session}/{ref.id.rsplit('/', 1)[-1]}"
+        if ref.kind == "subagent":
+            name = self._copied_agent(ref, folder, builder)
         stored = builder.originals.lines_of(name) if name is not None and builder.originals is not None else ()
         originals = self._originals(ref, folder, origin)
         return ids_in(stored) or ids_in(block for path in originals for block in read_blocks(path))
+
+    def _copied_agent(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> str | None:
+        """Return the sub-agent that this one may be a copy of: its lines name the session, or its own was a fork."""
+        head = folder.head(ref.path)
+        session = head.session if head is not None else None
+        if session in (None, ref.parent) and ref.parent is not None and builder.originals is not None:
+            origin = builder.originals.origin_of(ref.parent)
+            session = origin.session if origin is not None and origin.kind in COPIES else None
+        return f"{session}/{ref.id.rsplit('/', 1)[-1]}" if session is not None else None
 
     def _complete_main(
         self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]

@@ -156,9 +156,9 @@ class Library:
                 for ref in source.refs():
                     if not self._files or ref.path.resolve() not in self._files:
                         yield ref
-            except OSError as error:
+            except Exception as error:
                 # The other folders can still be read.
-                _log.warning("Sessions in %s cannot be listed: %s", source.root, error)
+                _log.warning("Sessions in %s cannot be listed: %s: %s", source.root, type(error).__name__, error)
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session; finding them takes reading it."""

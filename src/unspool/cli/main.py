@@ -173,6 +173,8 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         return _INTERRUPTED
     except OSError as error:
         return _fail(args, f"{error.filename}: {error.strerror}" if error.filename else str(error), 1)
+    except Exception as error:
+        return _fail(args, f"{type(error).__name__}: {error} (a bug in unspool; --debug shows the traceback)", 1)
     return code
 
 

@@ -26,6 +26,10 @@ class DamagedError(UnspoolError):
     """Stored data is not what was written."""
 
 
+class RejectedValueError(UnspoolError):
+    """The database does not accept a value of a session."""
+
+
 class BusyError(UnspoolError):
     """Another program holds what is needed. It may work later."""
 

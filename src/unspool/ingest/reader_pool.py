@@ -18,6 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -66,6 +67,8 @@ class ReadRef(NamedTuple):
     """What could not be read."""
     is_gone: bool = False
     """Whether one of its files was deleted in the meantime."""
+    failure: str = ""
+    """Why it could not be read although its files can be."""
 
 
 class Task(NamedTuple):
@@ -113,7 +116,12 @@ def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterat
 def _in_order(waiting: deque[Future[int]], begun: Iterator[Future[int]]) -> Iterator[ReadRef]:
     """Iterate over the results; the file of a group is reused after it."""
     while waiting:
-        yield from _results(waiting.popleft())
+        try:
+            found = _results(waiting.popleft())
+        except BrokenProcessPool:
+            # A worker was killed, for lack of memory perhaps. The caller reads the rest, one by one.
+            return
+        yield from found
         waiting.extend(islice(begun, 1))
 
 
@@ -177,14 +185,14 @@ def _groups(tasks: list[Task]) -> Iterator[list[Task]]:
         yield group
 
 
-def _results(future: Future[int]) -> Iterator[ReadRef]:
+def _results(future: Future[int]) -> list[ReadRef]:
     number = future.result()
     os.lseek(number, 0, os.SEEK_SET)
     with open(number, "rb", closefd=False) as file:
         found: list[ReadRef] = pickle.load(file)
     os.lseek(number, 0, os.SEEK_SET)
     os.ftruncate(number, 0)
-    yield from found
+    return found
 
 
 # --- in a worker ---
@@ -216,7 +224,9 @@ def _read_group(tasks: list[Task], number: int) -> int:
 
 
 def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
-    around, files, sessions = "", {}, []
+    around, failure = "", ""
+    files: dict[Path, Packed] = {}
+    sessions: list[ReadSession] = []
     with collect_faults() as faults:
         try:
             around = surroundings(home, task.ref)
@@ -224,8 +234,10 @@ def _read(home: SessionSource, agent: str, task: Task) -> ReadRef:
             sessions = list(_sessions(home, agent, task.ref))
         except OSError as error:
             note_fault(error, task.ref.path)
+        except Exception as error:
+            failure = f"{type(error).__name__}: {error}"
     is_gone = not faults.gone.keys().isdisjoint({task.ref.path, *task.ref.more})
-    return ReadRef(task.home, task.position, around, sessions, files, faults.errors, is_gone)
+    return ReadRef(task.home, task.position, around, sessions, files, faults.errors, is_gone, failure)
 
 
 def _sessions(home: SessionSource, agent: str, ref: SessionRef) -> Iterator[ReadSession]:

@@ -119,6 +119,11 @@ class WriteQueue:
             self._pipeline.begin_large()
             self.flush()
 
+    @property
+    def has_written(self) -> bool:
+        """Whether some writes have been done."""
+        return self._held is None
+
     def cancel(self, error: BaseException) -> None:
         """Drop all writes; those of a large session, which has a transaction of its own, are rolled back."""
         if self._held is None:

@@ -26,7 +26,7 @@ from .archive import Archiving, LogChangedError, archive_log, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
 from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, forget_session
-from .transactions import Pipeline
+from .transactions import Pipeline, concerns_session
 from .unreadable import HeldError, Unreadable
 from .writer import Ending, SessionWriter
 
@@ -87,8 +87,9 @@ class Syncer:
         """
         began = time.perf_counter()
         report = Report()
+        counts = _Counts(report, committed)
         with self._store.exclusive(patience):
-            self._run(report, on_progress, Pipeline(self._store, committed), open_too)
+            self._run(report, on_progress, Pipeline(self._store, counts.save, counts.restore), open_too)
             self._store.changes.prune()
         report.seconds = time.perf_counter() - began
         return report
@@ -125,7 +126,7 @@ class Syncer:
             ingest = _Ingest(store, agent, home, scan, report, Unreadable(home.root, known, {}), excluded.names)
             pipeline = Pipeline(store)
             try:
-                ingest.ingest(_Outdated(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
+                ingest.run(_Outdated(ref, surroundings(home, ref), bool(stored), bool(stored)), pipeline)
             except BaseException as error:
                 pipeline.cancel(error)
                 raise
@@ -154,7 +155,11 @@ class Syncer:
                     homes.append(_HomeSync(store, agent, root, scan, report, unreadable, names))
             except OSError as error:
                 # A folder that cannot be listed now may be readable again later; its sessions are not gone.
-                report.failures[str(root)] = str(error)
+                report.failures[name_of(root)] = str(error)
+            except Exception as error:
+                if not concerns_session(error):
+                    raise
+                report.failures[name_of(root)] = f"{type(error).__name__}: {error}"
         if not homes:
             return
         try:
@@ -198,7 +203,7 @@ class Syncer:
         ]
         if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
             shared = []
-        done = {(task.home, task.position) for task in shared}
+        done = set()
         with reading([(home.home, home.agent) for home in homes], shared) as reads:
             for home in homes:
                 home.archive_others(pipeline)
@@ -206,14 +211,32 @@ class Syncer:
                 home = homes[read.home]
                 progress.next(home, home.work[read.position].ref)
                 home.take_in_ready(home.work[read.position], read, pipeline)
-                pipeline.end_session()
+                done.add((read.home, read.position))
         for number, home in enumerate(homes):
             for position, outdated in enumerate(home.work):
                 if (number, position) not in done:
                     progress.next(home, outdated.ref)
-                    home.ingest(outdated, pipeline)
-                    pipeline.end_session()
+                    home.run(outdated, pipeline)
             pipeline.write(home.finish)
+
+
+class _Counts:
+    """The counts of a report, without what was rolled back."""
+
+    def __init__(self, report: Report, committed: Callable[[], None] | None) -> None:
+        self._report = report
+        self._committed = committed
+        self._saved = (0, 0, 0)
+
+    def save(self) -> None:
+        """Note that everything counted so far is committed."""
+        self._saved = (self._report.new, self._report.changed, self._report.gone)
+        if self._committed is not None:
+            self._committed()
+
+    def restore(self) -> None:
+        """Drop what was counted since the last commit."""
+        self._report.new, self._report.changed, self._report.gone = self._saved
 
 
 class _ProgressReporter:
@@ -267,6 +290,9 @@ class _Ingest:
         if read.is_gone:
             self._unreadable.note_changing(outdated.ref.path)
             return
+        if read.failure:
+            self._reject(outdated, read.failure, pipeline)
+            return
         try:
             self._unreadable.check_new(_paths(outdated.ref))
         except HeldError as error:
@@ -284,10 +310,28 @@ class _Ingest:
                 ingest.finish(ending, self._unreadable.mark() + read.around, files)
 
         sessions = [session for session in read.sessions if session.name not in self._forgotten]
-        pipeline.write(write, sum(piece.weight for session in sessions for piece in session.pieces))
-        self._report.new += len(sessions)
 
-    def ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
+        def write_all() -> None:
+            pipeline.write(write, sum(piece.weight for session in sessions for piece in session.pieces))
+            self._report.new += len(sessions)
+
+        pipeline.session(write_all, lambda error: self._reject(outdated, _described(error), pipeline))
+
+    def run(self, outdated: _Outdated, pipeline: Pipeline) -> None:
+        """Read one session and have it written. One that fails is left as it is, and does not stop the others."""
+        pipeline.session(
+            lambda: self._ingest(outdated, pipeline),
+            lambda error: self._reject(outdated, _described(error), pipeline),
+        )
+
+    def _reject(self, outdated: _Outdated, why: str, pipeline: Pipeline) -> None:
+        """Report a session that cannot be read or written, and archive its files."""
+        ref = outdated.ref
+        self._report.failures[ref.id] = self._unreadable.reject(ref.path, why)
+        stored = self._store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
+        pipeline.session(lambda: self._hold(ref, stored, pipeline), lambda _: None)
+
+    def _ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
         """Read one session and have all of it written, or nothing if something could not be read."""
         ref = outdated.ref
         stored = self._store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
@@ -300,6 +344,12 @@ class _Ingest:
         except (HeldError, DamagedError, OSError) as error:
             queue.cancel(error)
             self._report.failures[ref.id] = str(error)
+            self._hold(ref, stored, pipeline)
+        except Exception as error:
+            if queue.has_written or not concerns_session(error):
+                raise
+            queue.cancel(error)
+            self._report.failures[ref.id] = self._unreadable.reject(ref.path, _described(error))
             self._hold(ref, stored, pipeline)
 
     def _read(self, outdated: _Outdated, stored: dict[str, StoredSession], queue: WriteQueue) -> None:
@@ -407,6 +457,10 @@ class _Ingest:
             self._report.gone += 1
 
 
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
 def _finish(ingest: SessionIngest, ending: Ending, around: str, files: list[Archiving | FileRow | None]) -> None:
     ingest.finish(ending, around, [file.id for file in files if file is not None])
 
@@ -423,13 +477,22 @@ class _HomeSync(_Ingest):
         with collect_faults() as faults:
             refs = _each_once(agent, self.home.refs())
             before = store.sessions.fingerprints(agent)
-            around = {ref.id: surroundings(self.home, ref) for ref in refs if ref.id in before}
+            around = {ref.id: self._surroundings(ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
         self._refs = {ref.id: ref for ref in refs if ref.id not in forgotten}
         own = {path for ref in refs for path in _paths(ref)}
         self._others = [change for path, change in self._changed.items() if path not in own]
         self.work = self._outdated(before, around)
         self._sort()
+
+    def _surroundings(self, ref: SessionRef) -> str:
+        try:
+            return surroundings(self.home, ref)
+        except Exception as error:
+            if isinstance(error, OSError) or not concerns_session(error):
+                raise
+            # Unlike any fingerprint: the session is read, and what is wrong with it is reported.
+            return "?"
 
     def _outdated(self, before: dict[str, str], now: dict[str, str]) -> list[_Outdated]:
         """Find the sessions to read: their files changed, or something else that they depend on."""
@@ -440,6 +503,8 @@ class _HomeSync(_Ingest):
         mark = self._unreadable.mark()
         found = []
         for ref in self._refs.values():
+            if not any(path in changed for path in _paths(ref)) and self._unreadable.is_rejected(ref.path):
+                continue
             around = now.get(ref.id)
             if around is None:
                 found.append(_Outdated(ref, None, is_known=False, same_files=False))

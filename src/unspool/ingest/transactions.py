@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
+from ..core.errors import DamagedError, RejectedValueError, UnspoolError
 from ..store import Store
 
 _BATCH_BYTES = 24 << 20
@@ -14,13 +15,32 @@ _BATCH_SECONDS = 2.0
 """How long finished sessions may wait for their commit."""
 
 
+Failed = Callable[[Exception], None]
+
+
+def concerns_session(error: Exception) -> bool:
+    """Whether an error is about the session that is read or written, and the others can be continued with.
+
+    A database that is full, locked or lost is not.
+    """
+    return not isinstance(error, UnspoolError) or isinstance(error, RejectedValueError | DamagedError)
+
+
 class Pipeline:
     """Does writes in order, in as few transactions as possible."""
 
-    def __init__(self, store: Store, committed: Callable[[], None] | None = None) -> None:
-        """`committed` is called after each commit."""
+    def __init__(
+        self,
+        store: Store,
+        committed: Callable[[], None] | None = None,
+        rolled_back: Callable[[], None] | None = None,
+    ) -> None:
+        """`committed` is called after each commit, `rolled_back` when what was done since the last one is undone."""
         self._store = store
         self._committed = committed
+        self._rolled_back = rolled_back
+        self._batch: list[tuple[Callable[[], None], Failed]] = []
+        """The sessions that were written since the last commit."""
         self._open: ExitStack | None = None
         self._written = 0
         self._started = 0.0
@@ -40,17 +60,39 @@ class Pipeline:
             open.__exit__(type(error), error, error.__traceback__)
             raise
 
+    def session(self, work: Callable[[], None], failed: Failed) -> None:
+        """Do all writes of a session.
+
+        If they fail, the transaction is rolled back, and the sessions that shared it are written again, each in its
+        own. Then `failed` is called.
+        """
+        try:
+            work()
+        except Exception as error:
+            if not concerns_session(error):
+                raise
+            batch, self._batch = self._batch, []
+            self.cancel(error)
+            for other in batch:
+                self.session(*other)
+                self.commit()
+            failed(error)
+            return
+        self._batch.append((work, failed))
+        self._end_session()
+
     def begin_large(self) -> None:
         """Start a transaction for a session that is too large to wait in memory."""
         self.commit()
 
-    def end_session(self) -> None:
-        """Note that a session is complete, and commit if the batch is large enough."""
+    def _end_session(self) -> None:
+        """Commit if the batch is large enough."""
         if self._written > _BATCH_BYTES or time.monotonic() - self._started > _BATCH_SECONDS:
             self.commit()
 
     def commit(self) -> None:
         """Commit the open transaction, if any."""
+        self._batch.clear()
         if self._open is not None:
             open, self._open = self._open, None
             open.close()
@@ -62,3 +104,5 @@ class Pipeline:
         if self._open is not None:
             open, self._open = self._open, None
             open.__exit__(type(error), error, error.__traceback__)
+        if self._rolled_back is not None:
+            self._rolled_back()

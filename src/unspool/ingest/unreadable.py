@@ -11,10 +11,15 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from .._version import __version__
 from ..core.errors import UnspoolError
 from ..io.faults import reason_of
 from ..io.files import name_of
 from .scan import is_inside
+
+_BY_THIS_VERSION = f"not understood by unspool {__version__}: "
+_ADVICE = "; its bytes are archived. Please report it, with what `unspool doctor --debug FILE` prints"
+_LONGEST_REASON = 500
 
 
 class HeldError(UnspoolError):
@@ -47,6 +52,21 @@ class Unreadable:
         for path, error in errors.items():
             if path.is_relative_to(self._root):
                 self.now.setdefault(name_of(path), reason_of(error))
+
+    def reject(self, path: Path, why: str) -> str:
+        """Add a session that could not be read or written although its file can be; returns what to report."""
+        reason = f"{_BY_THIS_VERSION}{why}"[:_LONGEST_REASON].encode("utf-8", "replace").decode().replace("\0", "")
+        self.now[name_of(path)] = reason
+        return f"{name_of(path)}: {reason}{_ADVICE}"
+
+    def is_rejected(self, path: Path) -> bool:
+        """Whether this version could not read a session before. It is added again: nothing has changed."""
+        name = name_of(path)
+        reason = self.before.get(name, "")
+        if reason.startswith(_BY_THIS_VERSION):
+            self.now.setdefault(name, reason)
+            return True
+        return False
 
     def check_new(self, paths: Iterable[Path]) -> None:
         """Raise HeldError if a file of a session could not be read."""

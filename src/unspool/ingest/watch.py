@@ -26,6 +26,7 @@ from .idle import StoreHealth
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
+from .transactions import concerns_session
 
 # It logs every Ctrl+C.
 logging.getLogger("watchfiles").setLevel(logging.ERROR)
@@ -206,8 +207,11 @@ class Watcher:
                 return False
             with self._store.exclusive(), self._store.transaction():
                 count = tail.ingest()
-        except (OSError, StopIteration, LogChangedError):
-            # It cannot be read, or was rewritten. Nothing of this attempt stays.
+        except Exception as error:
+            # It was rewritten, or cannot be read, for whatever reason: nothing of this attempt stays. Reading the
+            # session as a whole reports what is wrong with it.
+            if not concerns_session(error) and not isinstance(error, LogChangedError):
+                raise
             self._tails.pop(path, None)
             return False
         self._tails.move_to_end(path)
@@ -246,7 +250,12 @@ class Watcher:
             return False
         self._tails.pop(path, None)
         home = AGENTS[agent].open(root)
-        report = self._sync.ingest(agent, home, path)
+        try:
+            report = self._sync.ingest(agent, home, path)
+        except Exception as error:
+            if not concerns_session(error):
+                raise
+            return False
         if report is None or report.failures:
             return False
         self._homes[root] = agent, home

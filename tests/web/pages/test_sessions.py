@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from unspool.store import Store
+from pathlib import Path
 
+from litestar.testing import TestClient
+
+from unspool.store import Store
+from unspool.web.app import create_app
+from unspool.web.settings import Settings
+
+from ...store.contents import new_store
+from ..conftest import PORT, TOKEN
 from .helpers import Client, page
 
 
@@ -17,3 +25,18 @@ def test_session_list_filters(client: Client, store: Store) -> None:
     assert "/?has=rejection" in only.all("href")
     assert page(client, "/list?agent=codex&has=rejected").words == only.words
     assert "No sessions match" in page(client, "/list?q=nothing-is-called-so").words
+
+
+def test_what_could_not_be_read_is_listed(tmp_path: Path) -> None:
+    """With the reason, and what to do."""
+    store = new_store(tmp_path / "store.db", ("tests", "tests"))
+    store.files.set_unreadable([], {"/home/dev/.claude/projects/p/<odd>.jsonl": "Permission denied"}, 1.0)
+    app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        words = page(client, "/").words
+        assert "1 file or folder could not be read" in words
+        assert "/home/dev/.claude/projects/p/<odd>.jsonl Permission denied" in words
+        store.files.set_unreadable(list(store.files.unreadable()), {}, 2.0)
+        assert "could not be read" not in page(client, "/").words
+    store.close()

@@ -202,8 +202,16 @@ class Filter:
     def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
         """The sessions that pass without being read."""
         for item in chosen:
-            if self.takes(item.ref) and (not self.needs_peek or self.takes_peek(item.library.peek(item.ref))):
+            if self.takes(item.ref) and (not self.needs_peek or self._takes_beginning(item)):
                 yield item
+
+    def _takes_beginning(self, item: Chosen) -> bool:
+        """A session that fails is taken, so that it is reported when it is read."""
+        try:
+            peek = item.library.peek(item.ref)
+        except Exception:
+            return True
+        return self.takes_peek(peek)
 
 
 def _events_in(words: Iterable[str]) -> Iterator[str]:

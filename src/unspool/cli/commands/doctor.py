@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     for path, error in faults.errors.items():
         complain(f"cannot read {harmless(str(path))}: {reason_of(error)}")
     if not args.json:
-        _print_summary(args, total, len(faults.errors))
+        _print_summary(args, total, len(faults.errors) + failures.count)
     return 1 if faults.errors else failures.exit_code
 
 

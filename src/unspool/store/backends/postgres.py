@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import cast
 
-from ...core.errors import BusyError, MissingExtraError, NotWritableError, UnspoolError
+from ...core.errors import BusyError, MissingExtraError, NotWritableError, RejectedValueError, UnspoolError
 from ...search.query import All, AnyOf, Node, Not, Words, to_tsquery
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
@@ -407,11 +407,17 @@ _REASONS = {
     "53": "{place} has no room for more: {text}; try again later, nothing is lost",
     "40": "{place} was being changed by another program at the same place; try again, nothing is lost",
     "55P03": "{place} is being written by another program; try again",
+    "22": "{place} does not accept a value: {text}",
+    "23": "{place} does not accept a value: {text}",
+    "54": "{place} does not accept a value: {text}",
     "57": "{place} has ended the connection: {text}; try again, nothing is lost",
     _NOT_REACHABLE: "{place} cannot be reached: {text}; check the address, and whether the server runs",
 }
 """Messages by the beginning of the SQLSTATE."""
-_KINDS: dict[str, type[UnspoolError]] = {"55P03": BusyError, "25006": NotWritableError}
+_KINDS: dict[str, type[UnspoolError]] = {
+    "55P03": BusyError, "25006": NotWritableError, "22": RejectedValueError, "23": RejectedValueError,
+    "54": RejectedValueError,
+}  # fmt: skip
 _STATES = {
     "password": "28P01", "authentication": "28000", "pg_hba": "28000", "role": "28000", "not exist": "3D000",
     "permission denied for": "42501", "too many": "53300", "starting up": "57P03", "shutting down": "57P03",

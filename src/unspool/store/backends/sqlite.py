@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ...core.errors import BusyError, NotWritableError, UnspoolError
+from ...core.errors import BusyError, NotWritableError, RejectedValueError, UnspoolError
 from ...search.query import Node, to_fts5
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
@@ -395,6 +395,8 @@ def _statements(script: str) -> Iterator[str]:
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
     """What failed, and what to try."""
     text = "it is a folder" if path.is_dir() else str(error)
+    if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError):
+        return RejectedValueError(f"{path} does not accept a value: {text}")
     if "locked" in text or "busy" in text:
         return BusyError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:

@@ -51,6 +51,8 @@ class SessionListView(msgspec.Struct, kw_only=True):
     with_agent: dict[str, str]
     with_kind: dict[str, str]
     sorted_by: dict[str, str]
+    unreadable: dict[str, str] = {}
+    """Files and folders that could not be read, with the reason."""
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -100,7 +102,9 @@ def _filter_of(request: Request[Any, Any, Any]) -> ListParams:
 
 def _page(store: Store, filter: ListParams, progress: tuple[int, int] | None) -> str:
     layout = layout_of(store, "sessions", progress)
-    return render("sessions.html", layout=layout, list=list_view(store, filter, progress))
+    view = list_view(store, filter, progress)
+    view.unreadable = store.files.unreadable()
+    return render("sessions.html", layout=layout, list=view)
 
 
 def _fragment(store: Store, filter: ListParams, progress: tuple[int, int] | None) -> str:

@@ -16,25 +16,11 @@ from unspool.store import Store
 from unspool.store.filters import SessionFilter
 
 from ..file_faults import Call, FileFaults
-from ..store.contents import contents, difference, fresh, new_store, synced
+from ..store.contents import contents, difference, fresh, synced
 from ..store.homes import AGENTS, append, claude_log, gemini_log, log_of
 
 Rewrite = Callable[[Path], None]
 MEGABYTE = 1 << 20
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    made = new_store(tmp_path / "sessions.db")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Where the agents' folders are."""
-    return tmp_path / "home"
 
 
 def restored(store: Store, name: str, folder: Path, version: int | None = None) -> bytes:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import msgspec
-import pytest
 
 from unspool.core import model as m
 from unspool.ingest.session import SessionIngest, WriteQueue, forget_session
@@ -14,15 +12,6 @@ from unspool.ingest.transactions import Pipeline
 from unspool.store import Store
 
 from ..core.test_sinks import fill
-from ..store.contents import new_store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    made = new_store(tmp_path / "sessions.db")
-    yield made
-    made.close()
 
 
 def ingest(store: Store, count: int, *, grew: bool = False) -> str:

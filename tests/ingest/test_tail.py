@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -17,16 +16,6 @@ from unspool.search.query import parse
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
-
-from ..store.contents import new_store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    made = new_store(tmp_path / "sessions.db")
-    yield made
-    made.close()
 
 
 def equals_fresh(store: Store, home: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,24 +18,10 @@ from unspool.store.filters import SessionFilter
 from unspool.testing import ClaudeLog, call
 
 from ..file_faults import ERRORS, FileCall, Which, failing
-from ..store.contents import contents, difference, fresh, new_store, synced
+from ..store.contents import contents, difference, fresh, synced
 from ..store.homes import AGENTS, append, claude_log, log_of, put
 
 CALLS: tuple[FileCall, ...] = ("open", "read", "stat")
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """An empty store."""
-    made = new_store(tmp_path / "sessions.db")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Where the agents' folders are."""
-    return tmp_path / "home"
 
 
 def run_failing(store: Store, home: Path, which: Which, code: int = errno.EIO) -> Report:

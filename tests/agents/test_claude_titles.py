@@ -102,3 +102,16 @@ def test_a_subagent_has_its_task_as_title(tmp_path: Path) -> None:
     log.user("count the files")
     log.model("three")
     assert _title(log, tmp_path) == "count the files"
+
+
+@pytest.mark.parametrize("has_words", [False, True])
+def test_a_file_with_nothing_but_a_sub_agent_is_titled_by_its_task(tmp_path: Path, has_words: bool) -> None:
+    """The conversation that started it is gone; the sub-agent is read from the file."""
+    log = ClaudeLog()
+    log.user("explore the harbour", "task", isSidechain=True, agentId="a1")
+    log.model("found a lighthouse", isSidechain=True, agentId="a1")
+    if has_words:
+        log.user("[Request interrupted by user]", parent=None)
+    assert _title(log, tmp_path) == (None if has_words else "explore the harbour")
+    (main, agent) = Library(tmp_path).load_all(next(iter(Library(tmp_path).refs())))
+    assert (len(main.messages), len(agent.messages)) == (1 if has_words else 0, 2)

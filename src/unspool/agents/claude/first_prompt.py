@@ -75,6 +75,8 @@ def _prompts_in(path: Path) -> ClaudeTitles:
             titles.read(record)
             if titles.words is not None:
                 break
+        else:
+            titles.read_task(record)
     return titles
 
 

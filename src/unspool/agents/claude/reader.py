@@ -322,6 +322,7 @@ class ClaudeFileReader:
             if kind in _CHAIN:
                 source = m.Source(file, number, offset, length)
                 if record.is_sidechain and is_main:
+                    titles.read_task(record)
                     self._inline.of_sidechain(record).read(record, source, record.uuid in copied)
                 else:
                     if titles.words is None:

@@ -32,6 +32,7 @@ class ClaudeTitles:
 
     A recorded title comes first: one that a person gave, then one that a model wrote, then a summary. Without one it is
     what a person typed first, or the heading of the plan that the session was started with; then the first command.
+    A file with nothing but the conversation of a sub-agent is titled by the task of that.
     """
 
     def __init__(self, kind: m.Kind) -> None:
@@ -40,6 +41,9 @@ class ClaudeTitles:
         self.kind: m.Kind = kind
         self._authors = ClaudeAuthors(kind)
         self._command: str | None = None
+        self._tasks: ClaudeTitles | None = None
+        """The task of a sub-agent in the same file."""
+        self._has_messages = False
         self._given: str | None = None
         self._generated: str | None = None
         self._summaries: dict[str, str] = {}
@@ -73,6 +77,7 @@ class ClaudeTitles:
         if record.type in TITLE_RECORDS:
             self._read_title(record)
         elif self.words is None:
+            self._has_messages |= record.message is not None
             text = self._prompt_in(record)
             if text.startswith(COMMAND_TEXT):
                 # What a new session starts with says nothing about it.
@@ -80,6 +85,13 @@ class ClaudeTitles:
                     self._command = command_of(text).text
             elif text.strip():
                 self.words = plan_in(text) or text
+
+    def read_task(self, record: ClaudeRecord) -> None:
+        """Read a record of a sub-agent that is in the same file."""
+        if self._tasks is None:
+            self._tasks = ClaudeTitles("subagent")
+        if self._tasks.words is None:
+            self._tasks.read(record)
 
     def _prompt_in(self, record: ClaudeRecord) -> str:
         """Return what a person typed, the task of a sub-agent, or a plan that was passed on."""
@@ -101,11 +113,14 @@ class ClaudeTitles:
         """Add the first words and commands of a file that continues the session."""
         self.words = self.words or others.words
         self._command = self._command or others._command
+        self._tasks = self._tasks or others._tasks
+        self._has_messages |= others._has_messages
 
     def choose(self, contains: Callable[[str], bool]) -> str | None:
         """Return the title; `contains` says whether a message is in the session."""
         summary = next((self._summaries[leaf] for leaf in reversed(self._summaries) if contains(leaf)), None)
-        return choose_title(self._given or self._generated or summary, self.words, self._command)
+        task = self._tasks.words if self._tasks is not None and not self._has_messages else None
+        return choose_title(self._given or self._generated or summary, self.words or task, self._command)
 
 
 def _text_in(content: Iterable[ClaudeBlock]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from unspool.core import model as m
-from unspool.ingest.session import SessionIngest, WriteQueue, forget_session
+from unspool.ingest.session import SessionIngest, WriteQueue, remove_session
 from unspool.ingest.transactions import Pipeline
 from unspool.store import Store
 
@@ -86,7 +86,7 @@ def test_a_session_that_is_gone_from_its_file_is_removed(store: Store) -> None:
     """With an entry in the change log."""
     ingest(store, 2)
     with store.transaction():
-        forget_session(store, "claude", store.sessions.from_source("claude", "s1")["s1"])
+        remove_session(store, "claude", store.sessions.from_source("claude", "s1")["s1"].id, "s1")
     assert list(store.sessions.select()) == []
     assert changes(store)[-1] == ("session.forgotten", None)
 

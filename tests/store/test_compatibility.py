@@ -18,6 +18,7 @@ import msgspec
 import pytest
 
 from unspool.ingest.restore import restore_session
+from unspool.ingest.verify import Verifier
 from unspool.search.query import Filters, parse
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -36,12 +37,16 @@ NOW = datetime(2026, 11, 16, tzinfo=UTC)
 """Ranking depends on the age of what is found."""
 
 
-@pytest.fixture(params=[False, True], ids=["writable", "read-only"])
+@pytest.fixture(params=["writable", "read-only", "verified"])
 def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A copy of the old store."""
+    """A copy of the old store; a verified one has got checksums."""
     path = tmp_path / "old.db"
     shutil.copy(FIXTURES / "store-0.1.db", path)
-    store = Store(SqliteDatabase(path, machine=("laptop", "laptop"), read_only=request.param))
+    store = Store(SqliteDatabase(path, machine=("laptop", "laptop"), read_only=request.param == "read-only"))
+    if request.param == "verified":
+        assert Verifier(store).run().counts.sealed > 0
+        again = Verifier(store).run()
+        assert (again.counts.sealed, again.faults) == (0, [])
     yield store
     store.close()
 

@@ -94,10 +94,10 @@ class SessionIngest:
             self._store.changes.append(kind, self._id, **data)
 
 
-def forget_session(store: Store, agent: str, stored: StoredSession) -> None:
-    """Remove a session that was found to be none, although nothing of its file is gone."""
-    store.sessions.delete(stored.id)
-    store.changes.append("session.forgotten", stored.id, agent=agent, name=stored.name)
+def remove_session(store: Store, agent: str, id: int, name: str) -> None:
+    """Remove a session: somebody asked for it, or it was found to be none although nothing of its file is gone."""
+    store.sessions.delete(id)
+    store.changes.append("session.forgotten", id, agent=agent, name=name)
 
 
 class WriteQueue:

@@ -25,7 +25,7 @@ from ..store.rows import READ_AGAIN, FileRow, StoredSession
 from .archive import Archiving, LogChangedError, archive_log, keep_new
 from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
 from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, stat_log, surroundings
-from .session import SessionIngest, WriteQueue, forget_session
+from .session import SessionIngest, WriteQueue, remove_session
 from .transactions import Pipeline, concerns_session
 from .unreadable import HeldError, Unreadable
 from .writer import Ending, SessionWriter
@@ -378,7 +378,7 @@ class _Ingest:
             if self._was_replaced(ref):
                 queue.add(partial(self._set_gone, session.id))
             else:
-                queue.add(partial(forget_session, self._store, self.agent, session))
+                queue.add(partial(remove_session, self._store, self.agent, session.id, session.name))
         queue.flush()
 
     def _archive(self, path: Path, queue: WriteQueue) -> Archiving | FileRow | None:

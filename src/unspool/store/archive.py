@@ -161,6 +161,10 @@ class FileArchive:
         """Whether a session other than this one was read from a file."""
         return any(other != session for other in self.sessions_of(file))
 
+    def paths_only_of_session(self, session: int) -> list[str]:
+        """The paths of those files."""
+        return [self.get(id).path for id in self.only_of_session(session)]
+
     def find_for_session(self, session: int, path: str) -> int | None:
         """The file at a path on the machine of a session: its own, or one of the session it was forked from."""
         sql = """SELECT file.id FROM file JOIN session ON session.machine = file.machine

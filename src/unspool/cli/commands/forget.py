@@ -8,8 +8,8 @@ import sys
 from ...core.errors import UsageError
 from ...core.plural import counted
 from ...core.resolve import resolve_name
+from ...ingest.session import remove_session
 from ...render.sanitize import local, one_line
-from ...store import Store
 from ...store.rows import SessionRow
 from .._shared.output import print_json, print_table, short_id
 from .._shared.store import add_store, opened
@@ -79,7 +79,9 @@ def _forget(args: argparse.Namespace) -> int:
             return 1
         with store.exclusive(), store.transaction():
             for row in rows:
-                _remove(store, row, args.until_seen_again)
+                if not args.until_seen_again:
+                    store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
+                remove_session(store, row.agent, row.id, row.name)
     print(f"{len(rows)} removed")
     if not args.until_seen_again:
         names = " ".join(short_id(row.name) for row in rows)
@@ -96,10 +98,3 @@ def _is_confirmed(rows: list[SessionRow], until_seen_again: bool) -> bool:
         where = "only in the store" if row.gone_at else on_disk
         print(f"{row.name}  {one_line(row.title or '')}  ({counted(row.messages, 'message')}, {where})")
     return input("Remove permanently? [y/N] ").strip().lower() in ("y", "yes")
-
-
-def _remove(store: Store, row: SessionRow, until_seen_again: bool) -> None:
-    if not until_seen_again:
-        store.forgotten.add(row.id, (store.files.get(id).path for id in store.files.only_of_session(row.id)))
-    store.sessions.delete(row.id)
-    store.changes.append("session.forgotten", row.id, agent=row.agent, name=row.name)

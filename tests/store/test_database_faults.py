@@ -1,0 +1,247 @@
+"""A database that fails at any statement: the next run makes it good.
+
+Each statement fails in turn, in each of these ways: all with `make faults`, some otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from unspool.core.errors import UnspoolError
+from unspool.ingest.push import push_kept
+from unspool.ingest.session import remove_session
+from unspool.ingest.store_repair import StoreRepair
+from unspool.ingest.sync import Syncer
+from unspool.ingest.verify import Verifier
+from unspool.store.backends import sqlite
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.database import Row
+from unspool.store.store import Store
+
+from .contents import MACHINE, Contents, contents, difference, fresh, new_store, synced
+from .homes import AGENTS, log_of, put
+
+IS_WHOLE = os.environ.get("UNSPOOL_TEST_FAULTS") == "0"
+
+
+class KilledError(BaseException):
+    """The program ends here: no handler sees it."""
+
+
+def _failure(code: int, text: str) -> Exception:
+    error = sqlite3.OperationalError(text)
+    error.sqlite_errorcode = code
+    return sqlite._explained(error, Path("store.db"))
+
+
+FAULTS: dict[str, Callable[[], BaseException]] = {
+    "killed": KilledError,
+    "full": lambda: _failure(sqlite3.SQLITE_FULL, "database or disk is full"),
+    "read-only": lambda: _failure(sqlite3.SQLITE_READONLY, "attempt to write a readonly database"),
+    "locked": lambda: _failure(sqlite3.SQLITE_BUSY, "database is locked"),
+    "I/O error": lambda: _failure(sqlite3.SQLITE_IOERR, "disk I/O error"),
+}
+
+
+class Failing:
+    """Makes a database fail at one statement."""
+
+    def __init__(self, database: SqliteDatabase, at: int, fault: Callable[[], BaseException]) -> None:
+        self.count = 0
+        self._at = at
+        self._fault = fault
+        self._rows, self._insert = database.rows, database.insert
+        database.rows, database.insert = self.rows, self.insert  # type: ignore[method-assign]
+
+    def rows(self, sql: str, *values: object) -> list[Row]:
+        self._pass()
+        return self._rows(sql, *values)
+
+    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
+        given = list(rows)
+        self._pass()
+        self._insert(table, columns, given[: len(given) // 2], sparse)
+        self._pass()
+        self._insert(table, columns, given[len(given) // 2 :], sparse)
+
+    def _pass(self) -> None:
+        self.count += 1
+        if self.count == self._at:
+            raise self._fault()
+
+
+def open_again(path: Path) -> Store:
+    return Store(SqliteDatabase(path, machine=MACHINE))
+
+
+class Situation:
+    """A home, the store before it changed, and what the store should hold in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        for agent in AGENTS:
+            log_of(agent, 2).write(self.home)
+            log_of(agent, 2, "left alone").write(self.home)
+        gone = log_of("claude", 2, "gone").write(self.home)
+        store = new_store(folder / "before.db")
+        synced(store, self.home)
+        gone.unlink()
+        synced(store, self.home)
+        store.database.optimize()
+        store.close()
+        for agent in AGENTS:
+            path = log_of(agent, 3).write(self.home)
+            log_of(agent, 1, "new").write(self.home)
+        put(path, path.read_bytes().replace(b"number", b"figure"))
+        self.expected = fresh(folder, self.home)
+
+    def copy(self, name: str = "store.db") -> Path:
+        for path in self.folder.glob(f"{name}*"):
+            path.unlink()
+        return Path(shutil.copyfile(self.folder / "before.db", self.folder / name))
+
+
+@pytest.fixture(scope="module")
+def situation(tmp_path_factory: pytest.TempPathFactory) -> Situation:
+    return Situation(tmp_path_factory.mktemp("situation"))
+
+
+def fail_at_every_statement(
+    path: Callable[[], Path], work: Callable[[Store], object], check: Callable[[Store], None], fault: str, step: int
+) -> int:
+    """Do some work with a database that fails, then once more with one that does not; returns how often that was.
+
+    Only one of `step` statements fails, which are others for each fault, unless all are asked for.
+    """
+    number = list(FAULTS).index(fault)
+    at, runs = (1, 0) if IS_WHOLE else (1 + number * step // len(FAULTS), 0)
+    while True:
+        store = open_again(path())
+        failing = Failing(store.database, at, FAULTS[fault])  # type: ignore[arg-type]
+        with suppress(KilledError, UnspoolError):
+            work(store)
+        store.close()
+        if failing.count < at:
+            return runs
+        store = open_again(Path(store.location))
+        work(store)
+        check(store)
+        store.close()
+        at, runs = at + (1 if IS_WHOLE else step), runs + 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_sync_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+    """What is on disk is as in a new store; what is gone from it stays."""
+
+    def check(store: Store) -> None:
+        assert difference(contents(store), situation.expected) == ""
+        assert len(_gone(contents(store, gone=True), situation.expected)) == 1
+
+    def work(store: Store) -> None:
+        Syncer(store, situation.home).run()
+
+    assert fail_at_every_statement(situation.copy, work, check, fault, 29) > 5
+
+
+def _gone(now: Contents, expected: Contents) -> set[str]:
+    return set(now["sessions"]) - set(expected["sessions"])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_push_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+    """The other store gets everything once."""
+    source = open_again(situation.copy("source.db"))
+    synced(source, situation.home)
+    whole = contents(source, gone=True)
+
+    def target() -> Path:
+        for path in situation.folder.glob("target.db*"):
+            path.unlink()
+        new_store(situation.folder / "target.db").close()
+        return situation.folder / "target.db"
+
+    def work(store: Store) -> None:
+        push_kept(source, store)
+
+    def check(store: Store) -> None:
+        pushed, gone = contents(store, gone=True), _gone(whole, situation.expected)
+        assert pushed["sessions"] == {name: whole["sessions"][name] for name in gone}
+
+    assert fail_at_every_statement(target, work, check, fault, 13) > 3
+    source.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_repair_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+    """Of a session on disk, and of one that only the archive has."""
+
+    def damaged() -> Path:
+        path = situation.copy()
+        store = open_again(path)
+        store.database.rows("UPDATE block SET data = zeroblob(9)")
+        store.close()
+        return path
+
+    def work(store: Store) -> None:
+        StoreRepair(store, situation.home).run(Verifier(store).run().faults)
+
+    def check(store: Store) -> None:
+        assert Verifier(store).run().faults == []
+        synced(store, situation.home)
+        assert difference(contents(store), situation.expected) == ""
+        assert len(_gone(contents(store, gone=True), situation.expected)) == 1
+
+    assert fail_at_every_statement(damaged, work, check, fault, 131) > 3
+
+
+def test_a_forgotten_session_is_gone_completely_or_not_at_all(situation: Situation) -> None:
+    """It is never removed without a note that it is not imported again."""
+
+    def work(store: Store) -> None:
+        for row in store.sessions.select():
+            if row.title is not None and "left alone" in row.title:
+                with store.exclusive(), store.transaction():
+                    store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
+                    remove_session(store, row.agent, row.id, row.name)
+
+    def check(store: Store) -> None:
+        synced(store, situation.home)
+        left = {name for name in situation.expected["sessions"] if _is_left_alone(situation, name)}
+        assert len(left) == 3
+        assert set(contents(store)["sessions"]) == set(situation.expected["sessions"]) - left
+
+    assert fail_at_every_statement(situation.copy, work, check, "killed", 19) > 3
+
+
+def _is_left_alone(situation: Situation, name: str) -> bool:
+    return b"left alone" in situation.expected["sessions"][name]["record"]
+
+
+def test_a_disk_that_is_full_at_any_size(situation: Situation) -> None:
+    """SQLite itself fails, wherever it needs the next page."""
+    failed = 0
+    for more in range(0, 1000, 1 if IS_WHOLE else 29):
+        store = open_again(situation.copy())
+        ((pages,),) = store.database.rows("PRAGMA page_count")
+        store.database.rows(f"PRAGMA max_page_count = {pages + more}")
+        try:
+            Syncer(store, situation.home).run()
+            break
+        except UnspoolError:
+            failed += 1
+        finally:
+            store.close()
+        store = open_again(Path(store.location))
+        synced(store, situation.home)
+        assert difference(contents(store), situation.expected) == ""
+        store.close()
+    assert failed

@@ -3,7 +3,7 @@
 # make test-fast  run the tests that need no browser, server or agent
 # make check      check style and types and run all tests, as before a commit
 # make docs       build the documentation in build/site, and check its links
-# make faults     let the file system fail at every call in turn; `make test` draws some of them
+# make faults     let the file system and the database fail at every call in turn; `make test` draws some of them
 # make bench      measure speed and memory, as ratios
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
@@ -36,7 +36,7 @@ check: .venv/.dev postgres browser agents
 	$(PYTEST)
 
 faults: .venv/.dev
-	UNSPOOL_TEST_FAULTS=0 $(PYTEST) tests/ingest/test_file_faults.py
+	UNSPOOL_TEST_FAULTS=0 $(PYTEST) tests/ingest/test_file_faults.py tests/store/test_database_faults.py
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

@@ -1,4 +1,4 @@
-"""What is done while nothing else is to do: the store is verified, a little at a time, and repaired."""
+"""What is done while nothing else is to do: the store is maintained, verified, a little at a time, and repaired."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..store import Store
 from ..store.integrity import DataFault
+from .idle_maintenance import IdleMaintenance
 from .store_repair import StoreRepair
 from .verify import Verifier
 
@@ -25,6 +26,7 @@ class StoreHealth:
     def __init__(self, store: Store, verifies: bool) -> None:
         self._store = store
         self._verifies = verifies
+        self._maintenance = IdleMaintenance(store)
         self._steps: Iterator[None] | None = None
         self._verifier = Verifier(store)
         self._not_before = time.monotonic() + _FIRST_PAUSE_SECONDS
@@ -39,9 +41,10 @@ class StoreHealth:
         return self.unread | self._damage
 
     def continue_briefly(self, *homes: str | Path) -> bool:
-        """Verify for a moment. At the end, repair what is damaged; returns whether something is or was damaged."""
+        """Maintain and verify for a moment, and repair at the end; returns whether something is or was damaged."""
         if not self._verifies:
             return False
+        self._maintenance.continue_briefly()
         if self._steps is None:
             if time.monotonic() < self._not_before:
                 return False

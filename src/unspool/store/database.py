@@ -7,7 +7,7 @@ locking, full-text search, migrations) is implemented in `backends/`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -70,6 +70,10 @@ class Database(ABC):
     def close(self) -> None:
         """Close the connection."""
 
+    def compact(self) -> Iterator[None]:
+        """Give unused space back, step by step. A server does that by itself."""
+        yield from ()
+
     @abstractmethod
     def optimize(self) -> None:
         """Run the database's own maintenance."""
@@ -96,6 +100,9 @@ class MatchIndex(NamedTuple):
 
 class WordIndex(ABC):
     """The full-text index. Its entries have the ids of rows in the table `part`."""
+
+    outdated: str | None = None
+    """A condition for rows of `part` that have to get other ids; None where ids mean nothing."""
 
     @abstractmethod
     def allocate_ids(self, buckets: Sequence[int]) -> list[int]:

@@ -55,6 +55,15 @@ def first_id(bucket: int) -> int:
     return bucket << _SEQUENCE_BITS
 
 
+def outdated_sql() -> str:
+    """A condition for rows of `part` whose ids are from a time when they were not in the order of ranks.
+
+    Those ids are low numbers, which now belong to texts of unknown time or from the first months of 2024.
+    """
+    last = _FIRST + 90 * 86400
+    return f"part.id < {first_id(bucket(FIELDS.index('note'), last))} AND part.at >= {2 * last - _FIRST}"
+
+
 def first_rank(bucket: int) -> int:
     """The lowest rank in a bucket."""
     return bucket * _BUCKET_SECONDS

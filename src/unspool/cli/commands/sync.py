@@ -6,6 +6,7 @@ import argparse
 
 from ...core.plural import counted
 from ...store import open_store
+from ...store.maintenance import Maintenance
 from .._shared.output import complain, print_json, remark
 from .._shared.store import add_store, sync
 
@@ -13,10 +14,15 @@ EXAMPLES = """examples:
   unspool sync
   unspool sync --store postgresql://team.example/unspool"""
 
+_LITTLE_BYTES = 1 << 20
+"""A sync that reads less than this has time left to maintain the store."""
+_MAINTENANCE_SECONDS = 0.2
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_store(parser, syncs=False)
+    parser.add_argument("--compact", action="store_true", help="then make the store as small as possible")
     parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
 
 
@@ -25,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     store = open_store(args.store)
     try:
         report = sync(store, args.home)
+        if args.compact or report.bytes < _LITTLE_BYTES:
+            Maintenance(store).run(None if args.compact else _MAINTENANCE_SECONDS)
     finally:
         store.close()
     if args.json:

@@ -17,7 +17,7 @@ from ...search.query import Node, to_fts5
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..private_files import create_private
-from ..ranking import first_id
+from ..ranking import first_id, outdated_sql
 from ..rows import NOTHING
 
 _WAIT_SECONDS = 600.0
@@ -29,6 +29,16 @@ _PAUSE_SECONDS = 0.02
 _BUFFERED_CHARACTERS = 16 << 20
 """Text that is collected before it is passed to FTS5."""
 _MOST_FAULTS = 20
+_STEP_PAGES = 1000
+"""How many pages are moved or merged in one transaction of maintenance."""
+_MOST_SEGMENTS = 0.2
+"""How large further segments of the text index may be, compared with the largest, before they are merged."""
+_MOST_FREE = 0.05
+"""The part of the file that may be free."""
+_MOST_FREE_UNCHANGED = 0.1
+"""The same for files that have to be written again to give it back."""
+_INCREMENTAL = 2
+"""The mode of a file that can give back pages one by one."""
 _KIND = 0xFF
 """The low byte of an extended error code."""
 _MIGRATIONS = Migrations("sqlite")
@@ -59,6 +69,9 @@ class SqliteDatabase(Database):
         else:
             create_private(self.path)
             connection = _connect(str(self.path))
+            if _execute_patiently(connection, "PRAGMA page_count") == [(0,)]:
+                # Only an empty file can be changed in this way.
+                _execute_patiently(connection, "PRAGMA auto_vacuum = INCREMENTAL")
             _execute_patiently(connection, "PRAGMA journal_mode = WAL")
         # Without a sync at every commit a power failure may lose the last sessions; the next sync reads them again.
         for pragma in (
@@ -226,6 +239,34 @@ class SqliteDatabase(Database):
             return [str(error)]
         return [] if found == ["ok"] else found
 
+    def compact(self) -> Iterator[None]:
+        """Merge the segments of the text index, and return free pages to the file system."""
+        yield from self.words.merge()
+        yield from self._vacuum()
+
+    def _vacuum(self) -> Iterator[None]:
+        ((pages,),) = self.rows("PRAGMA page_count")
+        ((free,),) = self.rows("PRAGMA freelist_count")
+        ((mode,),) = self.rows("PRAGMA auto_vacuum")
+        if mode != _INCREMENTAL:
+            # A file of an earlier version can only be written again as a whole.
+            if free > pages * _MOST_FREE_UNCHANGED:
+                self.rows("PRAGMA auto_vacuum = INCREMENTAL")
+                self.rows("VACUUM")
+                self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+                yield
+            return
+        if free <= pages * _MOST_FREE:
+            return
+        while free > 0:
+            self.rows(f"PRAGMA incremental_vacuum({_STEP_PAGES})")
+            yield
+            ((left,),) = self.rows("PRAGMA freelist_count")
+            if left >= free:
+                break
+            free = left
+        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def optimize(self) -> None:
         """Update the statistics of the query planner, and move the write-ahead log into the file."""
         self.rows("PRAGMA optimize")
@@ -237,6 +278,8 @@ class _FtsIndex(WordIndex):
 
     Texts are buffered: FTS5 writes its own buffer whenever a row id is lower than the one before.
     """
+
+    outdated = outdated_sql()
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
@@ -301,6 +344,27 @@ class _FtsIndex(WordIndex):
             SELECT doc, term FROM temp.indexed WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, "offset"
             ) GROUP BY doc"""
         self.remove([(int(id), text) for id, text in self._database.rows(sql, json.dumps(ids))])
+
+    def merge(self) -> Iterator[None]:
+        """Merge all segments, step by step, if together they are large: they hold what was removed from the largest."""
+        sizes = [int(size) for (size,) in self._database.rows("SELECT count(*) FROM words_idx GROUP BY segid")]
+        if sum(sizes) <= (1 + _MOST_SEGMENTS) * max(sizes, default=0):
+            return
+        # The negative number starts a merge of all segments, which the others continue.
+        pages = -_STEP_PAGES
+        while self._merge(pages):
+            pages = _STEP_PAGES
+            yield
+
+    def _merge(self, pages: int) -> bool:
+        """Do a part of the work; whether there was any."""
+        changes = "SELECT total_changes()"
+        with self._database.transaction():
+            ((before,),) = self._database.rows(changes)
+            self._database.rows("INSERT INTO words (words, rank) VALUES ('merge', ?)", pages)
+            ((after,),) = self._database.rows(changes)
+        # The statement itself counts as one.
+        return bool(after - before > 1)
 
     def index(self, node: Node | None) -> MatchIndex:
         if node is None:

@@ -12,6 +12,8 @@ from .multiply import multiply, recordings
 from .report import Measure
 
 _CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
+_REAL = Path(__file__).parents[1] / "build" / "public-home"
+"""Real sessions, where somebody has put some."""
 
 _NEWEST = 3
 _LENGTH = 8
@@ -43,6 +45,11 @@ def measures(folder: Path, copies: int) -> Iterator[Measure]:
     yield from start.measure(whole)
     yield from reading.measure(whole)
     yield from reading.growth(half, whole)
+    small = folder / "small"
+    multiply(homes, small, copies, 1)
+    yield reading.whole("  recordings as they are: small files", small)
+    if _REAL.is_dir():
+        yield reading.whole("  real sessions", _REAL)
     yield from tree.measure(folder)
     yield from memory.measure(_CORPUS, folder)
     yield from storing.appending(_long_log(folder), folder)

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import zstandard
 
+from unspool.agents import SessionRef
 from unspool.library import Library
 
 from .report import Measure, seconds
@@ -17,19 +18,24 @@ _ROUNDS = 5
 
 def measure(home: Path) -> Iterator[Measure]:
     """All agents together, then each alone."""
-    paths = _paths(home)
-    everything = [path for group in paths.values() for path in group]
-    size = sum(path.stat().st_size for path in everything)
-    floor, ours = _best(everything, lambda: _load(home))
-    speed = (
-        f"{size / 1e6:.0f} MB in {ours:.2f} s, {size / 1e6 / ours:.0f} MB/s; each line with orjson.loads {floor:.2f} s"
-    )
-    yield Measure("read into records, to orjson.loads of each line", ours / floor, "x", 2.0, speed)
-    for agent, group in paths.items():
+    yield whole("read into records, to orjson.loads of each line", home, 2.0)
+    for agent, group in _paths(home).items():
         library = Library(home)
         refs = [ref for ref in library.refs() if ref.agent == agent]
-        floor, ours = _best(group, lambda library=library, refs=refs: [library.load(ref) for ref in refs])  # type: ignore[misc]
+        floor, ours = _best(group, lambda library=library, refs=refs: _load(library, refs))  # type: ignore[misc]
         yield Measure(f"  {agent}", ours / floor, "x", None, f"{len(refs)} sessions, {ours:.2f} s to {floor:.2f} s")
+
+
+def whole(name: str, home: Path, at_most: float | None = None) -> Measure:
+    """All sessions of a home."""
+    paths = [path for group in _paths(home).values() for path in group]
+    size = sum(path.stat().st_size for path in paths) / 1e6
+    floor, ours = _best(paths, lambda: _load_home(home))
+    detail = (
+        f"{size:.0f} MB in {len(paths)} files in {ours:.2f} s, {size / ours:.0f} MB/s; each line with orjson.loads "
+        f"{floor:.2f} s"
+    )
+    return Measure(name, ours / floor, "x", at_most, detail)
 
 
 def _best(paths: list[Path], work: Callable[[], object]) -> tuple[float, float]:
@@ -40,14 +46,19 @@ def _best(paths: list[Path], work: Callable[[], object]) -> tuple[float, float]:
 
 def growth(home: Path, twice: Path) -> Iterator[Measure]:
     """Twice the input."""
-    once = min(seconds(lambda: _load(home)) for _ in range(3))
-    double = min(seconds(lambda: _load(twice)) for _ in range(3))
+    once = min(seconds(lambda: _load_home(home)) for _ in range(3))
+    double = min(seconds(lambda: _load_home(twice)) for _ in range(3))
     yield Measure("twice the input, to once", double / once, "x", 2.2, f"{once:.2f} s, {double:.2f} s")
 
 
-def _load(home: Path) -> None:
+def _load_home(home: Path) -> None:
     library = Library(home)
-    for ref in library.refs():
+    _load(library, library.refs())
+
+
+def _load(library: Library, refs: Iterable[SessionRef]) -> None:
+    """Read sessions one after the other; keeping them all would measure the memory."""
+    for ref in refs:
         library.load(ref)
 
 

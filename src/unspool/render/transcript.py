@@ -214,8 +214,8 @@ class Transcript:
             return self._compaction(index, block)
         if isinstance(block, m.Attachment):
             is_typed = message.author == "human"
-            label = ", ".join((block.kind, *map(_hook, block.hooks)))
-            return Entry(kind="prompt" if is_typed else "note", index=index, text=block.text or "", label=label)
+            kind: EntryKind = "prompt" if is_typed else "note"
+            return Entry(kind=kind, index=index, text=block.text or "", label=attachment_label(block))
         if isinstance(block, m.Unknown):
             return Entry(kind="note", index=index, label=block.kind)
         return None
@@ -337,9 +337,15 @@ def pictures_of(message: m.Message) -> list[m.Image]:
     return found
 
 
+def attachment_label(attachment: m.Attachment) -> str:
+    """What an attachment is, and which hooks wrote it. Labels of several notes are joined with commas."""
+    hooks = "; ".join(map(_hook, attachment.hooks))
+    return f"{attachment.kind} ({hooks})" if hooks else attachment.kind
+
+
 def _hook(hook: m.Hook) -> str:
     """Name a hook, and how it failed."""
-    code = f" (exit code {hook.exit_code})" if hook.exit_code else ""
+    code = f", exit code {hook.exit_code}" if hook.exit_code else ""
     return f"{hook.name or hook.event or 'hook'}{code}"
 
 

@@ -9,7 +9,8 @@ from unspool.library import Library
 from unspool.testing import ClaudeLog, call, texts
 
 
-def _session() -> ClaudeLog:
+def session_with_agent() -> ClaudeLog:
+    """A session with a sub-agent whose own file is gone."""
     log = ClaudeLog(version="2.1.39")
     log.user("count the files")
     log.model(call("task", "Task", prompt="count", description="Count", subagent_type="Explore"), name="asked")
@@ -35,7 +36,7 @@ def _progress(log: ClaudeLog, kind: str, content: Any) -> None:
 
 def test_the_messages_come_from_the_session(tmp_path: Path) -> None:
     """With their tokens, their parents, and a link from the call."""
-    _session().write(tmp_path)
+    session_with_agent().write(tmp_path)
     library = Library(tmp_path)
     (ref,) = library.refs()
     main, agent = library.load_all(ref)
@@ -54,7 +55,7 @@ def test_the_messages_come_from_the_session(tmp_path: Path) -> None:
 
 def test_a_file_of_its_own_comes_first(tmp_path: Path) -> None:
     """What the session repeats is not read twice."""
-    _session().write(tmp_path)
+    session_with_agent().write(tmp_path)
     own = ClaudeLog(version="2.1.39", agent="a1")
     own.user("count")
     own.model("three, and more than the session repeats")

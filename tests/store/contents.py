@@ -22,7 +22,7 @@ Contents = dict[str, Any]
 def synced(store: Store, *places: Path) -> Report:
     """Bring a store up to date; everything has to be readable."""
     report = Syncer(store, *places).run()
-    assert report.failures == {}
+    assert report.failures == {}, report.failures
     return report
 
 

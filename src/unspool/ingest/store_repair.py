@@ -162,6 +162,8 @@ class StoreRepair:
             return ingest.builder(writer, kind)
 
         for builder in finish(home.read(ref, make)):
+            if builder.id not in found:
+                continue
             ingest, writer = found[builder.id]
             known = stored[builder.id]
             files = [file.id for file in store.files.of_session(known.id)]

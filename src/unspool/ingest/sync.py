@@ -405,7 +405,7 @@ class _Ingest:
             return ingest.builder(writer, kind)
 
         builders = finish(self.home.read(ref, make))
-        return [found[builder.id] for builder in builders]
+        return [found[builder.id] for builder in builders if builder.id in found]
 
     def _was_replaced(self, ref: SessionRef) -> bool:
         """Whether a file of a session did not just grow."""

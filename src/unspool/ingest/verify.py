@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from ..agents import AGENTS
+from ..core.errors import UnspoolError
 from ..store import Store
 from ..store.integrity import Counts, DataFault, StoreIntegrity
 from ..store.rows import FileRow
@@ -45,11 +47,28 @@ class Verifier:
 
     def steps(self) -> Iterator[None]:
         """Verify one session, or one chunk of a file, after the other."""
-        for id in self._integrity.session_ids():
-            self.found.faults += self._integrity.check_session(id)
+        for ids, check in (
+            (self._integrity.session_ids, self._check_session),
+            (self._integrity.file_ids, self._check_file),
+        ):
+            with self._noting_errors():
+                for id in ids():
+                    with self._noting_errors():
+                        yield from check(id)
+
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        """Continue with the next one where the database itself is damaged."""
+        try:
             yield
-        for id in self._integrity.file_ids():
-            yield from self._check_file(id)
+        except UnspoolError as error:
+            fault = DataFault(part="database", reason=str(error))
+            if fault not in self.found.faults:
+                self.found.faults.append(fault)
+
+    def _check_session(self, id: int) -> Iterator[None]:
+        self.found.faults += self._integrity.check_session(id)
+        yield
 
     def _check_file(self, id: int) -> Iterator[None]:
         disk = FileOnDisk(self._store, id)

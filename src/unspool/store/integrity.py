@@ -76,6 +76,8 @@ class StoreIntegrity:
         self._store = store
         self._database = store.database
         self.counts = Counts()
+        self._unsealed: list[tuple[str, tuple[object, ...], bytes]] = []
+        """Intact data without a checksum: how to update it, and what it is."""
 
     # --- sessions ---
 
@@ -88,6 +90,7 @@ class StoreIntegrity:
         with self._store.snapshot():
             row = self._store.sessions.get(id)
             found = [] if row is None else [*self._check_row(row), *self._check_blocks(row), *self._check_events(row)]
+        self._seal()
         self.counts.sessions += row is not None
         for fault in found:
             fault.id, fault.name = id, row.name if row is not None else ""
@@ -142,6 +145,7 @@ class StoreIntegrity:
         update = "chunk SET data = ? WHERE file = ? AND start = ? AND data = ?"
         self.counts.chunks += 1
         why = self._check(data, partial(_unpack_chunk, length=length, on_disk=on_disk), update, file, start)
+        self._seal()
         if why is None and on_disk is not None and unpack(data) != on_disk:
             why = DIFFERS
         return None if why is None else self.bytes_fault(file, start, length, why)
@@ -177,10 +181,15 @@ class StoreIntegrity:
         if self._database.read_only:
             self.counts.unsealed += 1
             return None
-        # Nothing happens if the row was changed since it was read.
-        self._database.rows(f"UPDATE {update}", pack(unpack(data)), *keys, data)
-        self.counts.sealed += 1
+        self._unsealed.append((update, keys, data))
         return None
+
+    def _seal(self) -> None:
+        """Add checksums to what has none. Nothing happens to a row that was changed since it was read."""
+        for update, keys, data in self._unsealed:
+            self._database.rows(f"UPDATE {update}", pack(unpack(data)), *keys, data)
+            self.counts.sealed += 1
+        self._unsealed.clear()
 
 
 def _unpack_chunk(data: bytes, length: int, on_disk: bytes | None) -> None:

@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -201,8 +201,10 @@ class SqliteDatabase(Database):
         try:
             yield
         finally:
-            if self._connection.in_transaction:
-                self._connection.execute("COMMIT")
+            # It fails where the database is damaged, which was reported by what was read.
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("COMMIT")
 
     @contextmanager
     def exclusive(self, patience: float | None = None) -> Iterator[None]:

@@ -211,3 +211,16 @@ def test_a_watched_session_keeps_what_is_stored(store: Store, home: Path, tmp_pa
         list(watcher._steps({path}))
         assert store.sessions.find(claude_log(name="one of claude").session).messages == turns * 4
     assert heals(store, home, tmp_path)
+
+
+def test_a_watcher_keeps_its_folders_while_the_disk_fails(store: Store, home: Path, tmp_path: Path) -> None:
+    """It looks for them now and then, and must not end or forget them."""
+    path = log_of("claude", 3).write(home)
+    watcher = Watcher(store, home)
+    watcher.read_all()
+    with failing(home, lambda kind, _: kind in ("stat", "scandir")).active():
+        watcher._find_homes()
+    append(path, log_of("claude", 4).data[path.stat().st_size :])
+    watcher.ingest({path})
+    assert store.sessions.find(claude_log(name="one of claude").session).messages == 16
+    assert heals(store, home, tmp_path)

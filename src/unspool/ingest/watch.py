@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from watchfiles import watch
@@ -65,6 +66,8 @@ class Watcher:
         self._not_before = 0.0
         self._next_full_sync = 0.0
         self._homes: dict[Path, tuple[str, SessionSource | None]] = {}
+        self._inodes: dict[Path, int] = {}
+        self._sync = Syncer(store)
         self._find_homes()
         self._health = StoreHealth(store, verifies)
 
@@ -154,14 +157,18 @@ class Watcher:
     # --- homes ---
 
     def _find_homes(self) -> None:
-        """Find the agents' folders that exist."""
+        """Find the agents' folders that exist; those that are known stay while the disk cannot be read."""
+        with suppress(OSError):
+            self._look_for_homes()
+
+    def _look_for_homes(self) -> None:
         locations = self._existing_locations()
         library = Library(*locations) if locations or not self._locations else Library.of_nothing()
         found = [(agent, root) for agent, root in library.homes() if root.is_dir()]
+        # A folder that was replaced by a new one has to be watched again.
+        self._inodes = {root: root.stat().st_ino for _, root in found}
         self._sync = Syncer(self._store, *locations)
         self._homes = {root: self._homes.get(root, (agent, None)) for agent, root in found}
-        # A folder that was replaced by a new one has to be watched again.
-        self._inodes = {root: root.stat().st_ino for root in self._homes}
 
     def _existing_locations(self) -> list[str | Path]:
         """Return the locations that contain an agent's folder."""

@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from unspool.core.errors import UnspoolError
+from unspool.ingest.history import History
+from unspool.ingest.restore import restore_session
 from unspool.ingest.sync import Syncer
 from unspool.search.query import parse
 from unspool.store.backends.postgres import PostgresDatabase
@@ -19,7 +21,7 @@ from unspool.testing import ClaudeLog
 
 TABLES = (
     "machine", "session", "file", "session_file", "block", "part", "event", "place", "span", "touch", "act", "chunk",
-    "words", "piece", "journal",
+    "words", "piece", "journal", "growth", "unreadable",
 )  # fmt: skip
 
 
@@ -141,6 +143,29 @@ def test_a_machine_belongs_to_the_role_that_registered_it(team: Team) -> None:
         PostgresDatabase(team.address_of("ben"), machine=("key of ann", "ann"))
     with pytest.raises(UnspoolError, match="does not allow this"):
         team.opened[-1].database.rows("SELECT add_member('x', TRUE)")
+
+
+def test_members_have_versions_of_their_own_files(team: Team, tmp_path: Path) -> None:
+    """A file grows and is rewritten; another member sees nothing of it."""
+    ann, ben = team.member("ann"), team.member("ben")
+    name = team.synced(ann, "ann")
+    (path,) = (tmp_path / "ann").rglob("*.jsonl")
+    states = [path.read_bytes()]
+    for data in (states[0] + b"{}\n", states[0].replace(b"treasure", b"TREASURE")):
+        path.write_bytes(data)
+        states.append(data)
+        assert not Syncer(ann, tmp_path / "ann").run().failures
+    row = ann.sessions.find(name)
+    assert [version.change for version in History(ann, row).versions] == ["created", "appended", "rewritten"]
+    for number, state in enumerate(states, 1):
+        ((restored, _, _),) = restore_session(ann, row, tmp_path / str(number), number)
+        assert restored.read_bytes() == state
+    for table in ("growth", "chunk"):
+        assert ann.database.rows(f"SELECT count(*) FROM {table}")[0][0] > 0
+        assert ben.database.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+    with ann.transaction():
+        ann.sessions.delete(row.id)
+    assert ann.database.rows("SELECT count(*) FROM growth") == [(0,)]
 
 
 def test_a_store_of_one_role_works_as_before(postgres_address: str, tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from pathlib import Path
 
 import pytest
 
+from unspool.agents.claude import finalize
 from unspool.core import model as m
+from unspool.core.tree import MODEL, Tree
 from unspool.testing import ClaudeLog, call
 
 LONG = "x" * 4_000
@@ -98,3 +101,44 @@ def test_several_signs_of_one_resume(tmp_path: Path) -> None:
     log.user("two")
     log.model("2")
     assert [resume.message_index for resume in resumes(log, tmp_path)] == [2]
+
+
+# --- cost -------------------------------------------------------------------------------------------------------------
+
+
+def _tree(length: int, resumes: int) -> tuple[Tree, list[int]]:
+    """A path with side messages, and branches of three messages off it; returns the ends of the branches."""
+    parents, path, sides, ends = [-1], [0], set[int](), []
+    for number in range(1, length):
+        parents.append(path[-1])
+        path.append(len(parents) - 1)
+        parents.append(path[-1])
+        sides.add(len(parents) - 1)
+        if number % (length // resumes) == 0:
+            parents += [path[-2], len(parents), len(parents) + 1]
+            ends.append(len(parents) - 1)
+    flags = array("B", [0 if index in sides else MODEL for index in range(len(parents))])
+    return Tree(array("i", parents), flags, path[-1]), ends
+
+
+def test_finding_what_resumes_lost_is_linear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Resumes on branches find what walking the whole path would find, and the path is walked once for all of them."""
+    tree, ends = _tree(400, 20)
+    expected = []
+    for end in ends:
+        beside = [(index, tree.sides(index)) for index in tree.path(tree.parents[end])]
+        earlier = [(index, [side for side in sides if side < end]) for index, sides in beside if index < end]
+        expected.append(sorted(one for index, sides in earlier if sides for one in (index, *sides)))
+    looked_at = 0
+    sides = Tree.sides
+
+    def counting(tree: Tree, index: int) -> list[int]:
+        nonlocal looked_at
+        looked_at += 1
+        return sides(tree, index)
+
+    monkeypatch.setattr(Tree, "sides", counting)
+    chain = finalize._BesideChain(tree)
+    assert [chain.before(end) for end in ends] == expected
+    assert any(expected)
+    assert looked_at <= 400 + 3 * len(ends)

@@ -139,15 +139,19 @@ class FileArchive:
 
     def beside_session(self, session: int) -> list[ArchivedFile]:
         """Files of no session in the folder that is named like the log of this one, such as saved outputs."""
-        found = []
-        for file in self.of_session(session):
-            folder = file.path.removesuffix(".jsonl")
-            sql = """SELECT file.id, file.agent, file.path FROM file JOIN session ON session.machine = file.machine
-                WHERE session.id = ? AND substr(file.path, 1, ?) IN (?, ?) AND file.replaced_at IS NULL
-                AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY file.path"""
-            inside = (f"{folder}/", f"{folder}\\")
-            found += [ArchivedFile(*row) for row in self._database.rows(sql, session, len(folder) + 1, *inside)]
-        return found
+        path = f"file.path{self._database.bytewise}"
+        # A range of paths, which the index has: the other files of the machine are not looked at.
+        sql = f"""SELECT file.id, file.agent, file.path FROM file
+            WHERE file.machine = (SELECT machine FROM session WHERE id = ?) AND {path} >= ? AND {path} < ?
+            AND file.replaced_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY {path}"""
+        folders = (file.path.removesuffix(".jsonl") for file in self.of_session(session))
+        return [
+            ArchivedFile(*row)
+            for folder in folders
+            for separator in "/\\"
+            for row in self._database.rows(sql, session, folder + separator, folder + chr(ord(separator) + 1))
+        ]
 
     def only_of_session(self, session: int) -> list[int]:
         """Files that no other session needs, including earlier versions of the session's own files."""

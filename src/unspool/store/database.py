@@ -25,6 +25,8 @@ class Database(ABC):
     location: str
     """The path or URL that `open_store` accepts."""
     read_only: bool = False
+    bytewise = ""
+    """What to add to a text so that it is compared by its bytes."""
     names: NameTable
     words: WordIndex
 

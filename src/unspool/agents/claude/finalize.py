@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import COMMAND, MODEL, NONE, PROMPT, Tree
@@ -110,19 +113,30 @@ class _BesideChain:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         path = tree.path(tree.tip)
-        self._on_path = frozenset(path)
+        self._position = {index: position for position, index in enumerate(path)}
         self._beside_path = self._beside(path)
 
     def before(self, start: int) -> list[int]:
         """Return what a resume before a message loses."""
-        is_on_path = start in self._on_path
-        beside = self._beside_path if is_on_path else self._beside(self._tree.path(self._tree.parents[start]))
         lost: list[int] = []
-        for index, sides in beside:
+        for index, sides in self._on_the_way_to(start):
             earlier = [side for side in sides if side < start]
             if earlier and index < start:
                 lost += [index, *earlier]
         return sorted(lost)
+
+    def _on_the_way_to(self, start: int) -> Iterable[tuple[int, list[int]]]:
+        """Return what lies beside the messages before one; the path is not walked again for one on a branch."""
+        position = self._position
+        if start in position:
+            return self._beside_path
+        branch, index = [], self._tree.parents[start]
+        while index >= 0 and index not in position:
+            branch.append(index)
+            index = self._tree.parents[index]
+        # The path is listed from its end, so that what comes before has higher positions.
+        joint = position.get(index, len(position))
+        return chain((beside for beside in self._beside_path if position[beside[0]] >= joint), self._beside(branch))
 
     def _beside(self, path: list[int]) -> list[tuple[int, list[int]]]:
         flags = self._tree.flags

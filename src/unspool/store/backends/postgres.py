@@ -44,6 +44,8 @@ _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 class PostgresDatabase(Database):
     """PostgreSQL with `tsvector` columns: any number of processes read and write."""
 
+    bytewise = ' COLLATE "C"'
+
     def __init__(self, url: str, *, machine: tuple[str, str]) -> None:
         """`machine` is the key and the display name of this machine."""
         self._address = _Address(url)

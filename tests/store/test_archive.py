@@ -1,0 +1,54 @@
+"""Archived files, and how they are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.store import Store
+
+from .contents import new_store
+
+FOLDER = "/home/dev/.claude/projects/-demo"
+FILE = "machine, agent, path, device, inode, size, changed, kept, mark"
+
+
+def _add(store: Store, *paths: str) -> list[int]:
+    for path in paths:
+        values = (store.machine, "claude", path, 0, 0, 0, 0, 0, b"")
+        store.database.rows(f"INSERT INTO file ({FILE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *values)
+    return [store.files.all()[path].id for path in paths]
+
+
+def test_only_files_in_the_folder_of_a_session_are_beside_it(store: Store) -> None:
+    """Not those of folders whose names begin in the same way, nor those of other sessions."""
+    with store.transaction():
+        session = store.sessions.create("claude", "one", "one")
+        other = store.sessions.create("claude", "agent", "agent")
+        log, agent = _add(store, f"{FOLDER}/one.jsonl", f"{FOLDER}/one/subagents/agent.jsonl")
+        store.files.set_for_session(session, [log])
+        store.files.set_for_session(other, [agent])
+        _add(store, f"{FOLDER}/one/b.txt", f"{FOLDER}/one/Ä.txt", f"{FOLDER}\\\\one\\\\x.txt", f"{FOLDER}/one0/c.txt")
+        _add(store, f"{FOLDER}/one-more/d.txt", f"{FOLDER}/one", f"{FOLDER}/two/e.txt", f"{FOLDER}/one\\f.txt")
+    found = [file.path.removeprefix(FOLDER) for file in store.files.beside_session(session)]
+    assert found == ["/one/b.txt", "/one/Ä.txt", "/one\\f.txt"]
+
+
+def test_files_beside_a_session_are_found_by_the_index(tmp_path: Path) -> None:
+    """However many files there are, only those in the folder are looked at."""
+    store = new_store(tmp_path / "store.db")
+    assert isinstance(store.database, SqliteDatabase)
+    with store.transaction():
+        session = store.sessions.create("claude", "one", "one")
+        store.files.set_for_session(session, _add(store, f"{FOLDER}/one.jsonl"))
+    statements: list[str] = []
+    store.database._connection.set_trace_callback(statements.append)
+    store.files.beside_session(session)
+    store.database._connection.set_trace_callback(None)
+    plans = [store.database.rows(f"EXPLAIN QUERY PLAN {sql}") for sql in statements if "replaced_at" in sql]
+    assert len(plans) == 2
+    for plan in plans:
+        steps = [str(row[3]) for row in plan]
+        assert "SEARCH file USING INDEX file_path (machine=? AND path>? AND path<?)" in steps
+        assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
+    store.close()

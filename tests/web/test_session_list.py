@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
+from unspool.testing import ClaudeLog
 from unspool.web.session_list import find, list_projects, list_sessions, url_name
 from unspool.web.views import ListParams
+
+from ..store.contents import new_store, synced
 
 
 def test_a_session_is_found_by_its_names(store: Store) -> None:
@@ -34,3 +40,15 @@ def test_projects(store: Store) -> None:
     assert sum(row.sessions for row in list_projects(store)) == sum(
         row.project is not None for row in store.sessions.select(SessionFilter(kind="main"))
     )
+
+
+def test_a_sub_agent_whose_session_has_no_messages_is_listed_itself(tmp_path: Path) -> None:
+    """Sessions without messages are left out, and nobody would find it below one."""
+    log = ClaudeLog("lonely")
+    log.user("explore the harbour", "task", isSidechain=True, agentId="a1")
+    log.model("found a lighthouse", isSidechain=True, agentId="a1")
+    log.write(tmp_path / "home")
+    with closing(new_store(tmp_path / "sessions.db")) as store:
+        synced(store, tmp_path / "home")
+        (listed,) = list_sessions(store, ListParams()).sessions
+        assert (listed.row.kind, listed.row.title, listed.row.messages) == ("subagent", "explore the harbour", 2)

@@ -109,7 +109,9 @@ _HAS_EVENT = "EXISTS (SELECT 1 FROM event WHERE event.session = session.id AND e
 _HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
     WHERE session_file.session = session.id AND file.path = ?)"""
 _NESTED = """(session.kind <> 'main' AND EXISTS (SELECT 1 FROM session AS above
-    WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent))"""
+    WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent
+    AND above.messages > 0))"""
+"""Below another session in lists, which leave sessions without messages out."""
 
 
 class EventFilter(msgspec.Struct, kw_only=True, frozen=True):

@@ -40,9 +40,11 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
 
 def is_output(blocks: list[m.Block]) -> bool:
     """Whether a message is the output of a command that the agent has done itself."""
-    if not blocks or type(first := blocks[0]) is m.ToolResult:
-        return False
-    return isinstance(first, (m.Text, m.Attachment)) and (first.text or "").startswith(OUTPUT_TEXT)
+    first = blocks[0] if blocks else None
+    # Most messages of the harness are results or attachments, so that this is asked about nearly all of them.
+    if type(first) is m.Attachment or type(first) is m.Text:
+        return first.text is not None and first.text.startswith(OUTPUT_TEXT)
+    return False
 
 
 class ClaudeAuthors:

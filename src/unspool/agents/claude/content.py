@@ -108,13 +108,6 @@ def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
     return "\n".join(texts), parts
 
 
-def _rendered_text(pieces: list[Rendered]) -> str:
-    """Return an attachment as the model got it."""
-    if len(pieces) == 1 and isinstance(pieces[0].content, str):
-        return pieces[0].content
-    return "\n".join(flat_text(piece.content)[0] for piece in pieces)
-
-
 def attachment_blocks(
     body: AttachmentBody,
     rendered: list[Rendered] | None,
@@ -126,7 +119,10 @@ def attachment_blocks(
     Fields that say nothing are left out.
     """
     path = body.filename or body.path
-    text: str | None = _rendered_text(rendered) if rendered else ""
+    text: str | None = ""
+    if rendered:
+        only = rendered[0].content if len(rendered) == 1 else None
+        text = only if isinstance(only, str) else "\n".join(flat_text(piece.content)[0] for piece in rendered)
     if body.content and (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, text or None, path), image]
     if text and body.filename is not None and (own := _field_text(body)) and own not in text:

@@ -4,6 +4,7 @@
 # make check      check style and types and run all tests, as before a commit
 # make docs       build the documentation in build/site, and check its links
 # make faults     let the file system and the database fail at every call in turn; `make test` draws some of them
+# make fuzz       look for files that cannot be read, for an hour, or as many SECONDS as given
 # make bench      measure speed and memory, as ratios
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
@@ -18,7 +19,7 @@ FAST = not (browser or server or agent or slow)
 # Tests start hundreds of programs; each would compile all of unspool again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast check faults docs bench regen record postgres browser agents clean
+.PHONY: run test test-fast check faults docs fuzz bench regen record postgres browser agents clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
@@ -40,6 +41,11 @@ faults: .venv/.dev
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+
+# Each new failure is printed with a home under build/fuzz that reproduces it.
+fuzz: SECONDS ?= 3600
+fuzz: .venv/.dev
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: .venv/.dev
 	$(BIN)/python -m bench

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import random
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,12 @@ from unspool.io import files, listing, sources
 from unspool.library import Library
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
+from .fuzz import CORPUS
+from .fuzz.checks import HomeCheck
+from .fuzz.homes import place
+from .fuzz.mutations import mutated
+from .fuzz.records import random_mutation, seeds
 from .recordings import recordings
-from .validation import check_session
-
-NASTY: list[Any] = [None, True, -1, 10**30, 1.5, "", "x" * 100, [], {}, [[]], [{}], {"type": "text"}, ["a", 1, None]]
 
 
 def read_all(home: Path) -> list[Session]:
@@ -42,7 +44,6 @@ def read_all(home: Path) -> list[Session]:
 
 
 VERSIONS = sorted({recording[:2] for recording in recordings()})
-EACH_VERSION = pytest.mark.parametrize(("agent", "version"), VERSIONS, ids=map("/".join, VERSIONS))
 
 
 @cache
@@ -96,100 +97,35 @@ def test_a_log_cut_at_any_byte_is_read(agent: str, tmp_path: Path) -> None:
             assert file.damaged <= 1
 
 
-@pytest.mark.slow
-@EACH_VERSION
-def test_logs_of_all_versions_cut_at_many_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
-    """The same for every version and every form of a log, at bytes spread over the file and around each line's end."""
-    for path in small_logs(agent, version):
-        data = path.read_bytes()
-        home = tmp_path / path.suffix
-        target = copied(path, home, data)
-        step = max(1, len(data) // 150)
-        ends = {end + near for end, byte in enumerate(data) if byte == 10 for near in (-1, 0, 1)}
-        for cut in sorted({*range(0, len(data), step), *sorted(ends)[:60]}):
-            rewrite(target, data[: max(cut, 0)])
-            read_all(home)
+# --- generated: see tests/fuzz ---------------------------------------------------------------------------------------
+
+SEED = os.environ.get("UNSPOOL_FUZZ_SEED", "1")
 
 
-@pytest.mark.slow
-@EACH_VERSION
-def test_logs_with_changed_bytes_are_read(agent: str, version: str, tmp_path: Path) -> None:
-    """Bytes that were flipped, lost or doubled: the result is still a valid record."""
-    for path in small_logs(agent, version):
-        chance = random.Random(path.name)
-        original = path.read_bytes()
-        home = tmp_path / path.suffix
-        target = copied(path, home, original)
-        for _ in range(12):
-            rewrite(target, _damaged(chance, original))
-            for session in read_all(home):
-                check_session(session)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_any_value_in_any_field(agent: str, tmp_path: Path) -> None:
+    """Every JSON type and its extremes in fields of known records, through all commands, the store and the pages."""
+    chance = random.Random(f"{SEED} {agent}")
+    for number in range(24):
+        mutation = random_mutation(agent, chance)
+        place(tmp_path, mutation.seed, mutation.data, str(number))
+    assert HomeCheck(tmp_path).run(whole=True) == []
 
 
-def _damaged(chance: random.Random, original: bytes) -> bytes:
-    data = bytearray(original)
-    for _ in range(chance.randint(1, 12)):
-        _damage(chance, data, chance.randrange(len(data)))
-    return bytes(data)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_damaged_logs(agent: str, tmp_path: Path) -> None:
+    """Lines lost, doubled and out of order, ids exchanged, bytes flipped: loading and streaming still agree."""
+    chance = random.Random(f"{SEED} {agent}")
+    for number in range(60):
+        seed = chance.choice(seeds(agent))
+        place(tmp_path, seed, mutated(seed, chance), str(number))
+    assert HomeCheck(tmp_path).run(whole=False) == []
 
 
-def _damage(chance: random.Random, data: bytearray, place: int) -> None:
-    kind = chance.randrange(5)
-    if kind == 0:
-        data[place] = chance.randrange(256)
-    elif kind == 1:
-        del data[place : place + chance.randint(1, 400)]
-    elif kind == 2:
-        data[place:place] = data[place : place + chance.randint(1, 400)]
-    elif kind == 3:
-        data[place : place + 40] = b"\0" * 40
-    else:
-        data[place:place] = chance.choice([b"\n", b"}{", b"\xff\xfe", b'"\\ud83d"', b"[" * 200, b"\r\n\r\n"])
-    if not data:
-        data += b"\n"
-
-
-@pytest.mark.slow
-@EACH_VERSION
-def test_fields_of_another_type_are_left_out(agent: str, version: str, tmp_path: Path) -> None:
-    """Each field of each kind of line, replaced by something else: the record stays valid and the rest is read."""
-    for path in small_line_files(agent, version):
-        lines = [line for line in path.read_bytes().split(b"\n") if line]
-        target = copied(path, tmp_path, b"")
-        chance = random.Random(path.name)
-        for position, changed in _mutations(lines, chance):
-            rewrite(target, b"\n".join([*lines[:position], changed, *lines[position + 1 :]]) + b"\n")
-            for session in read_all(tmp_path):
-                check_session(session)
-
-
-def _mutations(lines: list[bytes], chance: random.Random) -> Iterator[tuple[int, bytes]]:
-    seen: set[tuple[Any, ...]] = set()
-    for position, line in enumerate(lines):
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        for path in _paths(record):
-            key = (record.get("type"), *(step for step in path if isinstance(step, str)))
-            if key not in seen and len(path) <= 6:
-                seen.add(key)
-                yield position, json.dumps(_replaced(record, path, chance.choice(NASTY))).encode()
-
-
-def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield (*above, key)
-        yield from _paths(inner, (*above, key))
-
-
-def _replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = _replaced(copy[path[0]], path[1:], new)
-    return copy
+@pytest.mark.parametrize("case", sorted(CORPUS.iterdir()), ids=lambda case: case.name)
+def test_what_fuzzing_found(case: Path) -> None:
+    """Each of these homes once made something fail."""
+    assert HomeCheck(case).run(whole=True) == []
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -91,6 +91,8 @@ def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
         elif isinstance(line, MessageLine):
             session.messages.append(line.message)
         elif isinstance(line, EndLine):
+            # A branch may begin before another one and still have the higher number: in a log that is out of order.
+            session.branches.sort(key=lambda branch: branch.id)
             yield session
         else:
             kind = _KINDS[type(line)]

@@ -55,8 +55,15 @@ class Gemini(Agent):
             yield from (path for path in project.files if path not in known)
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Its first record names the session and the hash of the project; some documents call the session `id`."""
-        if path.suffix not in (".json", ".jsonl") or b'"projectHash"' not in head:
+        """Its first record names the session and the hash of the project; some documents call the session `id`.
+
+        A file whose first record is damaged is recognised by where it is.
+        """
+        if path.suffix not in (".json", ".jsonl"):
+            return False
+        if path.parent.name == "chats" and path.name.startswith("session-"):
+            return True
+        if b'"projectHash"' not in head:
             return False
         return b'"sessionId"' in head or (path.suffix == ".json" and b'"id"' in head)
 

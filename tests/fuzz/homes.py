@@ -1,0 +1,39 @@
+"""Home directories full of hostile sessions, a file for each."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from pathlib import Path
+
+from .records import Seed
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_NAMED_ID = re.compile(rb'"(?:sessionId|id)": ?"(' + _ID.pattern.encode() + rb')"')
+
+
+def place(home: Path, seed: Seed, data: bytes, name: str) -> Path:
+    """Write a log, under an id of its own, to where its agent would write it."""
+    relative = seed.path.relative_to(next(parent for parent in seed.path.parents if parent.name == "home"))
+    old, new = _session_of(seed), str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+    path = home / _renamed(relative, old, new)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data.replace(old.encode(), new.encode()))
+    return path
+
+
+def _session_of(seed: Seed) -> str:
+    """The id in the name of the log; Gemini CLI has only the beginning of it there."""
+    named = _ID.findall(str(seed.path.name))
+    inside = _NAMED_ID.search(seed.lines[0])
+    if named:
+        return str(named[-1])
+    return inside[1].decode() if inside is not None else seed.path.stem
+
+
+def _renamed(path: Path, old: str, new: str) -> Path:
+    """The path with the new id; a file that is named after something else gets it as a suffix."""
+    for known, other in ((old, new), (old[:8], new[:8])):
+        if known in path.name:
+            return Path(str(path).replace(known, other))
+    return path.with_name(f"{path.stem}{new}{path.suffix}")

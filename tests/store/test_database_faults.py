@@ -6,6 +6,7 @@ Each statement fails in turn, in each of these ways: all with `make faults`, som
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -14,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from unspool.cli.main import main
 from unspool.core.errors import UnspoolError
 from unspool.ingest.push import push_kept
 from unspool.ingest.session import remove_session
 from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.sync import Syncer
 from unspool.ingest.verify import Verifier
+from unspool.store import locate
 from unspool.store.backends import sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.database import Row
@@ -28,6 +31,7 @@ from unspool.store.store import Store
 from .contents import MACHINE, Contents, contents, difference, fresh, new_store, synced
 from .homes import AGENTS, log_of, put
 
+PAGE = 4096
 IS_WHOLE = os.environ.get("UNSPOOL_TEST_FAULTS") == "0"
 
 
@@ -245,3 +249,34 @@ def test_a_disk_that_is_full_at_any_size(situation: Situation) -> None:
         assert difference(contents(store), situation.expected) == ""
         store.close()
     assert failed
+
+
+def test_a_damaged_page(
+    situation: Situation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Verification names it, and the store is rebuilt from what can be read and what is on disk."""
+    whole = (situation.folder / "before.db").read_bytes()
+    monkeypatch.setenv("UNSPOOL_DATA", str(situation.folder / "data"))
+    monkeypatch.setattr(locate, "machine_identity", lambda *_, **__: MACHINE)
+    numbers = range(1, len(whole) // PAGE, 1 if IS_WHOLE else 9)
+    kept = unreadable = 0
+    for number in numbers:
+        path = situation.copy("damaged.db")
+        damaged = bytearray(whole)
+        damaged[number * PAGE : (number + 1) * PAGE] = random.Random(number).randbytes(PAGE)
+        path.write_bytes(damaged)
+        code = main(["verify", "--repair", "--store", str(path), "--home", str(situation.home)])
+        said = capsys.readouterr()
+        if "is damaged or not an unspool store" in said.err:
+            # Not even the tables or the machine can be found.
+            unreadable += 1
+            continue
+        store = open_again(path)
+        synced(store, situation.home)
+        assert difference(contents(store), situation.expected) == "", number
+        gone = _gone(contents(store, gone=True), situation.expected)
+        assert (code == 0) == (Verifier(store).run().faults == []), said.out
+        kept += len(gone)
+        store.close()
+    assert unreadable < 6
+    assert kept > len(numbers) // 2

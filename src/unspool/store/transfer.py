@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from ..core.errors import UnspoolError
 from .store import Store
 
+_MANY = 100_000
 _TABLES = (
     ("block", "first, count, data"),
     ("event", "place, kind, message, at, tool, data"),
@@ -57,3 +59,17 @@ def copy_file(source: Store, target: Store, id: int) -> int:
 def _begins_with(whole: Iterator[bytes], beginning: Iterator[bytes]) -> bool:
     """Whether the bytes of one file are the beginning of another; both are in pieces of the same size, but the last."""
     return all(next(whole, b"").startswith(piece) for piece in beginning)
+
+
+def copy_forgotten(source: Store, target: Store) -> None:
+    """Copy which sessions of this machine are not imported again."""
+    rows = source.database.rows("SELECT agent, name, path, at FROM forgotten WHERE machine = ?", source.machine)
+    target.database.insert("forgotten", "machine, agent, name, path, at", [(target.machine, *row) for row in rows])
+
+
+def highest_id(store: Store, table: str) -> int:
+    """The highest id in a table, or one that is higher where that cannot be read."""
+    try:
+        return int(store.database.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])
+    except UnspoolError:
+        return _MANY

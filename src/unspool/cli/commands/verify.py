@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 
 from ...core.errors import NotFoundError, NotWritableError, UsageError
 from ...core.plural import counted
+from ...ingest.rebuild import copy_readable, put_in_place
 from ...ingest.store_repair import StoreRepair
 from ...ingest.verify import StoreVerification, Verifier
 from ...render.sanitize import harmless
@@ -16,7 +19,7 @@ from ...store.decision_chain import Head
 from ...store.decision_verify import Verification, verify_decisions
 from ...store.locate import data_folder
 from .._shared.output import print_json
-from .._shared.store import add_store
+from .._shared.store import add_store, sync
 
 EXAMPLES = """examples:
   unspool verify
@@ -64,6 +67,8 @@ def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
         return None
     try:
         found = Verifier(store).run()
+        if args.repair and any(fault.part == "database" for fault in found.faults):
+            store, found = _rebuilt(store, args, found)
         if args.repair and not found.is_intact:
             other = open_store(args.other, read_only=True) if args.other is not None else None
             try:
@@ -74,6 +79,28 @@ def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
         return found
     finally:
         store.close()
+
+
+def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -> tuple[Store, StoreVerification]:
+    """A new store with what can be read of a damaged database and what is on disk, and what is still missing in it."""
+    place = Path(store.location)
+    new = place.with_name(f"{place.name}-rebuilt")
+    for path in (new, *(new.with_name(new.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
+        path.unlink(missing_ok=True)
+    with store.exclusive():
+        with closing(open_store(str(new))) as target:
+            copy_readable(store, target)
+            target.database.optimize()
+        store.close()
+        kept = put_in_place(new, place)
+    rebuilt = open_store(args.store)
+    sync(rebuilt, args.home)
+    again = Verifier(rebuilt).run()
+    for fault in found.faults:
+        if fault.part == "database":
+            fault.repaired_from = f"what could be read; the damaged database is kept as {kept}"
+            again.faults.insert(0, fault)
+    return rebuilt, again
 
 
 def _existing_store(location: str | None) -> Store | None:

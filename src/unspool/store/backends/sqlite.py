@@ -472,5 +472,8 @@ def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
             f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"
         )
     if "malformed" in text or "not a database" in text:
-        return UnspoolError(f"{path} is damaged or not an unspool store: {text}; move it away and run `unspool sync`")
+        return UnspoolError(
+            f"{path} is damaged or not an unspool store: {text}; `unspool verify --repair` rebuilds it from what can "
+            "be read. If that fails, move it away and run `unspool sync`"
+        )
     return UnspoolError(f"{path}: {text}")

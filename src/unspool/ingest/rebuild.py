@@ -1,0 +1,58 @@
+"""Rebuilds a store whose database has damaged pages: what can be read is copied to a new one, which takes its place."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from ..core.errors import UnspoolError
+from ..store import Store
+from ..store.filters import SessionFilter
+from ..store.rows import SessionRow
+from ..store.transfer import copy_file, copy_forgotten, copy_summary, highest_id
+from .push import copy_session
+
+
+def copy_readable(damaged: Store, new: Store) -> int:
+    """Copy the sessions and files of this machine that can be read; returns the number of sessions.
+
+    A session whose messages are damaged is copied without them: they can be read from its archived files again.
+    """
+    for file in range(1, highest_id(damaged, "file") + 1):
+        with suppress(UnspoolError), new.transaction():
+            copy_file(damaged, new, file)
+    copied = 0
+    for id in range(1, highest_id(damaged, "session") + 1):
+        with suppress(UnspoolError):
+            for row in damaged.sessions.select(SessionFilter(machine=damaged.machine, ids=(id,))):
+                copied += _copy(damaged, new, row)
+    with suppress(UnspoolError), new.transaction():
+        copy_forgotten(damaged, new)
+    return copied
+
+
+def _copy(damaged: Store, new: Store, row: SessionRow) -> bool:
+    for copy in (copy_session, _copy_without_messages):
+        with suppress(UnspoolError), new.transaction():
+            copy(damaged, new, row)
+            return True
+    return False
+
+
+def _copy_without_messages(damaged: Store, new: Store, row: SessionRow) -> None:
+    copy = new.sessions.create(row.agent, row.name, row.ref)
+    copy_summary(damaged, new, row.id, copy)
+    files = [new.files.at(file.path) for file in damaged.files.of_session(row.id)]
+    new.files.set_for_session(copy, [file.id for file in files if file is not None])
+
+
+def put_in_place(new: Path, place: Path) -> Path:
+    """Replace a database by a new one; both are closed. Returns where the old one is kept."""
+    kept = place.with_name(f"{place.name}-damaged-{int(time.time())}")
+    for suffix in ("-wal", "-shm", ""):
+        old = place.with_name(place.name + suffix)
+        if old.exists():
+            old.rename(kept.with_name(kept.name + suffix))
+    new.rename(place)
+    return kept

@@ -22,7 +22,7 @@ from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call, texts
 
 from .fuzz import CORPUS
 from .fuzz.checks import HomeCheck
-from .fuzz.homes import place
+from .fuzz.homes import place, write_beside
 from .fuzz.mutations import mutated
 from .fuzz.records import random_mutation, seeds
 from .recordings import recordings
@@ -109,6 +109,7 @@ def test_any_value_in_any_field(agent: str, tmp_path: Path) -> None:
     for number in range(24):
         mutation = random_mutation(agent, chance)
         place(tmp_path, mutation.seed, mutation.data, str(number))
+    write_beside(tmp_path, agent, chance)
     assert HomeCheck(tmp_path).run(whole=True) == []
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from unspool.agents import AGENTS
 
 from .checks import HomeCheck
-from .homes import place
+from .homes import place, write_beside
 from .mutations import mutated
 from .records import Mutation, random_mutation, seeds
 
@@ -67,6 +67,7 @@ class _Fuzzer:
             home = Path(folder, "home")
             for number, (mutation, data) in enumerate(logs):
                 place(home, mutation.seed, data, str(number))
+            write_beside(home, agent, self._chance)
             found = self._new(HomeCheck(home).run(whole=True))
         if found:
             self._reproduce(logs, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ from unspool.web.settings import Settings
 from unspool.web.templating import address
 
 from ..cli.run import call_main
-from ..store.contents import MACHINE, new_store
+from ..store.contents import MACHINE, contents, difference, fresh, new_store
 from ..validation import check_session
 
 _COMMANDS = (
@@ -82,6 +83,7 @@ class HomeCheck:
         for arguments in _STORE_COMMANDS:
             self._attempt(arguments[0], _command, *arguments, "--store", str(place), "--no-sync")
         self._attempt("serve", self._serve, place)
+        self._attempt("grow", self._grow, folder)
 
     def _attempt(self, what: str, check: Callable[..., Any], *arguments: Any) -> None:
         try:
@@ -125,6 +127,24 @@ class HomeCheck:
                 raise CheckFailedError(f"not in the store: {sorted(missing)}")
             for ref in self._refs:
                 self._attempt(f"stored {ref.path}", self._compare_stored, store, ref)
+        finally:
+            store.close()
+
+    def _grow(self, folder: Path) -> None:
+        """A store that saw half of each log, and then all of it, is like one that saw it at once."""
+        home = folder / "home"
+        shutil.copytree(self._home, home)
+        logs = {path: path.read_bytes() for path in home.rglob("*.jsonl")}
+        for path, data in logs.items():
+            path.write_bytes(data[: data.rfind(b"\n", 0, len(data) // 2) + 1])
+        store = new_store(folder / "grown.db")
+        try:
+            Syncer(store, home).run()
+            for path, data in logs.items():
+                path.write_bytes(data)
+            Syncer(store, home).run()
+            if found := difference(contents(store), fresh(folder, home)):
+                raise CheckFailedError(f"differs: {found[:1500]}")
         finally:
             store.close()
 

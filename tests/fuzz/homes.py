@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import uuid
 from pathlib import Path
 
 from .records import Seed
+from .values import VALUES
 
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NAMED_ID = re.compile(rb'"(?:sessionId|id)": ?"(' + _ID.pattern.encode() + rb')"')
@@ -37,3 +39,32 @@ def _renamed(path: Path, old: str, new: str) -> Path:
         if known in path.name:
             return Path(str(path).replace(known, other))
     return path.with_name(f"{path.stem}{new}{path.suffix}")
+
+
+_BESIDE: dict[str, bytes] = {
+    ".claude/history.jsonl": b'{"display":%s,"timestamp":%s,"project":%s,"sessionId":%s}\n',
+    ".claude/settings.json": b'{"cleanupPeriodDays":%s,"a":[%s,%s,%s]}',
+    ".claude/sessions/1.json": b'{"sessionId":%s,"status":%s,"a":[%s,%s]}',
+    ".claude/jobs/one/state.json": b'{"sessionId":%s,"forkParentSessionId":%s,"a":[%s,%s]}',
+    ".codex/history.jsonl": b'{"session_id":%s,"ts":%s,"text":%s,"a":%s}\n',
+    ".codex/session_index.jsonl": b'{"id":%s,"thread_name":%s,"a":[%s,%s]}\n',
+    ".gemini/projects.json": b'{"projects":%s,"a":[%s,%s,%s]}',
+    ".gemini/settings.json": b'{"general":{"sessionRetention":{"enabled":%s,"maxAge":%s}},"a":[%s,%s]}',
+    ".gemini/tmp/demo/logs.json": b'[{"sessionId":%s,"message":%s,"timestamp":%s,"type":%s}]',
+    ".gemini/tmp/demo/.project_root": b"%s%s%s%s",
+}
+"""Files that sessions are read with."""
+
+
+def write_beside(home: Path, agent: str, chance: random.Random) -> None:
+    """Write such files of an agent, with any values in their fields."""
+    for name, text in _BESIDE.items():
+        if name.startswith(f".{agent}/"):
+            lines = [text % tuple(chance.choices(list(VALUES.values()), k=4)) for _ in range(6)]
+            path = home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"".join(lines if text.endswith(b"\n") else lines[:1]))
+    for log in home.rglob("agent-*.jsonl"):
+        value = chance.choice(list(VALUES.values()))
+        key = chance.choice([b"agentType", b"toolUseId", b"spawnDepth", b"parentAgentId", b"finished"])
+        log.with_suffix(".meta.json").write_bytes(b'{"%s":%s}' % (key, value))

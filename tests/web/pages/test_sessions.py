@@ -7,6 +7,7 @@ from pathlib import Path
 from litestar.testing import TestClient
 
 from unspool.store import Store
+from unspool.store.locate import data_folder, machine_identity
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
@@ -29,7 +30,7 @@ def test_session_list_filters(client: Client, store: Store) -> None:
 
 def test_what_could_not_be_read_is_listed(tmp_path: Path) -> None:
     """With the reason, and what to do."""
-    store = new_store(tmp_path / "store.db", ("tests", "tests"))
+    store = new_store(tmp_path / "store.db", machine_identity(data_folder()))
     store.files.set_unreadable([], {"/home/dev/.claude/projects/p/<odd>.jsonl": "Permission denied"}, 1.0)
     app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
     with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:

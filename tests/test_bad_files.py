@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import zstandard
 
+from unspool.core import builder
 from unspool.core.session import Session
 from unspool.core.stream import collect
 from unspool.io import lines
@@ -264,6 +265,24 @@ def test_a_line_without_end_is_left_out(tmp_path: Path, monkeypatch: pytest.Monk
     session = Library(tmp_path).load(next(Library(tmp_path).refs()))
     assert texts(session) == ["before"]
     assert reasons(session) == ["unreadable"]
+
+
+def test_a_file_of_nothing_but_damage_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Millions of damaged lines are not kept one by one, and none is lost without being counted."""
+    monkeypatch.setattr(builder, "MOST_PROBLEMS", 10)
+    log = ClaudeLog()
+    log.user("before")
+    for _ in range(50):
+        log.raw(b"{")
+    log.user("after")
+    library = Library(log.write(tmp_path))
+    (ref,) = library.refs()
+    session = library.load(ref)
+    assert texts(session) == ["before", "after"]
+    assert session.problems[-1].detail == "40 more problems, not listed"
+    assert len(session.problems) == 11
+    assert session.info.files[0].damaged == 50
+    assert [other.to_json() for other in collect(library.stream(ref))] == [session.to_json()]
 
 
 def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

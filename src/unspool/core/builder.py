@@ -56,6 +56,8 @@ class SessionDetails(msgspec.Struct):
     tip_rule: str = "last message"
 
 
+MOST_PROBLEMS = 20_000
+"""How many problems with lines a record lists."""
 _REPLACEMENT = "\ufffd".encode()
 _COLLECTED = tuple(kind.collected for kind in EVENT_KINDS)
 
@@ -79,9 +81,24 @@ class EventLists:
 
     def __init__(self) -> None:
         self.__dict__.update({name: [] for name in _COLLECTED})
+        self._more_problems = 0
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
         """Why a branch was abandoned, by its first message, where the log says so."""
+
+    def add_problem(self, problem: m.Problem) -> None:
+        """Add a problem with a line. A file of nothing else must not fill the memory: from some number on they are
+        only counted."""
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+        else:
+            self._more_problems += 1
+
+    def add_uncounted(self) -> None:
+        """Add how many problems were only counted."""
+        count, self._more_problems = self._more_problems, 0
+        if count:
+            self.problems.append(m.Problem(reason="more-problems", detail=f"{count:,} more problems, not listed"))
 
     def add_boundary(self, boundary: m.Boundary, inherited: bool) -> None:
         """Add a compaction; `inherited` if it happened in the session this one was forked from."""
@@ -301,7 +318,7 @@ class SessionBuilder:
     def unknown_record(self, detail: str, source: m.Source) -> None:
         """Report a record that is intact but of no known kind."""
         record = self.raw_at(source)
-        self.events.problems.append(m.Problem(reason="unknown-record", detail=detail, source=source, record=record))
+        self.events.add_problem(m.Problem(reason="unknown-record", detail=detail, source=source, record=record))
 
     def check_text(self, text: bytes, source: m.Source) -> None:
         """Report invalid UTF-8 in a part of a line that is decoded later than the rest, if it was replaced there."""
@@ -316,7 +333,7 @@ class SessionBuilder:
     def damage(self, file: int, damage: Damage) -> None:
         """Report a line that is not simply a record."""
         source = m.Source(file, *damage.location)
-        self.events.problems.append(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
+        self.events.add_problem(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
         self.details.files[file].damaged += damage.lost or damage.reason == "salvaged"
 
     # --- after the last line ---
@@ -325,6 +342,7 @@ class SessionBuilder:
         """Find the parents that were unknown when their messages were read."""
         resolved, problems = self.columns.resolve_parents(self.sink.find_ids)
         self.events.problems += problems
+        self.events.add_uncounted()
         parents, flags = self.columns.parents, self.columns.flags
         for index in resolved:
             self.sink.set_parent(index, parents[index], bool(flags[index] & STITCHED))

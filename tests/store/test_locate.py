@@ -8,21 +8,25 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from unspool.core.errors import BusyError, NotWritableError
 from unspool.ingest.sync import Syncer
+from unspool.runs.log import RunLog
 from unspool.store import open_store
 from unspool.store.backends import sqlite
+from unspool.store.decision_log import FILE_NAME
+from unspool.store.decision_verify import verify_decisions
 from unspool.store.locate import machine_identity
 from unspool.store.migrations import Migrations
 
 from .conftest import Open
 from .contents import contents, difference, synced
 from .homes import claude_log, write_home
+from .test_decision_log import denied
 
 NOBODY = 65534
 
@@ -161,6 +165,15 @@ def test_a_store_is_readable_where_nothing_can_be_written(
     assert list(scratch.iterdir()) == []
     if left == "live":
         store.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no such rights there")
+def test_decisions_are_readable_where_nothing_can_be_written(folder: Path) -> None:
+    """What a person decided is part of every record."""
+    with closing(RunLog(folder / FILE_NAME)) as log:
+        log.record_decision("run", denied(), {})
+    with _without_rights(folder):
+        assert verify_decisions(folder).decisions == 1
 
 
 def test_a_run_does_not_wait_for_another_forever(open_again: Open, tmp_path: Path) -> None:

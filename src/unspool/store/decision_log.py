@@ -141,8 +141,10 @@ def _all(path: Path, _: tuple[int, ...]) -> _BySession:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """The database of the run log, only to read it."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)
+    """The database of the run log, only to read it, also in a folder where nothing can be written."""
+    from .backends.sqlite import connect_read_only
+
+    return connect_read_only(path)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -271,8 +271,7 @@ class CodexParser:
             self.subagents.read_event(payload)
 
     def _review_mode(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        item = payload.item.type if payload.item is not None else ""
-        kind = _REVIEW_ITEMS.get(item, payload.type)
+        kind = _REVIEW_ITEMS.get(payload.item.type if payload.item is not None else "", payload.type)
         index = self._chain.add(record, source, "system", "harness", [m.Attachment(kind)], inherited)
         if kind == "entered_review_mode" and not inherited:
             self.subagents.reviews.append((index, record.timestamp))

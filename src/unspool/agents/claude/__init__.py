@@ -86,7 +86,7 @@ class Claude(Agent):
     def without_conversation(self, root: Path) -> Iterator[Path]:
         """Files with nothing but summaries of other sessions, or notes about files; and warm-ups."""
         for folder in Surroundings(root).folders():
-            for path in folder.files:
+            for path in (*folder.files, *(path for _, path in folder.nested)):
                 head = folder.head(path)
                 if head is None or (AGENT_FILE.match(path.name) and head.is_warm_up):
                     yield path

@@ -166,10 +166,15 @@ class ClaudeFolder:
         found: dict[str, list[AgentFile]] = {}
         for path in self.files:
             self._add_agent(found, path, None)
-        for name, folder in self.subfolders.items():
-            for path in _agent_paths(folder / "subagents"):
-                self._add_agent(found, path, name)
+        for name, path in self.nested:
+            self._add_agent(found, path, name)
         return found
+
+    @cached_property
+    def nested(self) -> list[tuple[str, Path]]:
+        """Files of sub-agents in the folders of sessions, each with its session."""
+        folders = self.subfolders.items()
+        return [(name, path) for name, folder in folders for path in _agent_paths(folder / "subagents")]
 
     def _add_agent(self, found: dict[str, list[AgentFile]], path: Path, session: str | None) -> None:
         name = AGENT_FILE.match(path.name)

@@ -134,7 +134,7 @@ def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
         assert original(card.page.evaluate(COMMAND_SHOWN)) == card.copied() == hidden
         assert "U+001B ESCAPE" in card.warnings()
         expect(card.page.locator(".request-details")).to_contain_text(str(card.at.project))
-        assert "exactly this command in this folder" in card.page.locator("[data-rule]").inner_text()
+        assert "about this command in this folder, with the same shell" in card.page.locator("[data-rule]").inner_text()
         card.allow()
         question = card.request("printf end > made")
         assert (card.at.project / "pwned").read_text() == "\u0430"

@@ -62,7 +62,7 @@ def test_everything_else_about_a_request_is_listed() -> None:
         ("shell", "/bin/bash -lc"),
     ]  # fmt: skip
     assert found.session_rule is not None
-    assert "exactly this command" in found.session_rule
+    assert "about this command in this folder" in found.session_rule
 
 
 def test_only_a_line_feed_ends_a_line_of_a_change() -> None:

@@ -354,3 +354,22 @@ def test_push_completes_a_session_that_grew_and_was_deleted(
     assert Verifier(theirs).run().is_intact
     ours.close()
     theirs.close()
+
+
+@pytest.mark.usefixtures("home_to_read")
+@pytest.mark.parametrize(
+    "options", [(), ("-n", "2"), ("--agent", "claude", "--agent", "codex", "-n", "3"), ("has:error",)]
+)
+def test_the_list_of_the_store_is_that_of_the_files(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same sessions in the same order, without opening a file of an agent."""
+    output(capsys, "sync")
+    listed = [json.loads(line) for line in output(capsys, "ls", "--json", *options).splitlines()]
+    stored = [json.loads(line) for line in output(capsys, "ls", "--stored", "--json", *options).splitlines()]
+    assert listed
+    names = ("agent", "id", "kind", "title", "path", "events")
+    assert [[row.get(name) for name in names] for row in stored] == [
+        [row.get(name) for name in names] for row in listed
+    ]
+    assert call_main(("ls", "--stored", "--home", "elsewhere")) == 2

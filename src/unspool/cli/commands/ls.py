@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 
 import msgspec
 
 from ...agents import AGENTS, Peek
+from ...agents._metadata import project_of
 from ...api import samples
 from ...core import model as m
+from ...core.errors import UsageError
 from ...core.events import BY_NAME, count_events
 from ...io.files import name_of, size_of
 from ...library import Library, without_conversation
 from ...render.sanitize import local
+from ...store import open_store
 from .._shared.failures import Failures
 from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, is_terminal
 from .._shared.output import print_json, print_table, remark
 from .._shared.progress import watched
+from .._shared.stored_list import stored_rows
 
 EXAMPLES = """examples:
   unspool ls --project tidepool --since 7d
@@ -58,6 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_places(parser)
     add_filters(parser)
     parser.add_argument("-n", "--limit", type=int, metavar="N", help="list only the newest N")
+    parser.add_argument("--stored", action="store_true", help="list what the last sync has stored, without the files")
     parser.add_argument("--events", action="store_true", help="count the events of each session (reads every session)")
     parser.add_argument("--all", action="store_true", help="also list files that hold no conversation, only notes")
     parser.add_argument("--or-samples", action="store_true", help="list the sample sessions if there are none")
@@ -73,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
         remark("No sessions on this computer yet. These are the samples that come with unspool.")
         args.home = [str(samples())]
     failures = Failures(args.debug)
-    found = list(watched(_rows(args, keep, failures), "sessions"))
+    rows_of = _stored_rows if args.stored else _rows
+    found = list(watched(rows_of(args, keep, failures), "sessions"))
     if args.all and not (args.sessions or keep.needs_peek or keep.events):
         found += _left_out(args, keep)
     found.sort(key=_newest, reverse=True)
@@ -110,6 +117,19 @@ def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
                     continue
                 events = {kind: count for kind, count in count_events(session).items() if count}
             yield _row(chosen, peek, events)
+
+
+def _stored_rows(args: argparse.Namespace, keep: Filter, _: Failures) -> Iterator[Row]:
+    if args.home or args.all or any(":" not in name for name in args.sessions):
+        raise UsageError("--stored lists the store of this computer; leave out --home, --all, files and directories")
+    with closing(open_store(read_only=True)) as store:
+        for row, path, size in stored_rows(store, args, keep.events):
+            events = {kind: row.counts[kind] for kind in BY_NAME if row.counts.get(kind)}
+            yield Row(
+                agent=row.agent, id=row.name, kind=row.kind, title=row.title, version=None, started_at=row.started_at,
+                project=project_of(row.project), ended_at=row.ended_at, size=size, path=path, parent=row.parent,
+                events=events if args.events or keep.events else {},
+            )  # fmt: skip
 
 
 def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[Row]:

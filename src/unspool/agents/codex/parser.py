@@ -108,9 +108,8 @@ class CodexParser:
     # --- messages ---
 
     def _message(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        content = payload.content
         blocks: list[m.Block]
-        if isinstance(content, list) and len(content) == 1 and (only := content[0].text) is not None:
+        if isinstance(payload.content, list) and len(payload.content) == 1 and (only := payload.content[0].text):
             text, blocks = only, [m.Text(only)]
         else:
             path, text = self.legacy.content_path, joined_text(payload.content)

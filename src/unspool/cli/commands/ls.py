@@ -18,12 +18,10 @@ from ...core.events import BY_NAME, count_events
 from ...io.files import name_of, size_of
 from ...library import Library, without_conversation
 from ...render.sanitize import local
-from ...store import open_store
 from .._shared.failures import Failures
 from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, choose, is_terminal
 from .._shared.output import print_json, print_table, remark
 from .._shared.progress import watched
-from .._shared.stored_list import stored_rows
 
 EXAMPLES = """examples:
   unspool ls --project tidepool --since 7d
@@ -120,6 +118,10 @@ def _rows(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterato
 
 
 def _stored_rows(args: argparse.Namespace, keep: Filter, _: Failures) -> Iterator[Row]:
+    # Most lists need no store, and start faster without it.
+    from ...store import open_store
+    from .._shared.stored_list import stored_rows
+
     if args.home or args.all or any(":" not in name for name in args.sessions):
         raise UsageError("--stored lists the store of this computer; leave out --home, --all, files and directories")
     with closing(open_store(read_only=True)) as store:

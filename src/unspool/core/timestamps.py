@@ -24,7 +24,10 @@ def parse_moment(value: object) -> datetime | None:
     try:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value)
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            # Raises where the time would be out of Python's range in another zone.
+            moment.astimezone(UTC)
+            return moment
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if abs(value) >= _MILLISECONDS_FROM else value, UTC)
     except (ValueError, OverflowError, OSError):

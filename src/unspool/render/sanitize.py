@@ -26,7 +26,13 @@ def one_line(text: str, width: int = 100) -> str:
 
 def local(time: datetime | None) -> str:
     """A time as the reader's clock shows it."""
-    return time.astimezone().strftime("%Y-%m-%d %H:%M") if time is not None else ""
+    if time is None:
+        return ""
+    try:
+        return time.astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        # The first or the last day that Python knows, in another zone.
+        return time.strftime("%Y-%m-%d %H:%M")
 
 
 def pretty(raw: msgspec.Raw) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import MAXYEAR, timedelta
 from pathlib import Path
 
 from ...core import model as m
@@ -94,7 +94,7 @@ class GeminiSource:
         """Digest what was typed while the session ran, its clears, its origin, and its sub-agents."""
         folder = self._folder
         ended = self.peek(ref).ended_at
-        typed = folder.typed_by(ref.id, ended + _AFTERWARDS if ended is not None else None)
+        typed = folder.typed_by(ref.id, ended + _AFTERWARDS if ended is not None and ended.year < MAXYEAR else None)
         children = [id for id, files in folder.sessions.items() if files.first.parent == ref.id]
         return digest((typed, folder.clears.get(ref.id), self._origin(ref), children))
 

@@ -50,14 +50,20 @@ def _chat(turns: int, changed: int) -> bytes:
     return log.data
 
 
+def _rewritten(folder: Path, times: int, turns: int) -> tuple[Store, Path]:
+    """A store, and the home of a chat that was stored after each of several rewrites."""
+    home = folder / "home"
+    path = GeminiLog("chat").write(home)
+    store = new_store(folder / "store.db")
+    for changed in range(times):
+        put(path, _chat(turns, changed))
+        synced(store, home)
+    return store, home
+
+
 def test_a_file_that_is_rewritten_again_and_again_takes_no_more_space(tmp_path: Path) -> None:
     """The index is as large as if the file had been read once, and no page of the store is free."""
-    home = tmp_path / "home"
-    path = GeminiLog("chat").write(home)
-    store = new_store(tmp_path / "store.db")
-    for changed in range(20):
-        put(path, _chat(40, changed))
-        synced(store, home)
+    store, home = _rewritten(tmp_path, 20, turns=40)
     grown = _used(store)
     Maintenance(store).run()
     after = _used(store)
@@ -75,12 +81,7 @@ def test_a_file_that_is_rewritten_again_and_again_takes_no_more_space(tmp_path: 
 def test_an_interrupted_run_is_continued(tmp_path: Path, done: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever was done stays done, and nothing is lost."""
     monkeypatch.setattr("unspool.store.backends.sqlite._STEP_PAGES", 1)
-    home = tmp_path / "home"
-    path = GeminiLog("chat").write(home)
-    store = new_store(tmp_path / "store.db")
-    for changed in range(5):
-        put(path, _chat(9, changed))
-        synced(store, home)
+    store, home = _rewritten(tmp_path, 5, turns=9)
     steps = Maintenance(store).steps()
     for _ in range(done):
         next(steps)

@@ -31,11 +31,12 @@ class InlineAgents:
         self._with_files = with_files
         self._by_record: dict[str, ClaudeParser] = {}
         self._by_agent: dict[str, ClaudeParser] = {}
+        self._by_name: dict[str, ClaudeParser] = {}
 
     def of_sidechain(self, record: ClaudeRecord) -> ClaudeParser:
         """Return the conversation that a sidechain record belongs to."""
         parent = record.parent_uuid if isinstance(record.parent_uuid, str) else ""
-        parser = self._by_record.get(parent) or self._start(str(record.uuid))
+        parser = self._by_record.get(parent) or self._conversation(str(record.uuid))
         if record.uuid is not None:
             self._by_record[record.uuid] = parser
         return parser
@@ -47,12 +48,18 @@ class InlineAgents:
             return
         parser = self._by_agent.get(data.agent_id)
         if parser is None:
-            parser = self._by_agent[data.agent_id] = self._start(data.agent_id)
+            parser = self._by_agent[data.agent_id] = self._conversation(data.agent_id)
             parser.subagents.started_by = record.running_call
         for inner in _messages_in(data):
             inner.version = record.version
             parser.builder.bytes_at = lambda _offset, _length: bytes(data.message)
             parser.read(inner, source, inherited)
+
+    def _conversation(self, agent: str) -> ClaudeParser:
+        # A first record that is written twice, or has no id, must not start another session of the same name.
+        if agent not in self._by_name:
+            self._by_name[agent] = self._start(agent)
+        return self._by_name[agent]
 
     def _start(self, agent: str) -> ClaudeParser:
         above = self._main.builder

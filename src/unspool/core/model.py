@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..io.decode import decode_any
+
 SCHEMA = "unspool/1"
 """Name and version of the record; changes when a reader of the old form would misread the new one."""
 
@@ -110,7 +112,7 @@ class ToolCall(msgspec.Struct, tag="tool_call", rename={"raw_input": "input"}, g
     @property
     def input(self) -> Any:
         """The decoded input: usually a dict."""
-        return _decoded(self.raw_input)
+        return decode_any(self.raw_input)
 
 
 MADE_UP_RESULT = "[no result was recorded for this call: the session ended before it was done]"
@@ -363,7 +365,7 @@ class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
     @property
     def input(self) -> Any:
         """The decoded input."""
-        return _decoded(self.raw_input)
+        return decode_any(self.raw_input)
 
 
 class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -644,11 +646,3 @@ class End(msgspec.Struct):
     """The id of the session."""
     counts: dict[str, int]
     """How many messages and events there were."""
-
-
-def _decoded(raw: msgspec.Raw) -> Any:
-    """The value of a piece of JSON; None if no program could use it, such as a number of thousands of digits."""
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None

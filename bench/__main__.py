@@ -13,7 +13,7 @@ from .report import Measure
 
 _CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 _REAL = Path(__file__).parents[1] / "build" / "public-home"
-"""Real sessions, where somebody has put some."""
+"""Real sessions, if there are any."""
 
 _NEWEST = 3
 _LENGTH = 8

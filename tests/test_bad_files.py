@@ -191,7 +191,7 @@ NEIGHBOURS: dict[str, Callable[[Path], object]] = {
 
 
 def test_neighbours_of_any_kind_stop_nothing(tmp_path: Path, run: Run) -> None:
-    """Pipes would be waited for and devices never end; a link to itself hid all sessions of a project."""
+    """Reading a pipe blocks, and devices never end; a link to itself hid all sessions of a project."""
     home = tmp_path / "home"
     logs = good_logs(home)
     for number, make in enumerate(NEIGHBOURS.values()):

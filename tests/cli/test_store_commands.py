@@ -235,7 +235,7 @@ def test_a_data_directory_that_cannot_be_created(
 def test_reading_continues_while_another_process_imports(
     command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The answer is what the store has, and the user is told that it may be behind."""
+    """The answer is what the store has, with a notice that it may be behind."""
     expected = output(capsys, *command.split())
     monkeypatch.setattr(shared_store, "_LOCK_SECONDS", 0.0)
     store = open_store()
@@ -252,7 +252,7 @@ def test_reading_continues_while_another_process_imports(
 def test_reading_continues_in_a_read_only_folder(
     options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is not written to; without --no-sync, the user is told that the answer may be behind."""
+    """It is not written to; without --no-sync, a notice says that the answer may be behind."""
     expected = output(capsys, "search", "frozen")
     writable = open_store
 

@@ -95,7 +95,7 @@ class SessionIngest:
 
 
 def remove_session(store: Store, agent: str, id: int, name: str) -> None:
-    """Remove a session: somebody asked for it, or it was found to be none although nothing of its file is gone."""
+    """Remove a session: on request, or because its file turned out to contain no session."""
     store.sessions.delete(id)
     store.changes.append("session.forgotten", id, agent=agent, name=name)
 

@@ -1,6 +1,6 @@
 """Damage in a store: what was found to be damaged, and what takes the place of messages that cannot be read.
 
-Reading continues where a block is damaged. Whoever shows the result also shows what is missing.
+Reading continues where a block is damaged. Callers that show the result also show what is missing.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SessionView(msgspec.Struct, kw_only=True):
     """How unfinished calls are shown."""
     unfinished: int
     has_review: bool
-    """Whether the session ran or changed anything, or somebody decided about it."""
+    """Whether the session ran or changed anything, or has a decision."""
 
 
 class Position(msgspec.Struct, kw_only=True):

@@ -80,6 +80,16 @@ def test_a_single_file(agent: str, tmp_path: Path) -> None:
     assert texts(Library(path).load(ref))[0] == f"from {agent}"
 
 
+def test_a_file_that_begins_with_a_very_long_record(tmp_path: Path) -> None:
+    """The first record that names the session can be far from the beginning."""
+    log = ClaudeLog()
+    log.record({"type": "file-history-snapshot", "snapshot": {"files": "x" * 100_000}})
+    log.user("hello")
+    path = log.write(tmp_path)
+    (ref,) = Library(path).refs()
+    assert texts(Library(path).load(ref)) == ["hello"]
+
+
 def test_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A place may be named from where one is."""
     path = write_all(tmp_path)["claude"]

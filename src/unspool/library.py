@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from .agents import AGENTS, BuilderFactory, Peek, SessionRef, SessionSource, finish
+from .agents import AGENTS, Agent, BuilderFactory, Peek, SessionRef, SessionSource, finish
 from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
 from .core.builder import SessionBuilder
@@ -24,7 +24,8 @@ from .core.views import Branches, OrphanMode, View
 from .io.listing import open_file, unlisted_in, walk_files
 
 _log = logging.getLogger(__name__)
-_HEAD = 1 << 14
+_HEADS = (1 << 14, 1 << 20)
+"""How much of a file is looked at to recognise it, if the less is not enough: a first record can be very long."""
 _DONE = object()
 
 
@@ -133,14 +134,12 @@ class Library:
     def _recognise(self, path: Path) -> list[SessionRef]:
         """The sessions of a file; empty when it holds none."""
         file = _file_of(path) or path
-        with open_file(file) as opened:
-            head = opened.read(_HEAD)
-        for agent in AGENTS.values():
-            if agent.recognises(file, head):
-                source = self._open(agent.info.name, agent.root_of(file))
-                ref = source.ref(path)
-                return [ref] if ref is not None else [ref for ref in source.refs() if file in ref.path.parents]
-        return []
+        agent = _agent_of(file)
+        if agent is None:
+            return []
+        source = self._open(agent.info.name, agent.root_of(file))
+        ref = source.ref(path)
+        return [ref] if ref is not None else [ref for ref in source.refs() if file in ref.path.parents]
 
     def homes(self) -> list[tuple[str, Path]]:
         """The agents' folders whose sessions are all listed, as absolute paths: they are stored."""
@@ -295,6 +294,18 @@ def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
 def _modified(ref: SessionRef) -> int:
     log = AGENTS[ref.agent].log
     return max(log(path).modified() for path in (ref.path, *ref.more))
+
+
+def _agent_of(file: Path) -> Agent | None:
+    """The agent that wrote a file."""
+    with open_file(file) as opened:
+        for size in _HEADS:
+            opened.seek(0)
+            head = opened.read(size)
+            found = next((agent for agent in AGENTS.values() if agent.recognises(file, head)), None)
+            if found is not None or len(head) < size:
+                return found
+    return None
 
 
 def _file_of(path: Path) -> Path | None:

@@ -278,7 +278,8 @@ def test_an_agent_is_killed_again_and_again(agent: str, tmp_path: Path) -> None:
             steps = before + chance.randint(1, 5)
             allow_until(at, run, lambda: len(at.agent.model.requests) >= steps, "the model to be asked")  # noqa: B023
             os.kill(view["pid"], signal.SIGKILL)
-            assert at.until_in(run, "ended")["reason"] == EXITED_IN_TURN
+            # It may have finished its turn just before.
+            assert at.until_in(run, "ended")["reason"] in (EXITED_IN_TURN, "failed")
             assert at.nothing_runs()
         run = at.resume(session, "@do say All is well.")
         assert at.until_in(run, "idle", "ended")["error"] is None

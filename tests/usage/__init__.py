@@ -1,0 +1,1 @@
+"""Tests of prices and cost, and that no token is counted twice."""

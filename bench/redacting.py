@@ -1,0 +1,108 @@
+"""Redaction: how many planted secrets are found, how much else is, and what it costs."""
+
+from __future__ import annotations
+
+import gc
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+
+import msgspec
+from tests.redact.planted import MAKERS, Planted, planted
+
+from unspool.cli.main import main
+from unspool.core import model as m
+from unspool.library import Library
+from unspool.redact import Redactor, find_secrets
+
+from .report import Measure, seconds
+
+EACH = 8
+"""Secrets of each kind."""
+_SEEDS = (17, 18, 19)
+_ROUNDS = 7
+_KEY = b"a key for placeholders".ljust(32)
+_encode = msgspec.json.Encoder().encode
+
+
+def measure(home: Path) -> Iterator[Measure]:
+    """Recall, false alarms and cost, on the sessions of a home."""
+    messages = [message for message in _messages(home) if message.blocks]
+    yield from _recall(messages)
+    yield _false_alarms(messages)
+    yield _cost(home)
+
+
+def _messages(home: Path) -> Iterator[m.Message]:
+    library = Library(home)
+    for ref in library.refs():
+        yield from library.load(ref).messages
+
+
+def _recall(messages: list[m.Message]) -> Iterator[Measure]:
+    """Secrets of all kinds in the texts of recorded messages: as they are, in JSON, and in JSON in JSON."""
+    missed: Counter[str] = Counter()
+    count = 0
+    spoken = [message for message in messages if any(isinstance(block, m.Text) for block in message.blocks)]
+    for seed in _SEEDS:
+        secrets = list(planted(EACH, seed))
+        for number, (one, message) in enumerate(zip(secrets, cycle(spoken), strict=False)):
+            count += 1
+            missed[one.kind] += _is_left(one, _encode(_with(message, _nested(one.text, number % 3))))
+    found = 100 * (1 - sum(missed.values()) / count)
+    worst = ", ".join(f"{kind} {number}" for kind, number in missed.most_common(3) if number)
+    detail = (
+        f"{count} secrets of {len(MAKERS)} kinds in recorded messages, {found:.2f} % found; missed: {worst or 'none'}"
+    )
+    yield Measure("redaction: planted secrets that are not found", 100 - found, "%", 1.0, detail)
+
+
+def _nested(text: str, depth: int) -> str:
+    for _ in range(depth):
+        text = json.dumps({"content": f"see: {text}"})
+    return text
+
+
+def _with(message: m.Message, text: str) -> m.Message:
+    blocks = list(message.blocks)
+    place = next(place for place, block in enumerate(blocks) if isinstance(block, m.Text))
+    block = blocks[place]
+    assert isinstance(block, m.Text)
+    blocks[place] = msgspec.structs.replace(block, text=f"{block.text}\n{text}\n{block.text}")
+    return msgspec.structs.replace(message, blocks=blocks)
+
+
+def _is_left(one: Planted, data: bytes) -> bool:
+    """Whether a secret, or a line of a key, is in the redacted data."""
+    redacted = Redactor(_KEY).data(data)
+    lines = [line.split("\t")[-1] for line in one.secret.split("\n")]
+    traces = lines if len(lines) == 1 else [line for line in lines[2:-2] if line]
+    return any(json.dumps(trace)[1:-1].encode() in redacted for trace in traces)
+
+
+def _false_alarms(messages: list[m.Message]) -> Measure:
+    """In recordings as they are, with all their hashes, ids, signatures and images."""
+    found = Counter(secret.kind for message in messages for secret in find_secrets(_encode(message)))
+    alarms = 1000 * sum(found.values()) / len(messages)
+    detail = f"{sum(found.values())} in {len(messages):,} messages: {dict(found)}"
+    return Measure("redaction: false alarms in 1,000 messages", alarms, "", 1.0, detail)
+
+
+def _cost(home: Path) -> Measure:
+    """`unspool export --format stream`, with redaction and without, in turns."""
+    with tempfile.NamedTemporaryFile(suffix=".ndjson") as file:
+        command = ["export", "--home", str(home), "--format", "stream", "-o", file.name]
+
+        def export(*options: str) -> float:
+            gc.collect()
+            return seconds(lambda: main([*command, *options]), time.process_time)
+
+        export("--redact")
+        times = [(export(), export("--redact")) for _ in range(_ROUNDS)]
+    plain, redacted = min(one for one, _ in times), min(other for _, other in times)
+    detail = f"{redacted:.2f} s to {plain:.2f} s of CPU time"
+    return Measure("redaction: export of a stream, to one without it", redacted / plain, "x", 1.15, detail)

@@ -1,0 +1,15 @@
+"""Takes secrets, and on request personal data, out of everything that leaves the machine.
+
+Nothing here changes the store, the archive or the agents' files: `Redactor` makes redacted copies of texts, of JSON and
+of whole sessions.
+"""
+
+from .detect import Secret, find_secrets
+from .findings import Finding, describe_contained, describe_redacted, find_in_session
+from .personal import PersonalData
+from .redactor import Redactor, Report, new_key
+
+__all__ = [
+    "Finding", "PersonalData", "Redactor", "Report", "Secret", "describe_contained", "describe_redacted",
+    "find_in_session", "find_secrets", "new_key",
+]  # fmt: skip

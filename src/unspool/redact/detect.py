@@ -1,0 +1,213 @@
+"""Finds secrets in text and in JSON."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from itertools import chain, pairwise
+from math import log2
+from typing import NamedTuple
+
+import re2
+
+from .kinds import GENERIC, KINDS
+from .shapes import SecretKind
+
+_MEMORY = 64 << 20
+"""For the automaton of all patterns; with less, RE2 falls back to a slower way."""
+_LONGEST_TRIGGER = 256
+_LEAST_ENTROPY = 2.8
+"""In bits per character: words have fewer."""
+_LEAST_LENGTH = 8
+_LEAST_OF_PASSWORD = 2.0
+_SHORTEST_PASSWORD = 6
+_LONG = 16
+"""A value of this length is hardly ever a word."""
+_CASE_CHANGES = 0.25
+"""Random letters change their case at every second letter, words in camel case at every fifth or less."""
+_MADE_UP = re.compile(
+    rb"(?i)x{4,}|\*{3,}|\.{3}|^<|^\$|^%[a-z(]|^\{|\$\{|\{\{|example|placeholder|redacted|changeme|change_me|your[_-]|my[_-]?secret|"
+    rb"dummy|sample|(?:^|[^a-z])(?:fake|foo|bar|none|null|undefined|true|false|string|todo)(?:$|[^a-z])|"
+    rb"^(.)\1+$|012345|123456789|abcdef0|deadbeef"
+)
+"""What people write instead of a secret."""
+_CODE = re.compile(
+    rb"^(?:os\.|process\.|self\.|this\.|env\.|config\.|settings\.|args\.|import|await|new |return|function|request\.)|"
+    rb"^[a-zA-Z_]+(?:\.[a-zA-Z_]+)+$|^\./|^~/|^/(?:[a-z._-]+/)*[a-z._-]*$|"
+    rb"^/(?:home|Users|usr|etc|var|opt|tmp|run|mnt|root|proc|dev|app|srv|data|work|private)/|://|"
+    rb"^[A-Z][A-Z_]+$|^[a-z]+(?:[_-][a-z]+)*$|^\d+(?:[.,:/-]\d+)*$|"
+    rb"^[a-z_]+=|^[a-z]+(?:[A-Z][a-z]+)*$|^(?:[A-Z][a-z]+)+$|^v?\d+\.\d+"
+)
+"""References, paths, constants, numbers and names, which are not secrets."""
+_SIGNS = re.compile(rb"[!@#$%^&*+=?~]")
+"""What people put into passwords, and programmers not into names."""
+_WELL_KNOWN = frozenset(
+    b"password pass passwd postgres root admin secret test tests testing user username guest mysql token pwd "
+    b"mypassword postgresql minioadmin rabbitmq redis mongo example local dev".split()
+)
+"""Passwords of databases that are only reached from the same machine, and of instructions."""
+
+RULES = hashlib.blake2b(
+    repr((KINDS, _MADE_UP.pattern, _CODE.pattern, sorted(_WELL_KNOWN), _LEAST_ENTROPY, _LONG, _CASE_CHANGES)).encode(),
+    digest_size=4,
+).hexdigest()
+"""Differs between versions that may find different secrets."""
+
+
+class Secret(NamedTuple):
+    """A secret in some data."""
+
+    kind: str
+    start: int
+    end: int
+
+
+class _Compiled(NamedTuple):
+    kind: SecretKind
+    match: re.Pattern[bytes]
+
+
+@cache
+def _patterns() -> list[_Compiled]:
+    return [_Compiled(kind, re.compile(kind.pattern.encode())) for kind in KINDS]
+
+
+@cache
+def _which() -> re2.Set:
+    """Finds the kinds whose trigger fits at the beginning of some data."""
+    triggers = re2.Set.MatchSet(_options())
+    for kind in KINDS:
+        triggers.Add(kind.trigger.encode())
+    triggers.Compile()
+    return triggers
+
+
+def _kinds_at(data: bytes, start: int) -> list[_Compiled]:
+    """The kinds whose trigger fits, the first first."""
+    patterns = _patterns()
+    return [patterns[number] for number in sorted(_which().Match(data[start : start + _LONGEST_TRIGGER]) or ())]
+
+
+@cache
+def _infixes() -> tuple[re.Pattern[bytes], list[_Compiled]]:
+    """The kinds that are not recognised by their beginning, and what all of their triggers match."""
+    found = [compiled for compiled in _patterns() if compiled.kind.before]
+    return re.compile("|".join(f"(?:{compiled.kind.trigger})" for compiled in found).encode()), found
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.never_capture = True
+    return options
+
+
+@cache
+def _any() -> re2._Regexp[bytes]:
+    triggers = dict.fromkeys(kind.trigger for kind in KINDS)
+    return re2.compile("|".join(f"(?:{trigger})" for trigger in triggers).encode(), _options())
+
+
+def may_contain_secrets(data: bytes) -> bool:
+    """Whether there is anything that looks like a secret at first sight."""
+    return _any().search(data) is not None
+
+
+def find_secrets(data: bytes) -> list[Secret]:
+    """The secrets in text (UTF-8) or JSON, in order. They do not overlap."""
+    found: list[Secret] = []
+    search, position = _any().search, 0
+    while match := search(data, position):
+        secret, position = _examined(data, match.start(), position)
+        if secret is not None:
+            found.append(secret)
+    return found
+
+
+def _examined(data: bytes, start: int, after: int) -> tuple[Secret | None, int]:
+    """The secret at a trigger, and where to continue."""
+    for kind, pattern in _kinds_at(data, start):
+        match = _match(kind, pattern, data, start, after)
+        if match is None:
+            continue
+        begin, end = match.span(1)
+        if kind.name in GENERIC and (exact := _more_exact(data, begin)) is not None:
+            return exact, exact.end
+        end -= _trailing(data[begin:end])
+        if _is_secret(kind, data[begin:end]):
+            return Secret(kind.name, begin, end), max(end, start + 1)
+    return None, start + 1
+
+
+def _is_secret(kind: SecretKind, value: bytes) -> bool:
+    if kind.is_certain:
+        return not _is_made_up(value) and value.lower() not in _WELL_KNOWN
+    return is_random(value, kind.name)
+
+
+def _match(kind: SecretKind, pattern: re.Pattern[bytes], data: bytes, start: int, after: int) -> re.Match[bytes] | None:
+    if not kind.before:
+        return pattern.match(data, start)
+    # The token may begin before the trigger, but not before the secret that was found last.
+    match = pattern.search(data, max(after, start - kind.before), start + kind.before + 128)
+    return match if match is not None and match.start() <= start else None
+
+
+def _more_exact(data: bytes, begin: int) -> Secret | None:
+    """The secret of a specific kind that begins where a generic one would."""
+    trigger, infixes = _infixes()
+    more = infixes if trigger.search(data, begin, begin + _LONGEST_TRIGGER) is not None else ()
+    for kind, pattern in chain(_kinds_at(data, max(0, begin - 1)), _kinds_at(data, begin), more):
+        if kind.name in GENERIC:
+            continue
+        match = _match(kind, pattern, data, max(0, begin - 1), 0) or _match(kind, pattern, data, begin, 0)
+        if match is not None and match.start(1) <= begin + len("Bearer ") and not _is_made_up(match[1]):
+            return Secret(kind.name, *match.span(1))
+    return None
+
+
+def _trailing(value: bytes) -> int:
+    """How many characters at the end belong to the sentence around a value."""
+    return len(value) - len(value.rstrip(b".:!?"))
+
+
+def _is_made_up(value: bytes) -> bool:
+    return _MADE_UP.search(value) is not None
+
+
+def is_random(value: bytes, kind: str = "secret") -> bool:
+    """Whether a value looks as if a machine, or a person who chose a password, had made it up."""
+    is_password = kind == "password"
+    if len(value) < (_SHORTEST_PASSWORD if is_password else _LEAST_LENGTH) or _is_made_up(value):
+        return False
+    if _CODE.search(value) is not None or entropy(value) < (_LEAST_OF_PASSWORD if is_password else _LEAST_ENTROPY):
+        return False
+    digits = sum(48 <= byte <= 57 for byte in value)
+    if digits == len(value):
+        return False
+    if digits >= (2 if len(value) >= _LONG else 1):
+        return len(value) >= _LONG or is_password or _has_classes(value)
+    if is_password:
+        return _has_classes(value) and _SIGNS.search(value) is not None
+    return len(value) >= _LONG and _case_changes(value) > _CASE_CHANGES
+
+
+def _has_classes(value: bytes) -> bool:
+    """Whether a short value mixes letters, digits and signs, or upper and lower case."""
+    text = value.decode("utf-8", "replace")
+    classes = (str.islower, str.isupper, str.isdigit, lambda char: not char.isalnum())
+    return sum(any(map(has, text)) for has in classes) >= 3
+
+
+def _case_changes(value: bytes) -> float:
+    letters = [byte for byte in value if 65 <= byte <= 90 or 97 <= byte <= 122]
+    changes = sum((one ^ other) & 32 != 0 for one, other in pairwise(letters))
+    return changes / max(1, len(letters))
+
+
+def entropy(value: bytes) -> float:
+    """Shannon's entropy, in bits per byte."""
+    total = len(value)
+    counts = (value.count(byte) for byte in set(value))
+    return -sum(count / total * log2(count / total) for count in counts)

@@ -1,0 +1,1 @@
+"""Sessions as tables: Arrow, Parquet, SQL, a lake, Spark. Needs `unspool[data]`."""

@@ -1,0 +1,128 @@
+"""Rows about tool calls, each with its result, as messages come one by one."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..agents.base import Agent
+from ..core import model as m
+from ..core.session import Session
+from .batches import Row
+
+_MILLISECOND = timedelta(milliseconds=1)
+_UNKNOWN = m.Action(msgspec.Raw(b"null"))
+
+
+class _Call(NamedTuple):
+    """A call that has no result yet."""
+
+    message: int
+    begin: Row
+    """The first columns of its row."""
+    at: datetime | None
+    location: Row
+
+
+class _Result(NamedTuple):
+    """A result that came before a call of the same id."""
+
+    message: int
+    outcome: m.Outcome
+    exit_code: int | None
+    at: datetime | None
+    content: str | None
+    """None if it already belongs to a call."""
+
+
+class CallRows:
+    """Pairs the calls and results of one session.
+
+    As in `Session.tool_calls`, a call has the first result of its id that follows it, or else the last one before it.
+    """
+
+    def __init__(
+        self, key: tuple[str, str, date | None], head: Session, agent: Agent | None, rows: dict[str, list[Row]]
+    ) -> None:
+        self._key = key
+        self._agent = agent
+        self._rows = rows.get("tool_calls")
+        self._files = rows.get("files_touched")
+        self._open: dict[str, list[_Call]] = {}
+        self._results: dict[str, _Result] = {}
+        self._rejections: dict[str, list[m.Rejection]] = {}
+        for rejection in head.rejections:
+            self._rejections.setdefault(rejection.tool_use_id or "", []).append(rejection)
+        self._interrupted = {id for event in head.interruptions for id in event.tool_use_ids}
+        self._changed = {change.tool_use_id for change in head.input_changes}
+        self._orphans = {(orphan.message_index, orphan.tool_use_id): orphan.reason for orphan in head.orphans}
+
+    def add(self, message: m.Message, location: Row) -> None:
+        """Take the calls and results of a message."""
+        # A result in the same message belongs to the calls of that message, wherever it is.
+        for position, block in enumerate(message.blocks):
+            if type(block) is m.ToolCall:
+                self._add_call(message, position, block, location)
+        for block in message.blocks:
+            if type(block) is m.ToolResult:
+                self._add_result(message, block)
+
+    def _add_call(self, message: m.Message, position: int, call: m.ToolCall, location: Row) -> None:
+        agent = self._agent
+        if self._files is not None and agent is not None:
+            for path in agent.touched(call.name, call.raw_input):
+                self._files.append((*self._key, message.index, position, call.id, call.name, path, *location))
+        if self._rows is not None:
+            action = agent.describe(call.name, call.raw_input) if agent is not None else _UNKNOWN
+            begin = (
+                message.index, position, call.id, call.name, bytes(call.raw_input), action.command, action.path,
+                message.timestamp, message.branch, message.inherited,
+            )  # fmt: skip
+            waiting = self._open.setdefault(call.id, [])
+            waiting.append(_Call(message.index, begin, message.timestamp, location))
+
+    def _add_result(self, message: m.Message, block: m.ToolResult) -> None:
+        if self._rows is None:
+            return
+        id = block.call_id
+        calls = self._open.pop(id, [])
+        found = _Result(message.index, block.outcome, block.exit_code, message.timestamp, block.content)
+        for call in calls:
+            self._write(id, call, found)
+        self._results[id] = found._replace(content=None) if calls else found
+
+    def finish(self) -> None:
+        """Write the calls that no result follows."""
+        for id, calls in self._open.items():
+            for call in calls:
+                self._write(id, call, self._results.get(id))
+        self._open.clear()
+
+    def _write(self, id: str, call: _Call, result: _Result | None) -> None:
+        assert self._rows is not None
+        rejection = self._rejection(id, call.message)
+        approval = "rejected" if rejection is not None else "changed" if id in self._changed else None
+        self._rows.append(
+            (
+                *self._key, *call.begin, *self._result_values(id, call, result, rejection), approval,
+                *((None, None) if rejection is None else (rejection.by, rejection.reason)),
+                self._orphans.get((call.message, id)), *call.location,
+            )
+        )  # fmt: skip
+
+    def _result_values(self, id: str, call: _Call, result: _Result | None, rejection: object) -> tuple[Any, ...]:
+        """The message of the result, its text, the outcome, the exit code and the duration."""
+        if result is None:
+            outcome = "interrupted" if id in self._interrupted else "unknown"
+            return None, None, "rejected" if rejection is not None else outcome, None, None
+        is_timed = call.at is not None and result.at is not None
+        duration = (result.at - call.at) // _MILLISECOND if is_timed else None  # type: ignore[operator]
+        outcome = "rejected" if rejection is not None else result.outcome
+        return result.message, result.content, outcome, result.exit_code, duration
+
+    def _rejection(self, id: str, message: int) -> m.Rejection | None:
+        found = self._rejections.get(id, ())
+        after = next((rejection for rejection in found if rejection.message_index >= message), None)
+        return after if after is not None else found[-1] if found else None

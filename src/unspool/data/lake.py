@@ -1,0 +1,235 @@
+"""A lake: the tables of a store as Delta tables that are kept up to date. Decision 18 says how it stays consistent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..core.errors import NotFoundError, UnspoolError, UsageError
+from ..redact import Redactor
+from ..store import Store
+from ..store.rows import REDACTED, SessionRow
+from .extra import load_package
+from .schema import TABLES, TABLES_SCHEMA, arrow_schema
+from .sources import Stored
+from .tables import Tables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SNAPSHOTS = "snapshots"
+FINGERPRINTS = "fingerprints"
+"""Which version of each session is in the lake."""
+_BATCH_MESSAGES = 20_000
+_BATCH_SESSIONS = 500
+SessionName = tuple[str, str]
+"""Agent and id."""
+
+
+class LakeReport(NamedTuple):
+    """What a sync did."""
+
+    added: int
+    replaced: int
+    removed: int
+    unchanged: int
+    snapshot: int
+
+
+class Snapshot(NamedTuple):
+    """Versions of tables that belong together."""
+
+    number: int
+    versions: dict[str, int]
+
+
+class Lake:
+    """Delta tables in a folder or an object store, which `deltalake` reaches by its address."""
+
+    def __init__(self, location: str, *, as_of: int | None = None) -> None:
+        """`as_of` is the number of an earlier snapshot."""
+        self._delta = load_package("deltalake")
+        self._pa = load_package("pyarrow")
+        self.location = location if "://" in location else str(Path(location).expanduser().absolute())
+        self._as_of = as_of
+        self._redactor: Redactor | None = None
+
+    # --- reading ---
+
+    def snapshot(self) -> Snapshot:
+        """The last snapshot, or the one that was asked for."""
+        if not self._exists(SNAPSHOTS):
+            raise NotFoundError(f"there is no lake at {self.location}; `unspool lake sync` creates one")
+        rows = self._table(SNAPSHOTS).to_pyarrow_table().to_pylist()
+        wrong = {row["schema"] for row in rows} - {TABLES_SCHEMA}
+        if wrong:
+            raise UnspoolError(
+                f"the lake at {self.location} has tables of {', '.join(sorted(wrong))}, this version writes "
+                f"{TABLES_SCHEMA}; sync to another directory"
+            )
+        last = max(row["snapshot"] for row in rows)
+        number = last if self._as_of is None else self._as_of
+        found = {row["table"]: row["version"] for row in rows if row["snapshot"] == number}
+        if not found:
+            raise UsageError(f"the lake at {self.location} has no snapshot {number}; it has 1 to {last}")
+        return Snapshot(number, found)
+
+    def dataset(self, name: str) -> Any:
+        """A table as of the snapshot, for any engine that reads Arrow datasets."""
+        return self._table(name, self.snapshot().versions[name]).to_pyarrow_dataset()
+
+    def files(self, name: str) -> list[str]:
+        """The Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""
+        found: list[str] = self._table(name, self.snapshot().versions[name]).file_uris()
+        return found
+
+    def _uri(self, name: str) -> str:
+        return f"{self.location.rstrip('/')}/{name}"
+
+    def _exists(self, name: str) -> bool:
+        return bool(self._delta.DeltaTable.is_deltatable(self._uri(name)))
+
+    def _table(self, name: str, version: int | None = None) -> Any:
+        return self._delta.DeltaTable(self._uri(name), version=version)
+
+    # --- writing ---
+
+    def sync(self, store: Store, redactor: Redactor | None = None) -> LakeReport:
+        """Bring the lake up to date with a store. Each batch of sessions is visible as a whole or not at all.
+
+        With a redactor, the lake gets sessions without their secrets. It is one kind of lake or the other from the
+        first session on, because it keeps what was written before.
+        """
+        before = self._prepare()
+        known = self._known()
+        self._redactor = redactor
+        self._check_kind(known)
+        wanted = self._wanted(store)
+        changed = [row for row in wanted.values() if known.get((row.agent, row.name)) != self._fingerprint(store, row)]
+        gone = sorted(known.keys() - wanted.keys())
+        number = before.number
+        for batch in _batches(changed):
+            self._write(store, batch, known)
+            number = self._publish(number)
+        if gone:
+            self._remove(gone)
+            number = self._publish(number)
+        added = sum((row.agent, row.name) not in known for row in changed)
+        unchanged = len(wanted) - len(changed)
+        return LakeReport(added, len(changed) - added, len(gone), unchanged, number)
+
+    def _check_kind(self, known: dict[SessionName, str]) -> None:
+        complete = [name for name, mark in known.items() if not mark.startswith(REDACTED)]
+        if self._redactor is not None and complete:
+            raise UsageError(
+                f"the lake at {self.location} has sessions with their secrets, also in earlier snapshots; "
+                "sync to another directory with --redact"
+            )
+        if self._redactor is None and len(complete) < len(known):
+            raise UsageError(
+                f"the lake at {self.location} has sessions without their secrets; add --redact, or sync to another "
+                "directory"
+            )
+
+    def _prepare(self) -> Snapshot:
+        """Create the tables, or go back to the last snapshot: what an interrupted sync wrote since is incomplete."""
+        if not self._exists(SNAPSHOTS):
+            for name, schema in self._schemas():
+                if not self._exists(name):
+                    partitions = ["agent"] if name in TABLES else None
+                    self._delta.DeltaTable.create(self._uri(name), schema=schema, partition_by=partitions)
+                elif self._table(name).to_pyarrow_dataset().count_rows():
+                    self._table(name).delete()
+            self._publish(0)
+        found = self.snapshot()
+        for name, version in found.versions.items():
+            table = self._table(name)
+            if table.version() != version:
+                table.restore(version)
+        return found
+
+    def _schemas(self) -> Iterator[tuple[str, pa.Schema]]:
+        arrow = self._pa
+        yield FINGERPRINTS, arrow.schema([(name, arrow.string()) for name in ("agent", "session", "fingerprint")])
+        for name in TABLES:
+            yield name, arrow_schema(name, plain=True).remove_metadata()
+
+    def _known(self) -> dict[SessionName, str]:
+        rows = self._table(FINGERPRINTS).to_pyarrow_table().to_pylist()
+        return {(row["agent"], row["session"]): row["fingerprint"] for row in rows}
+
+    def _wanted(self, store: Store) -> dict[SessionName, SessionRow]:
+        """The sessions of a store; of several machines' copies the most recent one."""
+        found: dict[SessionName, SessionRow] = {}
+        for row in store.sessions.select():
+            found.setdefault((row.agent, row.name), row)
+        return found
+
+    def _fingerprint(self, store: Store, row: SessionRow) -> str:
+        """Of everything that the store has of a session."""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in store.messages.packed_head(row.id):
+            digest.update(part)
+        for file in store.files.of_session(row.id):
+            digest.update(f" {file.id}".encode())
+        kind = f"{REDACTED}{self._redactor.rules} " if self._redactor is not None else ""
+        return kind + digest.hexdigest()
+
+    def _write(self, store: Store, rows: list[SessionRow], known: dict[SessionName, str]) -> None:
+        names = [(row.agent, row.name) for row in rows]
+        replaced = [name for name in names if name in known]
+        if replaced:
+            self._remove(replaced)
+        made: dict[str, list[pa.RecordBatch]] = {}
+        for name, batch in Tables([Stored(store, {row.id for row in rows}, self._redactor)]).batches():
+            made.setdefault(name, []).append(batch)
+        for name, batches in made.items():
+            self._append(name, self._pa.Table.from_batches(batches).cast(arrow_schema(name, plain=True)))
+        marks = [(*name, self._fingerprint(store, row)) for name, row in zip(names, rows, strict=True)]
+        columns = dict(zip(("agent", "session", "fingerprint"), map(list, zip(*marks, strict=True)), strict=True))
+        self._append(FINGERPRINTS, self._pa.table(columns))
+
+    def _append(self, name: str, table: pa.Table) -> None:
+        properties = self._delta.WriterProperties(compression="ZSTD")
+        self._delta.write_deltalake(self._uri(name), table, mode="append", writer_properties=properties)
+
+    def _remove(self, sessions: Iterable[SessionName]) -> None:
+        condition = " OR ".join(
+            f"(agent = {_quoted(agent)} AND session = {_quoted(session)})" for agent, session in sessions
+        )
+        for name in (*TABLES, FINGERPRINTS):
+            self._table(name).delete(condition)
+
+    def _publish(self, number: int) -> int:
+        """Make what was written visible: one commit."""
+        names = [name for name, _ in self._schemas()]
+        rows = {
+            "snapshot": [number + 1] * len(names),
+            "at": [datetime.now(UTC)] * len(names),
+            "schema": [TABLES_SCHEMA] * len(names),
+            "table": names,
+            "version": [self._table(name).version() for name in names],
+        }
+        self._append(SNAPSHOTS, self._pa.table(rows))
+        return number + 1
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _batches(rows: list[SessionRow]) -> Iterator[list[SessionRow]]:
+    """Sessions that are written together."""
+    batch: list[SessionRow] = []
+    messages = 0
+    for row in rows:
+        if batch and (messages + row.messages > _BATCH_MESSAGES or len(batch) >= _BATCH_SESSIONS):
+            yield batch
+            batch, messages = [], 0
+        batch.append(row)
+        messages += row.messages
+    if batch:
+        yield batch

@@ -1,0 +1,87 @@
+"""Tables as Parquet files: one folder per table, in Hive partitions by agent and day."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.errors import UnspoolError, UsageError
+from .extra import load_package
+from .schema import TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .tables import Tables
+
+PARTITIONS = ("agent", "day")
+ROW_GROUP = 1 << 16
+_PENDING_BYTES = 32 << 20
+"""Bytes of a table that are gathered before they are written: small files are slow to read."""
+
+
+class ParquetFolder:
+    """Writes tables to a folder. They appear when everything is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        present = [name for name in TABLES if (folder / name).exists()]
+        if present:
+            raise UsageError(
+                f"{folder} already has the table {present[0]!r}; choose another directory, "
+                "or keep one up to date with `unspool lake sync`"
+            )
+        self._staging = folder / f".unspool-{uuid.uuid4().hex}"
+        self._pending: dict[str, list[pa.RecordBatch]] = {}
+        self._parts = 0
+
+    def write(self, tables: Tables) -> None:
+        """Write all tables."""
+        try:
+            self._staging.mkdir(parents=True)
+            for name, batch in tables.batches():
+                pending = self._pending.setdefault(name, [])
+                pending.append(batch)
+                if sum(each.nbytes for each in pending) > _PENDING_BYTES:
+                    self._write(name)
+            for name in list(self._pending):
+                self._write(name)
+            for name in TABLES:
+                self._finish(name)
+        except OSError as error:
+            raise UnspoolError(f"{error.filename or self._folder}: {error.strerror or error}") from error
+        finally:
+            shutil.rmtree(self._staging, ignore_errors=True)
+
+    def _write(self, name: str) -> None:
+        arrow, dataset = load_package("pyarrow"), load_package("pyarrow.dataset")
+        batches = self._pending.pop(name)
+        self._parts += 1
+        schema = arrow_schema(name, plain=True)
+        fields = arrow.schema([schema.field(partition) for partition in PARTITIONS])
+        parquet = dataset.ParquetFileFormat()
+        dataset.write_dataset(
+            arrow.Table.from_batches(batches).cast(schema),
+            self._staging / name,
+            format=parquet,
+            file_options=parquet.make_write_options(compression="zstd"),
+            partitioning=dataset.partitioning(fields, flavor="hive"),
+            basename_template=f"part-{self._parts:05}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",
+            max_rows_per_group=ROW_GROUP,
+            max_partitions=1 << 16,
+        )
+
+    def _finish(self, name: str) -> None:
+        """Move a table to its place. An empty one has a file, too, so that its columns are known."""
+        arrow, parquet = load_package("pyarrow"), load_package("pyarrow.parquet")
+        made = self._staging / name
+        if not made.exists():
+            made.mkdir()
+            columns = [field for field in arrow_schema(name, plain=True) if field.name not in PARTITIONS]
+            place = made / "agent=none" / "day=__HIVE_DEFAULT_PARTITION__"
+            place.mkdir(parents=True)
+            parquet.write_table(arrow.Table.from_batches([], arrow.schema(columns)), place / "part-00000-0.parquet")
+        made.rename(self._folder / name)

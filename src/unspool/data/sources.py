@@ -1,0 +1,155 @@
+"""Where the sessions of tables come from: agents' files, a store, or records in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ..agents import AGENTS, SessionRef
+from ..core import model as m
+from ..core.errors import NotFoundError, UnspoolError
+from ..core.session import Session
+from ..io.sources import COMPRESSED
+from ..library import Library, SessionReading, expanded
+from ..redact import Redactor
+from ..store import Store, open_store
+
+LONG_LOG = 24 << 20
+"""Bytes of logs above which a session is read twice instead of being kept in memory."""
+_COMPRESSION = 8
+"""How many times as long a compressed log may be."""
+_STORE_SCHEMES = ("postgresql://", "postgres://")
+_SQLITE = b"SQLite format 3\0"
+
+
+class Unreadable(NamedTuple):
+    """A session that cannot be read."""
+
+    agent: str
+    session: str
+    file: str | None
+    reason: str
+
+
+class Origin(Protocol):
+    """Some sessions."""
+
+    def readings(self) -> Iterator[SessionReading | Unreadable]:
+        """Each session, or why it cannot be read."""
+        ...
+
+
+class InMemory:
+    """Sessions that were loaded."""
+
+    def __init__(self, sessions: Iterable[Session]) -> None:
+        self._sessions = sessions
+
+    def readings(self) -> Iterator[SessionReading]:
+        """Each session."""
+        return map(reading_of, self._sessions)
+
+
+def reading_of(session: Session) -> SessionReading:
+    """A loaded session as if it were just read."""
+    return SessionReading(session, session.messages, session.context_map)
+
+
+class OnDisk:
+    """The sessions of a library."""
+
+    def __init__(self, library: Library, refs: Iterable[SessionRef] | None = None) -> None:
+        self._library = library
+        self._refs = refs
+
+    def readings(self) -> Iterator[SessionReading | Unreadable]:
+        """Each session, and the sub-agents in its file."""
+        for ref in self._library.refs() if self._refs is None else self._refs:
+            is_long = size_of_logs(ref) > LONG_LOG
+            try:
+                for reading in self._library.read_all(ref, in_pieces=is_long):
+                    yield reading._replace(messages=_readable(reading.messages)) if is_long else reading
+            except Exception as error:
+                # Whatever is wrong with one session, the others have rows.
+                yield Unreadable(ref.agent, ref.id, str(ref.path), _reason(error))
+
+
+def _readable(messages: Iterable[m.Message]) -> Iterator[m.Message]:
+    """The messages of a log that is being read; raises nothing but UnspoolError."""
+    try:
+        yield from messages
+    except Exception as error:
+        raise UnspoolError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, UnspoolError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def size_of_logs(ref: SessionRef) -> int:
+    """Bytes of the logs; a compressed one counts several times."""
+    size = 0
+    for path in (ref.path, *ref.more):
+        try:
+            stamp = AGENTS[ref.agent].log(path).stamp()
+        except OSError:
+            continue  # Reading it says why.
+        size += stamp.size * (_COMPRESSION if path.suffix == COMPRESSED else 1) if stamp is not None else 0
+    return size
+
+
+class Stored:
+    """The sessions of a store, the most recent first, so that of several copies the most recent is taken."""
+
+    def __init__(self, store: Store, ids: Iterable[int] | None = None, redactor: Redactor | None = None) -> None:
+        self._store = store
+        self._ids = ids
+        self._redactor = redactor
+
+    def readings(self) -> Iterator[SessionReading | Unreadable]:
+        """Each session."""
+        store = self._store
+        for row in store.sessions.select():
+            if self._ids is not None and row.id not in self._ids:
+                continue
+            try:
+                session = store.messages.load_session(row.id)
+                yield reading_of(session if self._redactor is None else self._redactor.session(session))
+            except UnspoolError as error:
+                yield Unreadable(row.agent, row.name, None, str(error))
+
+
+def find_origins(places: Iterable[str | Path | Store | Session]) -> list[Origin]:
+    """The sessions in home directories, folders, files and stores; without any, those of the user's home directory."""
+    found: list[Origin] = []
+    on_disk: list[Path] = []
+    for place in places:
+        if isinstance(place, Session):
+            found.append(InMemory([place]))
+        elif isinstance(place, Store):
+            found.append(Stored(place))
+        elif is_store(place):
+            found.append(Stored(open_store(str(place), read_only=True)))
+        else:
+            on_disk.append(expanded(place))
+    if on_disk or not found:
+        found.insert(0, OnDisk(Library(*on_disk)))
+    return found
+
+
+def is_store(place: str | Path) -> bool:
+    """Whether a place is a store of unspool: an address of PostgreSQL, or a database that no agent has written."""
+    if str(place).startswith(_STORE_SCHEMES):
+        return True
+    path = expanded(place)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        if file.read(len(_SQLITE)) != _SQLITE:
+            return False
+    try:
+        Library.of_nothing().refs_of(path)
+    except NotFoundError:
+        return True
+    return False

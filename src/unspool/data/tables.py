@@ -1,0 +1,185 @@
+"""The tables of some sessions, as a stream of Arrow record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..core.errors import UnspoolError
+from ..core.session import Session
+from ..library import SessionReading
+from ..store import Store
+from .batches import Report, Row, make_batch
+from .extra import load_package
+from .rows import Key, SessionRows, key_of
+from .schema import TABLES, Column, Table, arrow_schema, find_table
+from .sources import InMemory, Origin, Unreadable, find_origins
+from .usage_cost import make_cost_of
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+BATCH_ROWS = 1 << 14
+BATCH_BYTES = 8 << 20
+"""Bytes of logs that are read before the rows made of them become batches."""
+_LOCATION = ("source_file", "source_line", "source_offset", "source_length")
+
+
+class TableBatch(NamedTuple):
+    """Some rows of one table."""
+
+    table: str
+    batch: pa.RecordBatch
+
+
+class Batcher:
+    """Turns sessions into record batches."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._tables = {name: find_table(name) for name in names}
+        self._rows = SessionRows(self._tables, make_cost_of())
+        self._weight = 0
+
+    def add(self, reading: SessionReading) -> Iterator[TableBatch]:
+        """Add a session; yields batches whenever there are enough rows."""
+        rows = self._rows.rows
+        for length in self._rows.add(reading):
+            self._weight += length
+            if self._weight > BATCH_BYTES:
+                yield from self.flush()
+        if any(len(of_table) > BATCH_ROWS for of_table in rows.values()):
+            yield from self.flush()
+
+    def add_unreadable(self, session: Unreadable, reason: str = "unreadable") -> None:
+        """Report a session that is not in the tables."""
+        key = (session.agent, session.session, None)
+        self._rows.add_problem(key, reason, session.reason, (session.file, None, None, None))
+
+    def flush(self) -> Iterator[TableBatch]:
+        """All rows so far."""
+        self._weight = 0
+        # A value that has to be replaced adds a row to the last table.
+        for name in sorted(self._tables, key=lambda name: name == "problems"):
+            rows = self._rows.rows[name]
+            if rows:
+                taken = rows.copy()
+                # The session that is being read keeps adding to the same list.
+                rows.clear()
+                yield TableBatch(name, make_batch(self._tables[name], taken, self._report(self._tables[name])))
+
+    def _report(self, table: Table) -> Report:
+        names = table.names
+        places = [names.index(name) for name in _LOCATION] if _LOCATION[1] in names else []
+
+        def report(row: Row, column: Column, what: str) -> None:
+            location = tuple(row[place] for place in places) if places else (None,) * 4
+            key: Key = row[:3]
+            self._rows.add_problem(key, "table-value", f"{table.name}.{column.name}: {what}", location)
+
+        return report
+
+
+class Tables:
+    """The tables of some sessions. Every method reads the sessions again, as a stream."""
+
+    def __init__(self, origins: Iterable[Origin], *, wanted: Callable[[Key], bool] | None = None) -> None:
+        """`wanted` tells by agent, session and day which sessions have rows; without it, all have."""
+        load_package("pyarrow")
+        self._origins = list(origins)
+        self._wanted = wanted
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tables."""
+        return tuple(TABLES)
+
+    def schema(self, name: str) -> pa.Schema:
+        """The Arrow schema of a table."""
+        return arrow_schema(name)
+
+    def batches(self, *names: str) -> Iterator[TableBatch]:
+        """Record batches of some tables, or of all, in one pass over the sessions."""
+        batcher = Batcher(names or TABLES)
+        seen: set[tuple[str, str]] = set()
+        for origin in self._origins:
+            for item in origin.readings():
+                if isinstance(item, Unreadable):
+                    batcher.add_unreadable(item)
+                    continue
+                key = agent, session, _ = key_of(item.head.info)
+                file = item.head.info.files[0].path if item.head.info.files else None
+                if (agent, session) in seen:
+                    why = "another file has a session of the same id, which is in the tables instead"
+                    batcher.add_unreadable(Unreadable(agent, session, file, why), "duplicate-session")
+                    continue
+                seen.add((agent, session))
+                if self._wanted is not None and not self._wanted(key):
+                    continue
+                try:
+                    yield from batcher.add(item)
+                except UnspoolError as error:
+                    # The rest of a long log, which is read as its messages are needed.
+                    batcher.add_unreadable(Unreadable(agent, session, file, str(error)))
+        yield from batcher.flush()
+        yield from batcher.flush()
+
+    def reader(self, name: str) -> pa.RecordBatchReader:
+        """A stream of the record batches of one table, for any program that reads Arrow."""
+        arrow = load_package("pyarrow")
+        schema = arrow_schema(name)
+        found: pa.RecordBatchReader = arrow.RecordBatchReader.from_batches(
+            schema, (batch for _, batch in self.batches(name))
+        )
+        return found
+
+    def to_arrow(self, name: str) -> pa.Table:
+        """A whole table in memory."""
+        # Batches have dictionaries of their own.
+        table: pa.Table = self.reader(name).read_all().unify_dictionaries()
+        return table
+
+    def to_polars(self, name: str) -> pl.DataFrame:
+        """A whole table as a Polars data frame."""
+        polars = load_package("polars", "polars")
+        frame: pl.DataFrame = polars.from_arrow(self.to_arrow(name))
+        return frame
+
+    def to_pandas(self, name: str) -> pd.DataFrame:
+        """A whole table as a pandas data frame."""
+        load_package("pandas", "pandas")
+        frame: pd.DataFrame = self.to_arrow(name).to_pandas()
+        return frame
+
+    def duckdb(self, *names: str) -> duckdb.DuckDBPyConnection:
+        """A DuckDB connection with some tables, or with all."""
+        from .sql import load_into
+
+        connection: duckdb.DuckDBPyConnection = load_package("duckdb").connect()
+        load_into(connection, self, names or tuple(TABLES))
+        return connection
+
+
+def tables(*places: str | Path | Store | Session) -> Tables:
+    """The tables of the sessions in your home directory, or in home directories, folders, files and stores.
+
+    Needs the extra `unspool[data]`.
+
+    >>> import unspool
+    >>> tables = unspool.tables(unspool.samples())
+    >>> tables.to_arrow("tool_calls").num_rows > 10
+    True
+    """
+    return Tables(find_origins(places))
+
+
+def session_tables(session: Session) -> dict[str, pa.Table]:
+    """All tables of one session."""
+    arrow = load_package("pyarrow")
+    batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
+    for name, batch in Tables([InMemory([session])]).batches():
+        batches[name].append(batch)
+    return {name: arrow.Table.from_batches(found, arrow_schema(name)) for name, found in batches.items()}

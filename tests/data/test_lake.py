@@ -1,0 +1,172 @@
+"""The lake: incremental, consistent, and the same rows as everywhere else. Parquet folders, too."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import unspool
+from unspool.cli.main import main
+from unspool.core.errors import UnspoolError, UsageError
+from unspool.data.lake import Lake, LakeReport
+from unspool.data.schema import TABLES
+from unspool.data.tables import tables
+from unspool.ingest.sync import Syncer
+from unspool.redact import PersonalData, Redactor
+from unspool.store import Store, open_store
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Sessions that can be changed."""
+    place = tmp_path / "home"
+    shutil.copytree(unspool.samples(), place)
+    return place
+
+
+@pytest.fixture
+def store(tmp_path: Path, home: Path):  # type: ignore[no-untyped-def]
+    """A store of them."""
+    opened = open_store(str(tmp_path / "sessions.db"))
+    Syncer(opened, home).run()
+    yield opened
+    opened.close()
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    """Rows in an order of their own, whatever the order of the columns."""
+    return sorted(repr(sorted(row.items())) for row in table.to_pylist())
+
+
+def contents(lake: Lake) -> dict[str, list[str]]:
+    """Everything in a lake."""
+    return {name: rows_of(lake.dataset(name).to_table()) for name in TABLES}
+
+
+def expected_of(store: Store) -> dict[str, list[str]]:
+    """Everything in a store."""
+    return {name: rows_of(tables(store).to_arrow(name)) for name in TABLES}
+
+
+def test_a_lake_has_the_tables_of_the_store(tmp_path: Path, store: Store) -> None:
+    """A second sync adds nothing."""
+    lake = Lake(str(tmp_path / "lake"))
+    count = store.sessions.count()
+    assert lake.sync(store) == LakeReport(count, 0, 0, 0, 2)
+    assert contents(lake) == expected_of(store)
+    files = sorted(path for path in (tmp_path / "lake").rglob("*") if path.is_file())
+    assert lake.sync(store) == LakeReport(0, 0, 0, count, 2)
+    assert sorted(path for path in (tmp_path / "lake").rglob("*") if path.is_file()) == files
+
+
+def test_changed_and_forgotten_sessions(tmp_path: Path, home: Path, store: Store) -> None:
+    """One is replaced, the other removed; earlier snapshots stay."""
+    lake = Lake(str(tmp_path / "lake"))
+    lake.sync(store)
+    before = contents(lake)
+    log = max(home.glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:-3]))
+    Syncer(store, home).run()
+    forgotten = next(row for row in store.sessions.select() if row.agent == "gemini")
+    with store.transaction():
+        store.sessions.delete(forgotten.id)
+    report = lake.sync(store)
+    assert (report.added, report.removed) == (0, 1)
+    assert report.replaced >= 1
+    assert contents(lake) == expected_of(store)
+    assert contents(Lake(lake.location, as_of=2)) == before
+
+
+def test_an_interrupted_sync(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever write fails: readers see the last snapshot, and the next sync completes the work."""
+    lake = Lake(str(tmp_path / "lake"))
+    lake._prepare()
+    empty = contents(lake)
+    write = Lake._append
+    for failing in ("messages", "sessions", "fingerprints", "snapshots"):
+
+        def append(self: Lake, name: str, table: Any, failing: str = failing) -> None:
+            if name == failing:
+                raise UnspoolError("disk full")
+            write(self, name, table)
+
+        monkeypatch.setattr(Lake, "_append", append)
+        with pytest.raises(UnspoolError, match="disk full"):
+            Lake(lake.location).sync(store)
+        monkeypatch.setattr(Lake, "_append", write)
+        assert contents(lake) == empty
+    lake.sync(store)
+    assert contents(lake) == expected_of(store)
+
+
+def test_wrong_snapshots_and_versions(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(str(tmp_path / "lake"))
+    lake.sync(store)
+    with pytest.raises(unspool.UsageError, match="has no snapshot 9; it has 1 to 2"):
+        Lake(lake.location, as_of=9).dataset("messages")
+    monkeypatch.setattr("unspool.data.lake.TABLES_SCHEMA", "unspool-tables/2")
+    with pytest.raises(UnspoolError, match=r"has tables of unspool-tables/1, this version writes unspool-tables/2"):
+        lake.sync(store)
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------------------
+
+
+def test_parquet_has_the_same_rows(tmp_path: Path, home: Path) -> None:
+    """In partitions that any reader knows."""
+    folder = tmp_path / "tables"
+    assert main(["export", "--home", str(home), "--format", "parquet", "-o", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == sorted(TABLES)
+    expected = tables(home)
+    for name in TABLES:
+        found = duckdb.sql(f"SELECT * FROM read_parquet('{folder}/{name}/**/*.parquet', hive_partitioning = true)")
+        assert found is not None
+        assert set(found.columns) == set(TABLES[name].names)
+        assert found.count("*").fetchall()[0][0] == expected.to_arrow(name).num_rows
+    part = ds.dataset(folder / "messages", partitioning="hive").to_table(filter=ds.field("agent") == "codex")
+    assert part.num_rows == sum(row == "codex" for row in expected.to_arrow("messages")["agent"].to_pylist())
+
+
+def test_parquet_needs_a_new_directory(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["export", "--home", str(home), "--format", "parquet"]
+    assert main(command) == 2
+    assert "name it with -o DIR/" in capsys.readouterr().err
+    (tmp_path / "messages").mkdir()
+    assert main([*command, "-o", str(tmp_path)]) == 2
+    assert "already has the table 'messages'" in capsys.readouterr().err
+
+
+# --- without secrets -------------------------------------------------------------------------------------------------
+
+
+def test_a_lake_is_with_secrets_or_without(tmp_path: Path, store: Store) -> None:
+    """It keeps what was written before, so that one kind cannot become the other."""
+    complete, redacted = Lake(str(tmp_path / "complete")), Lake(str(tmp_path / "redacted"))
+    complete.sync(store)
+    count = store.sessions.count()
+    assert redacted.sync(store, Redactor(b"key" * 8)).added == count
+    assert redacted.sync(store, Redactor(b"key" * 8)).unchanged == count
+    with pytest.raises(UsageError, match="earlier snapshots"):
+        complete.sync(store, Redactor(b"key" * 8))
+    with pytest.raises(UsageError, match="add --redact"):
+        redacted.sync(store)
+    # Other options take out more: everything is written again.
+    assert redacted.sync(store, Redactor(b"key" * 8, personal=PersonalData())).replaced == count
+
+
+def test_answers_of_queries_are_redacted_before_they_are_computed(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    """A lake has to be written without secrets."""
+    query = "select substr(title, 1, 3) as part from sessions limit 1"
+    assert main(["sql", "--redact", "--home", str(home), "--json", query]) == 0
+    assert "part" in capsys.readouterr().out
+    assert main(["sql", "--redact", "--lake", "lake", query]) == 2
+    assert "lake sync DIR --redact" in capsys.readouterr().err

@@ -1,0 +1,110 @@
+"""SQL: the questions that come with unspool, and the command."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import unspool
+from tests.recordings import recordings
+from unspool.cli.main import main
+from unspool.data.schema import TABLES
+from unspool.data.sql import load_into, questions
+from unspool.data.tables import tables
+
+QUESTIONS = list(questions())
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
+    """The samples and recordings with many kinds of events."""
+    import duckdb
+
+    wanted = [recordings(agent)[-40:] for agent in ("claude", "codex", "gemini")]
+    homes = [recording.home for found in wanted for recording in found]
+    with duckdb.connect() as opened:
+        load_into(opened, tables(unspool.samples(), *homes), TABLES)
+        yield opened
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
+def test_questions_have_answers(connection, question) -> None:  # type: ignore[no-untyped-def]
+    """Each has rows, its plot names columns of it, and the same rows each time."""
+    found = connection.execute(question.sql)
+    names = [column[0] for column in found.description]
+    rows = found.fetchall()
+    assert question.text.endswith("?")
+    assert {question.plot.x, question.plot.y} <= set(names)
+    assert rows, question.name
+    assert connection.execute(question.sql).fetchall() == rows
+
+
+def test_there_are_twenty_questions() -> None:
+    assert len(QUESTIONS) >= 20
+    assert len({question.text for question in QUESTIONS}) == len(QUESTIONS)
+
+
+def test_failing_commands(connection) -> None:  # type: ignore[no-untyped-def]
+    """The numbers are those of the records."""
+    sql = next(question.sql for question in QUESTIONS if question.name == "failing-commands")
+    found = connection.execute(f"SELECT sum(failures) FROM ({sql.replace('LIMIT 20', '')})").fetchall()
+    expected = connection.execute(
+        "SELECT count(*) FROM tool_calls WHERE command IS NOT NULL AND NOT inherited AND outcome = 'error'"
+    ).fetchall()
+    assert found == expected
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """What a command prints."""
+    code = main([*arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+HOME = ("--home", str(unspool.samples()))
+QUERY = "SELECT agent, count(*) AS sessions FROM sessions GROUP BY agent ORDER BY agent"
+
+
+def test_the_forms_of_an_answer(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    """Columns, JSON, CSV and Parquet have the same rows."""
+
+    def printed(*arguments: str) -> str:
+        assert main(["sql", *HOME, QUERY, *arguments]) == 0
+        return capfdbinary.readouterr().out.decode()
+
+    expected = [(row["agent"], row["sessions"]) for row in map(json.loads, printed("--json").splitlines())]
+    assert [agent for agent, _ in expected] == ["claude", "codex", "gemini"]
+    assert [tuple(row) for row in csv.reader(printed("--csv").splitlines())][1:] == [(a, str(n)) for a, n in expected]
+    assert printed() == "agent\tsessions\n" + "".join(f"{agent}\t{count}\n" for agent, count in expected)
+    printed("--parquet", str(tmp_path / "out.parquet"))
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == [{"agent": a, "sessions": n} for a, n in expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("SELECT nothing FROM sessions",), 'the query failed: Binder Error: Referenced column "nothing" not found'),
+        (("SELECT 1 FROM mesages",), "the query failed: Catalog Error: Table with name mesages does not exist!"),
+        (("SELEC",), "the query failed: Parser Error: syntax error"),
+        ((), "give either a query or --question NAME"),
+        (("--question", "x"), "there is no question 'x'; `unspool sql --list` lists them"),
+        (("--as-of", "1", "SELECT 1"), "--as-of needs --lake"),
+        (("--lake", "nowhere", "SELECT 1"), "there is no lake at "),
+    ],
+)  # fmt: skip
+def test_wrong_use_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    code, out, err = run(capsys, "sql", *HOME, *arguments)
+    assert (code in (1, 2), out) == (True, "")
+    assert err.startswith(f"unspool: {sentence}")
+    assert len(err.splitlines()) == 1
+
+
+def test_the_list_of_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "sql", "--list")
+    assert len(out.splitlines()) == len(QUESTIONS) + 1

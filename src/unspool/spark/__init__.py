@@ -1,0 +1,56 @@
+"""Sessions as tables in Apache Spark: a data source named `unspool`. Needs `unspool[spark]`.
+
+>>> import unspool.spark
+>>> unspool.spark.register(spark)  # doctest: +SKIP
+>>> spark.read.format("unspool").option("table", "messages").load("/homes/*")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..data.extra import load_package
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INSTALL = "'unspool[spark]'"
+_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+def register(spark: SparkSession) -> None:
+    """Make the data source known to a session, and let Spark pass filters on to it."""
+    load_package("pyspark.sql.datasource", INSTALL)
+    from pyspark.errors import AnalysisException
+
+    from .source import UnspoolDataSource
+
+    spark.conf.set(_PUSHDOWN, "true")
+    try:
+        spark.dataSource.register(UnspoolDataSource)
+    except AnalysisException as error:
+        # Spark 4.0 has found it by its name; later versions only warn.
+        if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            raise
+
+
+def table_of(everything: DataFrame, table: str) -> DataFrame:
+    """One table of a reading of all tables, for example to write each of them after reading the sessions once.
+
+    >>> everything = spark.read.format("unspool").option("table", "all").load("/homes/*").persist()  # doctest: +SKIP
+    >>> unspool.spark.table_of(everything, "messages").write.parquet("/tables/messages")  # doctest: +SKIP
+    """
+    from .packed import unpack
+
+    return unpack(everything, table)
+
+
+def read_lake(spark: SparkSession, location: str, table: str, *, as_of: int | None = None) -> DataFrame:
+    """A table of a lake as of its last snapshot, or of an earlier one.
+
+    Spark reads the Parquet files of the snapshot itself. Neither the Delta Lake package for Spark nor unspool is needed
+    on the workers.
+    """
+    from .lake import read_lake
+
+    return read_lake(spark, location, table, as_of)

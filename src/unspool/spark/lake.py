@@ -1,0 +1,28 @@
+"""The tables of a lake in Spark, all as of the same snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..data.lake import Lake
+from ..data.schema import arrow_schema, find_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def read_lake(spark: SparkSession, location: str, table: str, as_of: int | None) -> DataFrame:
+    """A table, from the Parquet files that the snapshot consists of."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns = arrow_schema(find_table(table).name, plain=True)
+    lake = Lake(location, as_of=as_of)
+    files = lake.files(table)
+    schema = from_arrow_schema(columns)
+    if not files:
+        return spark.createDataFrame([], schema)
+    # Spark knows the object store of `deltalake` by its Hadoop name.
+    names = [name.replace("s3://", "s3a://", 1) if name.startswith("s3://") else name for name in files]
+    base = f"{lake.location.rstrip('/')}/{table}".replace("s3://", "s3a://", 1)
+    found = spark.read.schema(schema).option("basePath", base).parquet(*names)
+    return found.select(columns.names)

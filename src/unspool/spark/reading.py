@@ -1,0 +1,67 @@
+"""A partition → record batches of one table. Runs in the worker processes of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..data.extra import load_package
+from ..data.schema import arrow_schema
+from ..data.sources import OnDisk, Unreadable
+from ..data.tables import Tables
+from ..library import Library, SessionReading
+from .filters import KeyFilters
+from .homes import Homes, open_homes
+from .options import ALL
+from .packed import pack
+from .planning import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_partition(
+    partition: Partition, table: str, columns: Sequence[str], filters: KeyFilters
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some sessions."""
+    with open_homes(partition.remotes) as homes:
+        refs = [homes.here(ref) for ref in partition.sessions]
+        homes.list_around(refs)
+        tables = Tables([_Checked(partition, OnDisk(Library.of_nothing(), refs), homes)], wanted=filters.match)
+        if table == ALL:
+            for name, batch in tables.batches():
+                yield pack(name, _addressed(batch.cast(arrow_schema(name, plain=True)), homes)).select(columns)
+            return
+        plain = arrow_schema(table, plain=True)
+        schema = load_package("pyarrow").schema([plain.field(name) for name in columns])
+        for _, batch in tables.batches(table):
+            yield _addressed(batch.select(columns).cast(schema), homes)
+
+
+class _Checked:
+    """Sessions that are not passed on if another file system failed: Spark tries again."""
+
+    def __init__(self, partition: Partition, origin: OnDisk, homes: Homes) -> None:
+        self._partition = partition
+        self._origin = origin
+        self._homes = homes
+
+    def readings(self) -> Iterator[SessionReading | Unreadable]:
+        """Each session, or why it cannot be read."""
+        yield from self._partition.unreadable
+        for reading in self._origin.readings():
+            self._homes.check()
+            yield reading
+        self._homes.check()
+
+
+def _addressed(batch: pa.RecordBatch, homes: Homes) -> pa.RecordBatch:
+    """A batch with the addresses of files instead of their paths in a mirror."""
+    arrow, compute = load_package("pyarrow"), load_package("pyarrow.compute")
+    for local, address in homes.addresses:
+        columns: list[Any] = [
+            compute.replace_substring(column, local, address) if arrow.types.is_string(column.type) else column
+            for column in batch.columns
+        ]
+        batch = arrow.RecordBatch.from_arrays(columns, schema=batch.schema)
+    return batch

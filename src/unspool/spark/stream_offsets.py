@@ -1,0 +1,81 @@
+"""How far a stream has read: by when files last changed, with those that changed last.
+
+An offset is written to the checkpoint of the query, so it does not list all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..agents import AGENTS
+from ..io.files import name_of
+from ..library import Library
+from .file_systems import find_places
+from .homes import Homes, open_homes
+from .options import Options
+
+_WINDOW = 300 * 10**9
+"""Nanoseconds before the last change in which files are told apart one by one.
+
+Clocks are coarse, and those of several machines differ: a file may appear with an older time than one that is known.
+"""
+
+
+class Log(NamedTuple):
+    """A file that sessions are read from."""
+
+    path: str
+    root: Path
+    """The agent's folder that it is in, or the file itself."""
+    size: int
+    changed: int
+    """When it last changed, in nanoseconds since 1970."""
+    address: str
+    """The same on all machines."""
+
+    @property
+    def mark(self) -> str:
+        """Differs for every change of the file."""
+        return blake2b(f"{self.address} {self.size} {self.changed}".encode(), digest_size=8).hexdigest()
+
+
+def find_logs(homes: Homes) -> Iterator[Log]:
+    """All logs, wherever they are."""
+    homes.list_everything()
+    for place in homes.local:
+        library = Library(place)
+        for name, root in library.homes():
+            yield from (_log(homes, path, root, tuple(stamp)) for path, *stamp in AGENTS[name].stamps(root))
+        if not library.homes():
+            for ref in library.refs():
+                for path in (ref.path, *ref.more):
+                    stamp = AGENTS[ref.agent].log(path).stamp()
+                    if stamp is not None:
+                        yield _log(homes, name_of(path), path, stamp)
+
+
+def _log(homes: Homes, path: str, root: Path, stamp: tuple[int, ...]) -> Log:
+    _, _, size, written, changed = stamp
+    address = homes.address_of(path)
+    # Whoever copies a file can set its time of writing, but not when the file system changed it.
+    return Log(path, root, size, max(written, changed) if address == path else written, address)
+
+
+def find_latest(options: Options) -> dict[str, Any]:
+    """The offset after everything that is there now."""
+    with open_homes(find_places(options.paths, options.file_system)) as homes:
+        logs = list(find_logs(homes))
+    until = max((log.changed for log in logs), default=0)
+    recent = sorted(log.mark for log in logs if log.changed > until - _WINDOW)
+    return {"until": until, "recent": dict.fromkeys(recent, 1)} if logs else {}
+
+
+def changed_between(logs: Iterable[Log], start: dict[str, Any], end: dict[str, Any]) -> list[Log]:
+    """The logs that changed after one offset, and not after another."""
+    known, since, until = start.get("recent", {}), start.get("until", 0), end.get("until", 0)
+    return [
+        log for log in logs if since - _WINDOW < log.changed <= until and (log.changed > since or log.mark not in known)
+    ]

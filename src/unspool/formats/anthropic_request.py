@@ -1,0 +1,77 @@
+"""A context as a request to the Messages API of Anthropic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..core import model as m
+from .conversation import UNKNOWN_MODEL, ContextTurn, Conversation, Names
+from .images import media_type_of, web_address
+from .values import arguments_of
+
+_LONGEST_NAME = 128
+_LONGEST_ID = 128
+_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+MAX_TOKENS = 8_192
+"""The API requires a limit for the answer."""
+
+
+def anthropic_request(conversation: Conversation, model: str | None = None) -> dict[str, Any]:
+    """The body of the request."""
+    blocks = _Blocks()
+    contents = [list(blocks.of(turn)) for turn in conversation.turns]
+    if conversation.turns[-1].role == "assistant" and "text" in contents[-1][-1]:
+        # A text that the model would continue must not end with a blank.
+        contents[-1][-1]["text"] = contents[-1][-1]["text"].rstrip()
+    messages = [
+        {"role": turn.role, "content": content} for turn, content in zip(conversation.turns, contents, strict=True)
+    ]
+    request: dict[str, Any] = {"model": model or conversation.model or UNKNOWN_MODEL, "max_tokens": MAX_TOKENS}
+    if conversation.system:
+        request["system"] = [{"type": "text", "text": text} for text in conversation.system]
+    tools = [{"name": blocks.name(name), "input_schema": {"type": "object"}} for name in conversation.tools]
+    return {**request, "messages": messages, **({"tools": tools} if tools else {})}
+
+
+class _Blocks:
+    """Writes turns as content blocks; ids and names are the same in all of them."""
+
+    def __init__(self) -> None:
+        self._id = Names(_LONGEST_ID, "call")
+        self.name = Names(_LONGEST_NAME, "tool")
+
+    def of(self, turn: ContextTurn) -> Iterator[dict[str, Any]]:
+        """The blocks of a turn: results first, as the API requires."""
+        yield from map(self._result, turn.results)
+        yield from _texts(turn.texts)
+        yield from filter(None, map(_image, turn.images))
+        yield from map(self._call, turn.calls)
+
+    def _call(self, call: m.ToolCall) -> dict[str, Any]:
+        return {
+            "type": "tool_use", "id": self._id(call.id), "name": self.name(call.name),
+            "input": arguments_of(call.raw_input),
+        }  # fmt: skip
+
+    def _result(self, result: m.ToolResult) -> dict[str, Any]:
+        images = [image for part in result.parts if isinstance(part, m.Image) and (image := _image(part))]
+        content = [*_texts([result.content]), *images]
+        block: dict[str, Any] = {"type": "tool_result", "tool_use_id": self._id(result.call_id)}
+        if content:
+            block["content"] = content
+        return block if result.outcome in ("ok", "unknown") else {**block, "is_error": True}
+
+
+def _texts(texts: list[str]) -> Iterator[dict[str, Any]]:
+    """The API refuses texts of nothing but blanks."""
+    return ({"type": "text", "text": text} for text in texts if text.strip())
+
+
+def _image(image: m.Image) -> dict[str, Any] | None:
+    kind, address = media_type_of(image), web_address(image)
+    if image.data and kind in _IMAGES:
+        return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": image.data}}
+    if address is not None:
+        return {"type": "image", "source": {"type": "url", "url": address}}
+    return {"type": "text", "text": f"[image {image.url or kind}]"} if image.url or kind else None

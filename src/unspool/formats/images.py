@@ -1,0 +1,30 @@
+"""Images of a record as addresses."""
+
+from __future__ import annotations
+
+import mimetypes
+from urllib.parse import urlsplit
+
+from ..core import model as m
+
+
+def media_type_of(image: m.Image) -> str | None:
+    """The MIME type, if need be by the name of the file."""
+    if image.media_type:
+        return image.media_type.lower()
+    if not image.url:
+        return None
+    try:
+        return mimetypes.guess_type(urlsplit(image.url).path)[0]
+    except ValueError:
+        return None
+
+
+def data_address(image: m.Image) -> str | None:
+    """The image itself as a `data:` address; None if the log does not have its bytes."""
+    return f"data:{media_type_of(image) or 'image/png'};base64,{image.data}" if image.data else None
+
+
+def web_address(image: m.Image) -> str | None:
+    """The address of an image that a provider can fetch."""
+    return image.url if image.url and image.url.startswith(("https://", "http://")) else None

@@ -1,0 +1,48 @@
+"""Keeps the store up to date while a server waits for questions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+
+from ..core.errors import BusyError, UnspoolError
+from ..ingest.sync import Syncer
+from ..store import open_store
+
+_log = logging.getLogger("unspool.mcp")
+_LOCK_SECONDS = 3.0
+"""How long another process that imports sessions is waited for; it does the same work."""
+PATIENCE_SECONDS = 20.0
+"""How long an answer waits. Clients give up after about a minute."""
+
+
+class BackgroundSync:
+    """Imports what is new, in a thread. A question starts it, and waits for a while until it is done."""
+
+    def __init__(self, store: str | None, homes: Sequence[str]) -> None:
+        self._store = store
+        self._homes = homes
+        self._running: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    def wait(self, seconds: float = PATIENCE_SECONDS) -> bool:
+        """Import what is new, and return whether that was done in time. It continues in any case."""
+        with self._lock:
+            if self._running is None or not self._running.is_alive():
+                # It must not keep the process alive after the client is gone; what is half written is rolled back.
+                self._running = threading.Thread(target=self._sync, name="unspool-sync", daemon=True)
+                self._running.start()
+            running = self._running
+        running.join(seconds)
+        return not running.is_alive()
+
+    def _sync(self) -> None:
+        try:
+            with closing(open_store(self._store)) as store:
+                Syncer(store, *self._homes).run(patience=_LOCK_SECONDS)
+        except BusyError:
+            pass
+        except (UnspoolError, OSError) as error:
+            _log.warning("sessions were not imported: %s", type(error).__name__)

@@ -1,0 +1,82 @@
+"""Messages as text for answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..agents import agent_named
+from ..core import model as m
+from ..render.sanitize import pretty
+from .quoting import name, visible
+from .request import moment
+
+_LARGE, _MEDIUM, _SMALL = 800, 250, 100
+
+
+class MessageBlock(NamedTuple):
+    """A block of a message."""
+
+    label: str
+    """What it is, in words of this server."""
+    text: str
+    """What it contains, to be quoted; empty if there is nothing to quote."""
+    usual: int
+    """Tokens that are shown of it among other messages."""
+
+
+def heading(message: m.Message) -> str:
+    """Which message it is."""
+    left = f", on branch {message.branch}, which was left" if message.branch else ""
+    return f"message {message.index}, {message.author}, {moment(message.timestamp)}{left}"
+
+
+def blocks_of(message: m.Message, agent: str) -> list[MessageBlock]:
+    """The blocks that have anything to say."""
+    return [block for block in _blocks(message, agent) if block.text or block.label]
+
+
+def _blocks(message: m.Message, agent: str) -> Iterator[MessageBlock]:
+    for block in message.blocks:
+        label, text, usual = _described(block, message, agent)
+        yield MessageBlock(label, visible(text).strip("\n"), usual)
+
+
+def _described(block: m.Block, message: m.Message, agent: str) -> tuple[str, str, int]:
+    match block:
+        case m.Text():
+            return "", block.text, _LARGE if message.author in ("human", "model") else _SMALL
+        case m.Thinking():
+            return ("thinking", block.text, _SMALL) if block.text else ("", "", 0)
+        case m.ToolCall():
+            action = agent_named(agent).describe(block.name, block.raw_input)
+            return f"call of {name(block.name)}", described(action), _MEDIUM
+        case m.ToolResult():
+            return f"result, {block.outcome}", block.content, _MEDIUM
+        case m.Attachment():
+            return f"attachment, {name(block.kind)}", block.text or block.path or "", _SMALL
+        case m.CompactionMark():
+            return "summary of the messages before", block.summary or "", _LARGE
+        case m.InterruptionMark():
+            return f"interrupted during {block.during}", "", 0
+        case m.Image():
+            return "image", "", 0
+        case _:
+            return f"unknown block, {name(block.kind)}", "", 0
+
+
+def described(action: m.Action | None) -> str:
+    """What a call does, or would have done."""
+    if action is None:
+        return ""
+    if action.questions:
+        return "\n".join(each.question for each in action.questions)
+    if action.diff and action.path:
+        return f"{action.path}\n{changed_lines(action.diff)}"
+    return action.command or action.diff or action.plan or action.path or pretty(action.raw_input)
+
+
+def changed_lines(diff: str) -> str:
+    """The lines of a diff that were removed or added."""
+    lines = [line for line in diff.split("\n") if line.startswith(("+", "-")) and not line.startswith(("+++", "---"))]
+    return "\n".join(lines) or diff

@@ -1,0 +1,68 @@
+"""How many tokens a text has at most, for any model: answers promise to stay within a budget.
+
+Every model has its own tokenizer, and most of them are not public, so that this is a careful estimate: it counts more
+than the public tokenizers do for prose, code, logs and identifiers of any language.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_PIECE = re.compile(
+    r"(?P<encoded>[A-Za-z0-9+]{32,})|(?P<word>[A-Z]?[a-z]+)|(?P<capitals>[A-Z]+(?![a-z]))"
+    r"|(?P<space> (?! ))|(?P<blank>[ \t]+)"
+    r"|(?P<one>[\x00-\x7f\u00a0-\u04ff])|(?P<two>[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3])|(?P<bytes>.)",
+    re.DOTALL,
+)
+_SIZES = {"encoded": (3, 2), "word": (3, 1), "capitals": (2, 1), "blank": (8, 1)}
+"""How many characters in a row have how many tokens at most. Common words are longer tokens; names in code are cut into
+shorter ones at signs, digits and capitals, each of which counts."""
+_FOLLOWING = (
+    "abcdgiklmnprstuwy baeloruy caehiklort dadeiors eacdefglmnpqrstvwxy fafiortu geirs haeio "
+    "ibcdefglmnoprstv jes keins ladefilostuy mabeimops nacdefgiklnopstuy oacdfgiklmnoprstuvw paeiloprtuy "
+    "qu racdegikmnorstuy saceghikopstuwy tacehilorstuy ubcdeilmnprst vaei waehinors xt ynpt"
+)
+"""Each letter with those that follow it in most words. Other pairs of letters are rarely within one token."""
+_PAIRS = frozenset(entry[0] + letter for entry in _FOLLOWING.split() for letter in entry[1:])
+_COSTS = {"space": 0, "one": 1, "two": 2}
+"""Tokens of a single character. A single space is part of the token that follows it; in a script that is not listed,
+each byte may be a token."""
+
+
+def estimate(text: str, most: int | None = None) -> int:
+    """The most tokens that a text is likely to have. With `most`, counting ends when there are more than that."""
+    total = 0
+    for _, size in _pieces(text):
+        total += size
+        if most is not None and total > most:
+            break
+    return total
+
+
+def fitting(text: str, tokens: int) -> int:
+    """How many characters of a text, from its beginning, have at most so many tokens."""
+    total = 0
+    for start, size in _pieces(text):
+        total += size
+        if total > tokens:
+            return start
+    return len(text)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where each piece of a text begins, and the most tokens that it has."""
+    for match in _PIECE.finditer(text):
+        kind = match.lastgroup or ""
+        if kind in _SIZES:
+            # In pieces, so that a text can be cut anywhere in a long one.
+            length, cost = _SIZES[kind]
+            word = match[0].lower() if kind == "word" else ""
+            for at in range(match.end() - match.start()):
+                is_cut = at > 0 and bool(word) and word[at - 1 : at + 1] not in _PAIRS
+                if size := is_cut + (0 if at % length else cost):
+                    yield match.start() + at, size
+        elif kind in _COSTS:
+            yield match.start(), _COSTS[kind]
+        else:
+            yield match.start(), len(match[0].encode("utf-8", "surrogatepass"))

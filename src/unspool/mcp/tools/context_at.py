@@ -1,0 +1,97 @@
+"""`context_at`: what the model had in its context when it wrote a message, and what it had no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from ...core import model as m
+from ...core.errors import UsageError
+from ...core.plural import counted
+from ...core.session import Context, Session
+from ...store.rows import SessionRow
+from ..answer import Answer, Part, Quoted, quoted
+from ..message_text import blocks_of, heading
+from ..request import BudgetParams, ToolRequest, offset_of
+
+_AT_ONCE = 40
+_EXCERPT = 40
+"""Tokens of each block."""
+_SUMMARY = 400
+_MOST_RANGES = 12
+
+
+class ContextParams(BudgetParams, kw_only=True):
+    """At which message of which session."""
+
+    session: Annotated[str, msgspec.Meta(description="id, start of one, or latest", max_length=300)]
+    message: Annotated[int, msgspec.Meta(description="number of the message; -1 is the next one")] = -1
+
+
+def context_at(request: ToolRequest, params: ContextParams) -> str:
+    """Show a context, the newest message first."""
+    row = request.find(params.session)
+    session = _outline(request, row)
+    index = len(session) if params.message == -1 else params.message
+    if not 0 <= index <= len(session):
+        raise UsageError(f"the session has messages 0 to {len(session) - 1}; message is {params.message}")
+    context = session.context_at(index)
+    offset = offset_of(params.cursor)
+    where = f"before message {index}" if index < len(session) else "for the next message"
+    answer = request.answer(params.budget, f"{request.describe(row)}; context {where}, the newest first")
+    if not params.cursor:
+        _summarize(answer, session, context, index)
+    newest = context.message_indices[::-1]
+    while chosen := newest[offset : offset + _AT_ONCE]:
+        found = request.each(row, chosen)
+        for place in chosen:
+            if place in found and not answer.add(_item(found[place], row.agent)):
+                return answer.text("context_at", str(offset))
+            offset += 1
+    return answer.text("context_at", note="" if newest else "Nothing was in the context.")
+
+
+def _outline(request: ToolRequest, row: SessionRow) -> Session:
+    """The record with messages that have no text: enough to know what was in context, however long it is."""
+    messages = request.store.messages
+    return msgspec.structs.replace(request.head(row), messages=messages.outlines(row.id, messages.patches(row.id)))
+
+
+def _summarize(answer: Answer, session: Session, context: Context, index: int) -> None:
+    inside = set(context.message_indices)
+    answer.line(f"in context: {counted(len(inside), 'message')} ({_ranges(context.message_indices)})")
+    gone = [place for place in range(min(index, len(session))) if place not in inside]
+    if gone:
+        answer.line(f"not in context: {counted(len(gone), 'earlier message')} ({_ranges(gone)})")
+    if not context.recorded:
+        answer.line("The agent had replaced its context with something that is not in the log.")
+    if context.omitted_calls:
+        answer.line(f"{counted(len(context.omitted_calls), 'call')} without a result was not sent to the model.")
+    for boundary in (*session.compaction.inherited, *session.compaction.boundaries):
+        if boundary.message_index in inside and boundary.summary:
+            answer.add([f"summary at message {boundary.message_index}:", quoted(boundary.summary, _SUMMARY)])
+
+
+def _ranges(indices: Iterable[int]) -> str:
+    """Indices as ranges, in order."""
+    found: list[list[int]] = []
+    for index in sorted(indices):
+        if found and found[-1][1] == index - 1:
+            found[-1][1] = index
+        else:
+            found.append([index, index])
+    texts = [str(first) if first == last else f"{first}-{last}" for first, last in found]
+    return ", ".join(texts[:_MOST_RANGES]) + (", …" if len(texts) > _MOST_RANGES else "")
+
+
+def _item(message: m.Message, agent: str) -> list[Part]:
+    parts: list[Part] = []
+    for number, block in enumerate(blocks_of(message, agent)):
+        label = ", ".join(part for part in (heading(message) if not number else "", block.label) if part)
+        if label:
+            parts.append(f"{label}:" if block.text else label)
+        if block.text:
+            parts.append(Quoted(block.text, _EXCERPT))
+    return parts or [heading(message)]

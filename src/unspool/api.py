@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from .agents import SessionRef
+from .catalog import Catalog
 from .core.assemble import TipRule
 from .core.decisions import Evidence
 from .core.resolve import looks_like_path
@@ -15,41 +17,59 @@ from .core.session import Session
 from .core.stream import StreamLine
 from .library import Library, expanded
 
+if TYPE_CHECKING:
+    from .store import Store
 
-def sessions(*homes: str | Path) -> Iterator[SessionRef]:
+
+StorePlace = str | Path | Literal[True]
+"""A store: the path of its file, the URL of a database, or True for your own."""
+
+
+def sessions(*homes: str | Path, store: StorePlace | None = None) -> Iterator[SessionRef]:
     """Find all sessions in your home directory, or in the given locations. Only the first lines of each file are read.
 
     A place is a home directory that contains the agents' directories, an agent's directory, any other directory, or a
-    single file.
+    single file. With a `store`, sessions whose files are gone are found as well; their `gone` is true.
 
     >>> import unspool
     >>> refs = list(unspool.sessions(unspool.samples()))
     >>> sorted({ref.agent for ref in refs})
     ['claude', 'codex', 'gemini']
     """
-    return Library(*homes).refs()
+    library = Library(*homes)
+    if store is None:
+        return library.refs()
+    return _stored_too(library, store)
 
 
-def load(session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None) -> Session:
+def load(
+    session: str | Path | SessionRef, tip: TipRule = "agent", *, home: str | Path | None = None,
+    store: StorePlace | None = None, evidence: Evidence | None = None,
+) -> Session:  # fmt: skip
     """Read a whole session: one that `sessions` found, a file, or an id (or the start of one) in your home directory.
 
     `tip` selects the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
-    `evidence` is called with the agent and the id of a session and returns the decisions that were recorded while it
-    ran; without it, the result depends on the session's files alone.
+    `home` is the home directory in which an id is looked up, if it is not yours. With a `store`, a session whose files
+    are gone is read from there. `evidence` is called with the agent and the id of a session and returns the decisions
+    that were recorded while it ran; without it, the result depends on the session's files alone.
 
     >>> import unspool
-    >>> ref = next(ref for ref in unspool.sessions(unspool.samples()) if ref.agent == "claude")
-    >>> session = unspool.load(ref)
+    >>> session = unspool.load("37c23", home=unspool.samples())
     >>> session.agent, session.messages[0].role
     ('claude', 'user')
     """
-    library, ref = _find(session, evidence)
+    if store is not None:
+        with _opened(store) as kept:
+            catalog = Catalog(Library(*_places(home), evidence=evidence), lambda: kept)
+            return catalog.load(session if isinstance(session, SessionRef) else catalog.find(str(session)), tip)
+    library, ref = _find(session, home, evidence)
     return library.load(ref, tip)
 
 
 def stream(
-    session: str | Path | SessionRef, tip: TipRule = "agent", *, evidence: Evidence | None = None
-) -> Iterator[StreamLine]:
+    session: str | Path | SessionRef, tip: TipRule = "agent", *, home: str | Path | None = None,
+    evidence: Evidence | None = None,
+) -> Iterator[StreamLine]:  # fmt: skip
     """Read a session as a stream of small records, with constant memory however long the session is.
 
     >>> import unspool
@@ -58,7 +78,7 @@ def stream(
     >>> type(lines[0]).__name__, type(lines[-1]).__name__
     ('SessionLine', 'EndLine')
     """
-    library, ref = _find(session, evidence)
+    library, ref = _find(session, home, evidence)
     return library.stream(ref, tip)
 
 
@@ -67,14 +87,34 @@ def samples() -> Path:
     return Path(__file__).parent / "samples"
 
 
-def _find(session: str | Path | SessionRef, evidence: Evidence | None) -> tuple[Library, SessionRef]:
+def _stored_too(library: Library, place: StorePlace) -> Iterator[SessionRef]:
+    with _opened(place) as store:
+        yield from Catalog(library, lambda: store).refs()
+
+
+@contextmanager
+def _opened(place: StorePlace) -> Iterator[Store]:
+    # Most programs read files only, and start faster without the store.
+    from .store import open_store
+
+    with closing(open_store(None if place is True else str(place), read_only=True)) as store:
+        yield store
+
+
+def _places(home: str | Path | None) -> list[str | Path]:
+    return [] if home is None else [home]
+
+
+def _find(
+    session: str | Path | SessionRef, home: str | Path | None, evidence: Evidence | None
+) -> tuple[Library, SessionRef]:
     if isinstance(session, SessionRef):
         return _library_at(session.root, evidence), session
     if isinstance(session, Path) or _is_path(session):
         path = expanded(session).absolute()
         library = _library_at(path.parent, evidence)
         return library, library.ref_of(path)
-    library = Library(evidence=evidence)
+    library = Library(*_places(home), evidence=evidence)
     return library, library.find(session)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -14,19 +15,29 @@ from .agents import AGENTS, Agent, BuilderFactory, Peek, SessionRef, SessionSour
 from .core import model as m
 from .core.assemble import SessionAssembler, TipRule
 from .core.builder import SessionBuilder
+from .core.context import ContextMap
 from .core.decisions import Evidence, apply_decisions, main_session, no_evidence
 from .core.errors import NotFoundError, UnspoolError
 from .core.resolve import LATEST, ambiguous, looks_like_path, matching, no_sessions, resolve_name
 from .core.session import Session
-from .core.sinks import DropMessages
+from .core.sinks import DropMessages, KeepMessages, MessageSink
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
-from .io.listing import open_file, unlisted_in, walk_files
+from .io.listing import open_file, unlisted_in, walk_files, why_no_file
 
 _log = logging.getLogger(__name__)
 _HEADS = (1 << 14, 1 << 20)
 """How much of a file is looked at to recognise it, if the less is not enough: a first record can be very long."""
 _DONE = object()
+
+
+class SessionReading(NamedTuple):
+    """A session whose messages are read one by one."""
+
+    head: Session
+    """The record; it has its messages only if the whole session is in memory."""
+    messages: Iterable[m.Message]
+    contexts: ContextMap
 
 
 class Library:
@@ -121,7 +132,7 @@ class Library:
         """The sessions in a file, wherever the file is: several when it is a database, else one."""
         path = path.absolute()
         if _file_of(path) is None:
-            raise NotFoundError(f"{path}: no such file")
+            raise NotFoundError(f"{path}: {why_no_file(path)}")
         try:
             refs = self._recognise(path)
         except OSError as error:
@@ -134,7 +145,7 @@ class Library:
     def _recognise(self, path: Path) -> list[SessionRef]:
         """The sessions of a file; empty when it holds none."""
         file = _file_of(path) or path
-        agent = _agent_of(file)
+        agent = _agent_of(file) or _agent_at(file)
         if agent is None:
             return []
         source = self._open(agent.info.name, agent.root_of(file))
@@ -150,10 +161,14 @@ class Library:
     def refs(self) -> Iterator[SessionRef]:
         """All sessions, each once; files without a conversation are left out."""
         yield from self._files.values()
+        known: dict[tuple[str, str], Path] = {}
         for source in self._listed.values():
             try:
                 for ref in source.refs():
-                    if not self._files or ref.path.resolve() not in self._files:
+                    is_link = known.setdefault((ref.agent, ref.id), ref.path) is not ref.path and _is_same_file(
+                        known[ref.agent, ref.id], ref.path
+                    )
+                    if not is_link and (not self._files or ref.path.resolve() not in self._files):
                         yield ref
             except Exception as error:
                 # The other folders can still be read.
@@ -188,10 +203,7 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[Session]:
         """Read a session and the sub-agents that are recorded in the same log."""
-        builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind))
-        for builder in builders:
-            assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
-            self._apply_evidence(assembler)
+        for assembler in self._assemble(ref, tip, KeepMessages):
             session = assembler.session()
             is_plain = branches == "all" and orphans == "mark"
             yield session if is_plain else View(session, assembler.branch, branches, orphans).whole()
@@ -200,14 +212,27 @@ class Library:
         self, ref: SessionRef, tip: TipRule = "agent", branches: Branches = "all", orphans: OrphanMode = "mark"
     ) -> Iterator[StreamLine]:
         """Read a session in small pieces, in constant memory however long it is: the log is read twice."""
-        builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, DropMessages()))
+        for assembler in self._assemble(ref, tip, DropMessages):
+            view = View(assembler.header([]), assembler.branch, branches, orphans)
+            assembler.builder.forget()
+            shown = (view.message(message) for message in self._replay(_of_file(ref), assembler))
+            yield from lines_around(view.head(), (message for message in shown if message is not None))
+
+    def read_all(self, ref: SessionRef, *, in_pieces: bool = False) -> Iterator[SessionReading]:
+        """Read a session and the sub-agents in the same log; `in_pieces` in constant memory, as `stream` does."""
+        for assembler in self._assemble(ref, "agent", DropMessages if in_pieces else KeepMessages):
+            head = assembler.header([]) if in_pieces else assembler.session()
+            if in_pieces:
+                assembler.builder.forget()
+            messages = self._replay(_of_file(ref), assembler) if in_pieces else head.messages
+            yield SessionReading(head, messages, assembler.contexts)
+
+    def _assemble(self, ref: SessionRef, tip: TipRule, sink: Callable[[], MessageSink]) -> Iterator[SessionAssembler]:
+        builders = self._read_builders(ref, lambda id, kind: SessionBuilder(ref.agent, id, kind, sink()))
         for builder in builders:
             assembler = SessionAssembler(builder, tip if builder is builders[0] else "agent")
             self._apply_evidence(assembler)
-            view = View(assembler.header([]), assembler.branch, branches, orphans)
-            builder.forget()
-            shown = (view.message(message) for message in self._replay(_of_file(ref), assembler))
-            yield from lines_around(view.head(), (message for message in shown if message is not None))
+            yield assembler
 
     def _apply_evidence(self, assembler: SessionAssembler) -> None:
         builder = assembler.builder
@@ -254,7 +279,7 @@ class Library:
                 return self.ref_of(path)
         refs = list(self.refs())
         if name == LATEST:
-            return self._latest(refs)
+            return _latest(refs)
         candidates = refs
         if "/" in name and not matching(name, refs, _id_of):
             # A sub-agent that is part of its parent's file is not listed: it is found by reading that file.
@@ -266,11 +291,12 @@ class Library:
             raise ambiguous(name, [str(ref.path) for ref in found])
         return found[0]
 
-    def _latest(self, refs: Iterable[SessionRef]) -> SessionRef:
-        mains = [ref for ref in refs if ref.kind == "main"]
-        if not mains:
-            raise no_sessions()
-        return max(mains, key=_modified)
+
+def _latest(refs: Iterable[SessionRef]) -> SessionRef:
+    mains = [ref for ref in refs if ref.kind == "main"]
+    if not mains:
+        raise no_sessions()
+    return max(mains, key=last_written)
 
 
 def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
@@ -291,7 +317,8 @@ def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
         yield from ((name, path, why) for path, why in found if path.is_dir() or agent.is_log(path))
 
 
-def _modified(ref: SessionRef) -> int:
+def last_written(ref: SessionRef) -> int:
+    """When a session on disk was last written to, in nanoseconds since 1970."""
     log = AGENTS[ref.agent].log
     return max(log(path).modified() for path in (ref.path, *ref.more))
 
@@ -305,6 +332,16 @@ def _agent_of(file: Path) -> Agent | None:
             found = next((agent for agent in AGENTS.values() if agent.recognises(file, head)), None)
             if found is not None or len(head) < size:
                 return found
+    return None
+
+
+def _agent_at(file: Path) -> Agent | None:
+    """The agent in whose folder a file is, among its sessions: its first lines may be damaged."""
+    for agent in AGENTS.values():
+        root = agent.root_of(file)
+        is_inside = any(file.is_relative_to(root / place) for place in agent.info.paths)
+        if is_inside and (root.name == agent.info.folder or agent.has_layout(root)) and agent.is_log(file):
+            return agent
     return None
 
 
@@ -327,6 +364,14 @@ def _id_of(ref: SessionRef) -> str:
 def session_suffixes() -> tuple[str, ...]:
     """How the names of session files can end."""
     return tuple({suffix for agent in AGENTS.values() for suffix in agent.info.suffixes})
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    """Whether two paths, of sessions with the same id, lead to one file."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return False
 
 
 def _absolute(root: Path) -> Path:

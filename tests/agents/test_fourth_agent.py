@@ -101,10 +101,10 @@ def sync(store: Store) -> Report:
 def test_it_is_listed_and_filtered(agent: str, run: Run) -> None:
     """Sessions are found in the user's home, and by agent, project and event."""
     names = {f"{agent}-red", f"{agent}-blue"}
-    assert names < {record["id"] for record in run("ls", "--json").records}
-    assert {record["id"] for record in run("ls", "--json", "--agent", agent).records} == names
+    assert names < {record["name"] for record in run("ls", "--json").records}
+    assert {record["name"] for record in run("ls", "--json", "--agent", agent).records} == names
     found = run("ls", "--json", "--agent", agent, "--project", "rocket", "has:rejection").records
-    assert {record["id"] for record in found} == names
+    assert {record["name"] for record in found} == names
     assert run("ls", "--json", "--agent", agent, "has:compaction").records == []
 
 

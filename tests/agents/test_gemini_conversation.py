@@ -41,13 +41,13 @@ def test_a_message_follows_the_last_one(builder: SessionBuilder, conversation: C
 
 
 def test_a_replacement_changes_the_content_alone(builder: SessionBuilder, conversation: Conversation) -> None:
-    """The message stays where it is, and the number of the record is remembered for a second pass."""
-    conversation.record = 7
+    """The message stays where it is, and the number of its last replacement is remembered for a second pass."""
+    conversation.replace(1, [m.Text("first")])
     conversation.replace(1, [m.Text("completed")], m.Usage(output=3))
     assert conversation.live == [0, 1, 2]
     assert builder.messages[1].blocks == [m.Text("completed")]
     assert builder.messages[1].usage == m.Usage(output=3)
-    assert builder.corrections.final_records == {1: 7}
+    assert builder.corrections.final_records == {1: 2}
 
 
 @pytest.mark.parametrize(("id", "dropped"), [("c", [2]), ("b", [1, 2]), ("a", [0, 1, 2]), ("unknown", [0, 1, 2])])

@@ -57,7 +57,7 @@ def test_an_installed_package_adds_an_agent(packages: Path, tmp_path: Path) -> N
     done = run(tmp_path / "home", packages, "ls", "--agent", "acme", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     (found,) = map(json.loads, done.stdout.splitlines())
-    assert (found["agent"], found["id"], found["title"]) == ("acme", "red", "launch the rocket")
+    assert (found["agent"], found["name"], found["title"]) == ("acme", "red", "launch the rocket")
     searched = run(tmp_path / "home", packages, "search", "agent:acme", "launch", "--json")
     assert (searched.returncode, searched.stderr) == (0, "")
     assert len(searched.stdout.splitlines()) == 1

@@ -95,9 +95,9 @@ def test_the_record_has_a_field_for_each_kind() -> None:
         kind.field: f"list[m.{kind.struct.__name__}]" if kind.recorded.group is None else "m.Compaction"
         for kind in EVENT_KINDS
     }
-    assert declared(session, "Session") == expected
+    assert declared(session, "Session") == {**expected, "annotations": "list[Annotation]"}
     fields = unspool.Session.__struct_fields__
-    assert fields == ("schema", "info", "messages", *expected)
+    assert fields == ("schema", "info", "messages", *expected, "annotations")
 
 
 def test_the_builder_has_a_list_for_each_kind() -> None:

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from unspool.ingest.history import History
+from unspool.ingest.push import push_kept
 from unspool.ingest.restore import restore_session
 from unspool.ingest.sync import Syncer
+from unspool.ingest.verify import Verifier
 from unspool.ingest.watch import Watcher
 from unspool.store import Store
 from unspool.store.filters import SessionFilter
 
 from ..file_faults import Call, FileFaults
-from ..store.contents import contents, difference, fresh, synced
+from ..store.contents import contents, difference, fresh, new_store, synced
 from ..store.homes import AGENTS, append, claude_log, gemini_log, log_of
 
 Rewrite = Callable[[Path], None]
@@ -134,6 +136,30 @@ def test_many_versions_need_little_space(store: Store, home: Path, tmp_path: Pat
     for number in (1, 20, 40):
         assert restored(store, session.name, tmp_path, number) == states[number - 1]
     assert len(History(store, session).versions) == 40
+
+
+def test_push_copies_earlier_versions(store: Store, home: Path, tmp_path: Path) -> None:
+    """Of a session whose file is gone: what it was before it was rewritten, and when it grew."""
+    path = log_of("claude", 4).write(home)
+    states = [path.read_bytes()]
+    for change in (lengthen, edit_and_append, truncate):
+        synced(store, home)
+        change(path)
+        states.append(path.read_bytes())
+    synced(store, home)
+    append(path, states[-1].splitlines(True)[-1])
+    states.append(path.read_bytes())
+    synced(store, home)
+    log_of("claude", 1, "another").write(home)
+    path.unlink()
+    synced(store, home)
+    team = new_store(tmp_path / "team.db")
+    assert push_kept(store, team) == 1
+    ours, theirs = (History(one, one.sessions.find(path.stem)).versions for one in (store, team))
+    assert theirs == ours
+    assert [restored(team, path.stem, tmp_path, number) for number in range(1, 6)] == states
+    assert Verifier(team).run().faults == []
+    team.close()
 
 
 def test_a_touched_file_is_not_read_again(store: Store, home: Path) -> None:

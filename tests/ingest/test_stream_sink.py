@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unspool.core import model as m
 from unspool.ingest.stream_sink import WINDOW, StreamSink
-from unspool.store.messages import BLOCK
+from unspool.store.blocks import BLOCK
 
 from ..core.test_sinks import build, fill
 

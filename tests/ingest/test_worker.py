@@ -25,8 +25,9 @@ from unspool.store.filters import SessionFilter
 from unspool.store.store import Store
 from unspool.testing import ClaudeLog
 
+from ..limits import limited
 from ..store.contents import Contents, contents, difference, fresh
-from ..store.homes import AGENTS, claude_log, codex_log, log_of, rest_of, write_home
+from ..store.homes import AGENTS, append, claude_log, codex_log, log_of, rest_of, write_home
 from ..waiting import PATIENCE, is_running, wait_until
 
 _ROOT = Path(__file__).parents[2]
@@ -43,9 +44,9 @@ _SHARING = """
 sync.WORTH_IT = reader_pool._AT_ONCE = 1
 os.cpu_count = lambda: 2
 read = reader_pool._read
-def marked(home, agent, task):
+def marked(home, agent, task, parts):
     (Path(os.environ["UNSPOOL_DATA"]) / f"worker-{os.getpid()}").touch()
-    return read(home, agent, task)
+    return read(home, agent, task, parts)
 reader_pool._read = marked
 """
 """Workers read even small homes; each records its process id."""
@@ -57,14 +58,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it uses signals
 class Feed:
     """The process and its reports."""
 
-    def __init__(self, folder: Path, *lines: str) -> None:
-        """`lines` of a program to run before it."""
+    def __init__(self, folder: Path, *lines: str, within: tuple[str, ...] = ()) -> None:
+        """`lines` of a program to run before it, `within` a command that runs it."""
         self.place = folder / "store.db"
         self.data = folder / "data"
         self.errors = open(folder / "errors.txt", "w+b")  # noqa: SIM115 - it lives as long as the process
         command = ("-c", "".join((_EACH, *lines, _MAIN))) if lines else ("-m", "unspool.ingest.worker")
         self.process = subprocess.Popen(
-            [sys.executable, *command, "--store", str(self.place), "--home", str(folder / "home")],
+            [*within, sys.executable, *command, "--store", str(self.place), "--home", str(folder / "home")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             env={**os.environ, "UNSPOOL_DATA": str(self.data)},
         )  # fmt: skip
@@ -142,8 +143,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Feed]]:
     """Starts workers of one home; they end with the test."""
     started: list[Feed] = []
 
-    def begin(*lines: str) -> Feed:
-        started.append(Feed(tmp_path, *lines))
+    def begin(*lines: str, within: tuple[str, ...] = ()) -> Feed:
+        started.append(Feed(tmp_path, *lines, within=within))
         return started[-1]
 
     yield begin
@@ -296,6 +297,95 @@ def test_an_idle_worker_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     store.close()
 
 
+# --- a system that does not report changes ----------------------------------------------------------------------------
+
+
+_QUICK = "from unspool.ingest import file_changes; file_changes._POLL_SECONDS = 0.0\n"
+
+
+@pytest.mark.parametrize("name", ["max_inotify_watches", "max_inotify_instances"])
+def test_a_limit_of_the_system_makes_updates_slow(name: str, start: Callable[..., Feed], tmp_path: Path) -> None:
+    """The worker says so, compares the files instead, and finds everything."""
+    home = tmp_path / "home"
+    paths = write_home(home)
+    within = limited(name, 4 if name == "max_inotify_watches" else 0)
+    feed = start(_QUICK, "watch._FULL_SYNC_SECONDS = float('inf')", within=within)
+    assert name.removeprefix("max_inotify_") in feed.until("slow")
+    with closing(feed.store()) as store:
+        for agent in AGENTS:
+            with open(paths[agent], "ab") as file:
+                file.write(rest_of(log_of(agent, 4), log_of(agent, 3)))
+        claude_log(1, "new").write(home)
+        comes_to_hold(store, tmp_path, home)
+    feed.end()
+
+
+_SAYS_WHEN_IT_WATCHES = """
+watch_folders = file_changes.watch
+def reported(*arguments, **options):
+    for count, changes in enumerate(watch_folders(*arguments, **options)):
+        if count == 0:
+            print('{"watches": true}', flush=True)
+        yield changes
+file_changes.watch = reported
+"""
+
+
+def test_a_limit_that_is_reached_later_makes_updates_slow(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """A folder that was made while the others were watched cannot be watched any more, which is not reported."""
+    home = tmp_path / "home"
+    claude_log(2).write(home)
+    folders = sum(path.is_dir() for path in home.rglob("*"))
+    quick = "watch._FULL_SYNC_SECONDS = watch._FULL_SYNC_PAUSE = 0; file_changes._GRACE_WAKEUPS = 1"
+    feed = start(_QUICK, quick, _SAYS_WHEN_IT_WATCHES, within=limited("max_inotify_watches", folders))
+    # Before that, the new folder would be among those that watching begins with.
+    feed.until("watches")
+    with closing(feed.store()) as store:
+        made = claude_log(2, "new").write(tmp_path / "made")
+        path = home / ".claude/projects/-new" / made.name
+        path.parent.mkdir()
+        made.rename(path)
+        comes_to_hold(store, tmp_path, home)
+        # What the first sync finds, and the first change in a folder that was reported, may have come before watching.
+        for turns in (3, 4, 5):
+            append(path, rest_of(claude_log(turns, "new"), claude_log(turns - 1, "new")))
+            comes_to_hold(store, tmp_path, home)
+        assert feed.until("slow") == f"the system does not report changes of {path}"
+    feed.end()
+
+
+_SAYS_WHEN_IT_HAS_NO_HOME = """
+watch._DISCOVERY_SECONDS = 0.05
+pause = watch.pause
+def reported(*arguments):
+    print('{"has no home": true}', flush=True)
+    pause(*arguments)
+watch.pause = reported
+"""
+
+
+def test_a_home_that_disappears_and_returns(start: Callable[..., Feed], tmp_path: Path) -> None:
+    """A drive that is unmounted: nothing is lost, and what was written elsewhere in the meantime is read."""
+    home, away = tmp_path / "home", tmp_path / "away"
+    paths = write_home(home)
+    feed = start(_SAYS_WHEN_IT_HAS_NO_HOME)
+    feed.until("ready")
+    with closing(feed.store()) as store:
+        before = held(store)
+        home.rename(away)
+        feed.until("has no home")
+        assert difference(contents(store, gone=True), before) == ""
+        for agent in AGENTS:
+            path = away / paths[agent].relative_to(home)
+            path.write_bytes(log_of(agent, 4).data)
+        away.rename(home)
+        comes_to_hold(store, tmp_path, home)
+        claude_log(1, "new").write(home)
+        comes_to_hold(store, tmp_path, home)
+    feed.end()
+    assert not any("error" in line for line in feed.everything())
+
+
 # --- failures ---------------------------------------------------------------------------------------------------------
 
 
@@ -322,7 +412,7 @@ def test_retries_are_delayed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
             return self.is_set()
 
     with pytest.raises(feeding.WorkerStopped):
-        feeding._Worker(str(tmp_path), [], None, Asked()).run()
+        feeding._Worker(str(tmp_path), [], False, Asked()).run()
     assert waited == [1, 2, 5, 10, 30, 60, 60, 60]
     assert ["error" in json.loads(line) for line in capsys.readouterr().out.splitlines()] == [True] * 8
 

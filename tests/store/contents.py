@@ -80,7 +80,13 @@ def _session(store: Store, id: int, words: dict[int, list[tuple[int, str]]]) -> 
         "places": "SELECT message, kind FROM place WHERE session = ? ORDER BY message, kind",
         "spans": "SELECT first, last, branch, context FROM span WHERE session = ? ORDER BY first",
         "acts": """SELECT message, place, kind, name.text, outcome, at, input, output, cache_read, cache_write,
-            reasoning FROM act LEFT JOIN name ON name.id = act.name WHERE session = ? ORDER BY message, place""",
+            reasoning, cache_write_1h FROM act LEFT JOIN name ON name.id = act.name
+            WHERE session = ? ORDER BY message, place""",
+        "slots": """SELECT slot, coalesce(name.text, ''), size, count, prompts, calls, replies, input, output,
+            cache_read, cache_write, reasoning, cache_write_1h
+            FROM usage_slot LEFT JOIN name ON name.id = usage_slot.model WHERE session = ? ORDER BY 1, 2, 3""",
+        "tools": """SELECT coalesce(name.text, ''), outcome, count
+            FROM tool_outcome LEFT JOIN name ON name.id = tool_outcome.tool WHERE session = ? ORDER BY 1, 2""",
         "files": """SELECT path FROM session_file JOIN file ON file.id = session_file.file
             WHERE session = ? ORDER BY place""",
     }
@@ -121,10 +127,32 @@ def _assert_no_strays(store: Store) -> None:
     """Nothing stays behind of what was taken out."""
     parts = {row[0] for row in store.database.rows("SELECT id FROM part")}
     assert _words(store).keys() <= parts
-    for table in ("block", "part", "event", "place", "span", "touch", "act", "session_file"):
+    for table in (
+        "block",
+        "part",
+        "event",
+        "place",
+        "span",
+        "touch",
+        "act",
+        "usage_slot",
+        "tool_outcome",
+        "session_file",
+    ):
         sql = f"SELECT count(*) FROM {table} WHERE session NOT IN (SELECT id FROM session)"
         assert store.database.rows(sql)[0][0] == 0, table
     assert store.database.rows("SELECT count(*) FROM chunk WHERE file NOT IN (SELECT id FROM file)")[0][0] == 0
+    _assert_sums(store)
+
+
+def _assert_sums(store: Store) -> None:
+    """What is added up by time is what the single rows add up to."""
+    single = """SELECT session, count(*), coalesce(sum(input), 0), coalesce(sum(output), 0) FROM act"""
+    slots = "SELECT session, sum(count), sum(input), sum(output) FROM usage_slot"
+    tools = "SELECT session, sum(count), 0, 0 FROM tool_outcome"
+    for added, of in ((slots, single), (tools, f"{single} WHERE kind = 'call'")):
+        rows = [store.database.rows(f"{sql} GROUP BY 1 ORDER BY 1") for sql in (added, of)]
+        assert [list(map(int, row)) for row in rows[0]] == [list(map(int, row)) for row in rows[1]]
 
 
 def difference(left: Contents, right: Contents) -> str:

@@ -16,16 +16,17 @@ from typing import Any
 
 import psycopg
 
-from ..waiting import PATIENCE, wait_until
+from ..waiting import PATIENCE, is_running, wait_until
 
 MISSING = "no PostgreSQL here: install Debian's postgresql, Homebrew's postgresql or the like"
 GUARDED = "guarded"
 """A role that needs a password; all others are let in."""
 _SETTINGS = (
     "dynamic_shared_memory_type=mmap",  # in its folder: a server that is killed leaves nothing in /dev/shm
-    "listen_addresses=", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB",
-    "max_connections=60", "logging_collector=off",
+    "listen_addresses=", "shared_buffers=32MB", "max_connections=60", "logging_collector=off",
 )  # fmt: skip
+_FORGETFUL = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
+"""Of a server that is never killed."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -37,9 +38,53 @@ def programs() -> Path | None:
     return next((place for place in places if all((place / name).exists() for name in ("initdb", "postgres"))), None)
 
 
+class PostgresServer:
+    """A server that can be killed and started again."""
+
+    def __init__(self, bin: Path, folder: Path, is_durable: bool) -> None:
+        """`folder` belongs to the user that runs it."""
+        self.address = f"postgresql://postgres@/postgres?host={folder}"
+        self._folder = folder
+        options = [part for setting in (*_SETTINGS, *(() if is_durable else _FORGETFUL)) for part in ("-c", setting)]
+        self._command = [str(bin / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with open(self._folder / "log", "wb") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=log, cwd=self._folder, preexec_fn=_end_with_parent,
+                start_new_session=True, **_user(),
+            )  # fmt: skip
+        _wait_for(self._process, self.address, self._folder / "log")
+
+    def kill(self) -> None:
+        """End all its processes at once, without a chance to write anything."""
+        assert self._process is not None
+        main = self._process.pid
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        for process in (main, *map(int, children)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        self._process.wait()
+        wait_until(lambda: not any(is_running(int(child)) for child in children), "the processes of the server to end")
+        self._process = None
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
 @contextmanager
-def running() -> Iterator[str]:
-    """The address of a fresh server, for as long as it is needed."""
+def serving(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+    """A fresh server, for as long as it is needed."""
     bin = programs()
     assert bin is not None, MISSING
     folder = Path(tempfile.mkdtemp(prefix="unspool-pg-"))
@@ -48,25 +93,21 @@ def running() -> Iterator[str]:
         os.chown(folder, user["user"], user["group"])
     try:
         _make(bin, folder, user)
-        options = [part for setting in _SETTINGS for part in ("-c", setting)]
-        command = [str(bin / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options]
-        with open(folder / "log", "wb") as log:
-            server = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=folder, preexec_fn=_end_with_parent, start_new_session=True, **user
-            )
+        server = PostgresServer(bin, folder, is_durable)
         try:
-            address = f"postgresql://postgres@/postgres?host={folder}"
-            _wait_for(server, address, folder / "log")
-            yield address
+            server.start()
+            yield server
         finally:
-            server.send_signal(signal.SIGINT)
-            try:
-                server.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """The address of a fresh server."""
+    with serving() as server:
+        yield server.address
 
 
 def _user() -> dict[str, Any]:
@@ -110,10 +151,10 @@ def _wait_for(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
     wait_until(answers, "PostgreSQL to start", detail=lambda: log.read_text(errors="replace"))
 
 
-def new_database(address: str, name: str) -> str:
-    """Make an empty database on a server."""
+def new_database(address: str, name: str, template: str = "template1") -> str:
+    """Make an empty database on a server, or a copy of another one."""
     with psycopg.connect(address, autocommit=True) as server:
-        server.execute(f'CREATE DATABASE "{name}"')
+        server.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
     return address.replace("/postgres?", f"/{name}?")
 
 

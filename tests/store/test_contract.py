@@ -13,6 +13,7 @@ import pytest
 from unspool.core import model as m
 from unspool.core.errors import AmbiguousError, NotFoundError, UnspoolError
 from unspool.ingest.restore import restore_session
+from unspool.redact import Redactor
 from unspool.search.query import parse
 from unspool.store.backends import postgres, sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -21,8 +22,9 @@ from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
 from unspool.store.stats import compute_stats
 from unspool.store.store import Store
+from unspool.store.touched_files import TouchedFiles
 from unspool.store.usage_rows import UsageRows
-from unspool.testing import ClaudeLog, Recording
+from unspool.testing import ClaudeLog, Recording, call
 
 from ..forks import continued, forked, raw_output_tokens
 from ..recordings import recordings
@@ -627,3 +629,39 @@ def test_a_file_that_is_not_a_store(tmp_path: Path) -> None:
     with pytest.raises(UnspoolError, match="damaged or not an unspool store"):
         Store(SqliteDatabase(path, machine=MACHINE))
     assert path.read_bytes() == b"something else entirely\n" * 100
+
+
+# --- some sessions only ---
+
+
+def test_questions_can_be_limited_to_some_sessions(store: Store, tmp_path: Path) -> None:
+    """Searches and touched files, with and without secrets."""
+    secret = "ghp_" + "a1B2c3D4e5F6" * 3
+    ids = {}
+    for name in ("one", "two"):
+        log = ClaudeLog(name)
+        log.user(f"Use {secret} for {name}", name=f"{name} prompt")
+        log.model(call(f"{name} call", "Read", file_path=f"/home/dev/demo/src/{name}%.py"), name=f"{name} call")
+        log.write(tmp_path / "home")
+        ids[name] = log.session
+    synced(store, tmp_path / "home")
+    rows = {row.name: row.id for row in store.sessions.select()}
+    only_one = SessionFilter(without=(rows[ids["two"]],))
+
+    def found(query: str, among: SessionFilter | None, redactor: Redactor | None) -> list[tuple[str, list[str]]]:
+        page = store.search.run(parse(query), among=among, redactor=redactor)
+        return [(found.session.name, [hit.snippet.text for hit in found.hits]) for found in page.found]
+
+    assert found("use", only_one, None) == [(ids["one"], [f"Use {secret} for one"])]
+    assert {name for name, _ in found("use", None, None)} == set(ids.values())
+    redactor = Redactor(b"key")
+    ((name, (text,)),) = found("use", only_one, redactor)
+    assert (name, text) == (ids["one"], f"Use {redactor.text(secret)} for one")
+    assert found(secret, only_one, None)
+    assert found(secret, only_one, redactor) == [(ids["one"], [])]
+    files = TouchedFiles(store.database, store.sessions)
+    for path in ("one%.py", "src/one%.py", "/home/dev/demo/src/one%.py"):
+        assert [touch.path for touch in files.touches(path, only_one, 10)] == ["/home/dev/demo/src/one%.py"]
+    for path in ("e%.py", "two%.py", "%", "src/one%.p"):
+        assert files.touches(path, only_one, 10) == []
+    assert files.count_of(rows[ids["one"]]) == 1

@@ -5,12 +5,11 @@ Each statement fails in turn, in each of these ways: all with `make faults`, som
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -25,18 +24,13 @@ from unspool.ingest.verify import Verifier
 from unspool.store import locate
 from unspool.store.backends import sqlite
 from unspool.store.backends.sqlite import SqliteDatabase
-from unspool.store.database import Row
+from unspool.store.maintenance import Maintenance
 from unspool.store.store import Store
 
-from .contents import MACHINE, Contents, contents, difference, fresh, new_store, synced
-from .homes import AGENTS, log_of, put
+from .contents import MACHINE, contents, difference, new_store, synced
+from .statement_faults import IS_WHOLE, KilledError, Situation, fail_at_every_statement, gone_in
 
 PAGE = 4096
-IS_WHOLE = os.environ.get("UNSPOOL_TEST_FAULTS") == "0"
-
-
-class KilledError(BaseException):
-    """The program ends here: no handler sees it."""
 
 
 def _failure(code: int, text: str) -> Exception:
@@ -54,114 +48,63 @@ FAULTS: dict[str, Callable[[], BaseException]] = {
 }
 
 
-class Failing:
-    """Makes a database fail at one statement."""
-
-    def __init__(self, database: SqliteDatabase, at: int, fault: Callable[[], BaseException]) -> None:
-        self.count = 0
-        self._at = at
-        self._fault = fault
-        self._rows, self._insert = database.rows, database.insert
-        database.rows, database.insert = self.rows, self.insert  # type: ignore[method-assign]
-
-    def rows(self, sql: str, *values: object) -> list[Row]:
-        self._pass()
-        return self._rows(sql, *values)
-
-    def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
-        given = list(rows)
-        self._pass()
-        self._insert(table, columns, given[: len(given) // 2], sparse)
-        self._pass()
-        self._insert(table, columns, given[len(given) // 2 :], sparse)
-
-    def _pass(self) -> None:
-        self.count += 1
-        if self.count == self._at:
-            raise self._fault()
-
-
 def open_again(path: Path) -> Store:
     return Store(SqliteDatabase(path, machine=MACHINE))
 
 
-class Situation:
-    """A home, the store before it changed, and what the store should hold in the end."""
+class FileSituation(Situation):
+    """With the earlier store in a file."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.home = folder / "home"
-        for agent in AGENTS:
-            log_of(agent, 2).write(self.home)
-            log_of(agent, 2, "left alone").write(self.home)
-        gone = log_of("claude", 2, "gone").write(self.home)
-        store = new_store(folder / "before.db")
-        synced(store, self.home)
-        gone.unlink()
-        synced(store, self.home)
-        store.database.optimize()
-        store.close()
-        for agent in AGENTS:
-            path = log_of(agent, 3).write(self.home)
-            log_of(agent, 1, "new").write(self.home)
-        put(path, path.read_bytes().replace(b"number", b"figure"))
-        self.expected = fresh(folder, self.home)
+        super().__init__(folder, new_store(folder / "before.db"))
 
     def copy(self, name: str = "store.db") -> Path:
+        """A copy of that store."""
         for path in self.folder.glob(f"{name}*"):
             path.unlink()
         return Path(shutil.copyfile(self.folder / "before.db", self.folder / name))
 
 
 @pytest.fixture(scope="module")
-def situation(tmp_path_factory: pytest.TempPathFactory) -> Situation:
-    return Situation(tmp_path_factory.mktemp("situation"))
+def situation(tmp_path_factory: pytest.TempPathFactory) -> FileSituation:
+    return FileSituation(tmp_path_factory.mktemp("situation"))
 
 
-def fail_at_every_statement(
+def fail_often(
     path: Callable[[], Path], work: Callable[[Store], object], check: Callable[[Store], None], fault: str, step: int
 ) -> int:
-    """Do some work with a database that fails, then once more with one that does not; returns how often that was.
+    """Let a store in a file fail.
 
     Only one of `step` statements fails, which are others for each fault, unless all are asked for.
     """
-    number = list(FAULTS).index(fault)
-    at, runs = (1, 0) if IS_WHOLE else (1 + number * step // len(FAULTS), 0)
-    while True:
-        store = open_again(path())
-        failing = Failing(store.database, at, FAULTS[fault])  # type: ignore[arg-type]
-        with suppress(KilledError, UnspoolError):
-            work(store)
-        store.close()
-        if failing.count < at:
-            return runs
-        store = open_again(Path(store.location))
-        work(store)
-        check(store)
-        store.close()
-        at, runs = at + (1 if IS_WHOLE else step), runs + 1
+    first = list(FAULTS).index(fault) * step // len(FAULTS)
+    numbers = count(1) if IS_WHOLE else count(1 + first, step)
+    return fail_at_every_statement(
+        lambda: open_again(path()),
+        lambda store: open_again(Path(store.location)),
+        work,
+        check,
+        lambda _: FAULTS[fault],
+        numbers,
+    )
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_sync_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+def test_a_sync_that_fails_is_made_good_by_the_next(situation: FileSituation, fault: str) -> None:
     """What is on disk is as in a new store; what is gone from it stays."""
 
     def check(store: Store) -> None:
         assert difference(contents(store), situation.expected) == ""
-        assert len(_gone(contents(store, gone=True), situation.expected)) == 1
+        assert len(gone_in(contents(store, gone=True), situation.expected)) == 1
 
     def work(store: Store) -> None:
         Syncer(store, situation.home).run()
 
-    assert fail_at_every_statement(situation.copy, work, check, fault, 29) > 5
-
-
-def _gone(now: Contents, expected: Contents) -> set[str]:
-    return set(now["sessions"]) - set(expected["sessions"])
+    assert fail_often(situation.copy, work, check, fault, 29) > 5
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_push_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+def test_a_push_that_fails_is_made_good_by_the_next(situation: FileSituation, fault: str) -> None:
     """The other store gets everything once."""
     source = open_again(situation.copy("source.db"))
     synced(source, situation.home)
@@ -177,15 +120,15 @@ def test_a_push_that_fails_is_made_good_by_the_next(situation: Situation, fault:
         push_kept(source, store)
 
     def check(store: Store) -> None:
-        pushed, gone = contents(store, gone=True), _gone(whole, situation.expected)
+        pushed, gone = contents(store, gone=True), gone_in(whole, situation.expected)
         assert pushed["sessions"] == {name: whole["sessions"][name] for name in gone}
 
-    assert fail_at_every_statement(target, work, check, fault, 13) > 3
+    assert fail_often(target, work, check, fault, 13) > 3
     source.close()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_repair_that_fails_is_made_good_by_the_next(situation: Situation, fault: str) -> None:
+def test_a_repair_that_fails_is_made_good_by_the_next(situation: FileSituation, fault: str) -> None:
     """Of a session on disk, and of one that only the archive has."""
 
     def damaged() -> Path:
@@ -202,12 +145,27 @@ def test_a_repair_that_fails_is_made_good_by_the_next(situation: Situation, faul
         assert Verifier(store).run().faults == []
         synced(store, situation.home)
         assert difference(contents(store), situation.expected) == ""
-        assert len(_gone(contents(store, gone=True), situation.expected)) == 1
+        assert len(gone_in(contents(store, gone=True), situation.expected)) == 1
 
-    assert fail_at_every_statement(damaged, work, check, fault, 131) > 3
+    assert fail_often(damaged, work, check, fault, 131) > 3
 
 
-def test_a_forgotten_session_is_gone_completely_or_not_at_all(situation: Situation) -> None:
+@pytest.mark.parametrize("fault", FAULTS)
+def test_maintenance_that_fails_is_continued_by_the_next(situation: FileSituation, fault: str) -> None:
+    """Everything is packed in the end, and is what it was."""
+
+    def work(store: Store) -> None:
+        Maintenance(store, everything=True).run()
+
+    def check(store: Store) -> None:
+        assert (store.chunks.loose(None), store.blocks.loose(None)) == ([], {})
+        assert Verifier(store).run().faults == []
+        assert difference(contents(store, gone=True), situation.before) == ""
+
+    assert fail_often(situation.copy, work, check, fault, 13) > 5
+
+
+def test_a_forgotten_session_is_gone_completely_or_not_at_all(situation: FileSituation) -> None:
     """It is never removed without a note that it is not imported again."""
 
     def work(store: Store) -> None:
@@ -223,14 +181,14 @@ def test_a_forgotten_session_is_gone_completely_or_not_at_all(situation: Situati
         assert len(left) == 3
         assert set(contents(store)["sessions"]) == set(situation.expected["sessions"]) - left
 
-    assert fail_at_every_statement(situation.copy, work, check, "killed", 19) > 3
+    assert fail_often(situation.copy, work, check, "killed", 19) > 3
 
 
-def _is_left_alone(situation: Situation, name: str) -> bool:
+def _is_left_alone(situation: FileSituation, name: str) -> bool:
     return b"left alone" in situation.expected["sessions"][name]["record"]
 
 
-def test_a_disk_that_is_full_at_any_size(situation: Situation) -> None:
+def test_a_disk_that_is_full_at_any_size(situation: FileSituation) -> None:
     """SQLite itself fails, wherever it needs the next page."""
     failed = 0
     for more in range(0, 1000, 1 if IS_WHOLE else 29):
@@ -252,7 +210,7 @@ def test_a_disk_that_is_full_at_any_size(situation: Situation) -> None:
 
 
 def test_a_damaged_page(
-    situation: Situation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    situation: FileSituation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Verification names it, and the store is rebuilt from what can be read and what is on disk."""
     whole = (situation.folder / "before.db").read_bytes()
@@ -274,7 +232,7 @@ def test_a_damaged_page(
         store = open_again(path)
         synced(store, situation.home)
         assert difference(contents(store), situation.expected) == "", number
-        gone = _gone(contents(store, gone=True), situation.expected)
+        gone = gone_in(contents(store, gone=True), situation.expected)
         assert (code == 0) == (Verifier(store).run().faults == []), said.out
         kept += len(gone)
         store.close()

@@ -29,8 +29,10 @@ from ..waiting import PATIENCE
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, log_of, write_home
 from .kills import Running, kill_often, opened
+from .statement_faults import IS_WHOLE
 
 KILLS = int(os.environ.get("UNSPOOL_TEST_KILLS", "26"))
+SEEDS = 8 if IS_WHOLE else 2
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -39,9 +41,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("postgres_address") if request.param == "postgres" else str(tmp_path / "store.db")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_killed_in_the_middle(place: str, tmp_path: Path, seed: int) -> None:
-    """At moments that are drawn, again and again: with both kinds of store more than two hundred times."""
+    """At moments that are drawn, again and again: a hundred times, and four hundred times by `make faults`."""
     kill_often(place, tmp_path, KILLS, seed)
 
 

@@ -125,4 +125,4 @@ def test_events(filled: Store) -> None:
 def test_wildcards_of_patterns_are_text() -> None:
     """LIKE has two of them, and a character that escapes them."""
     assert containing("50%_A\\") == "%50\\%\\_a\\\\%"
-    assert starting_with("A_", before="%/") == "%/a\\_%"
+    assert starting_with("A_") == "a\\_%"

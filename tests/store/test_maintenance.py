@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from pathlib import Path
 
@@ -73,6 +74,27 @@ def test_a_file_that_is_rewritten_again_and_again_takes_no_more_space(tmp_path: 
     assert after["words"] <= 1.3 * _used(once)["words"]
     assert after["free"] == 0
     assert after["pages"] < grown["pages"]
+    store.close()
+    once.close()
+
+
+def test_versions_that_become_differences_leave_no_empty_pages(tmp_path: Path) -> None:
+    """A file that is rewritten with each message: its versions need little more than the last one alone."""
+    chance = random.Random(1)
+    home, log, store = tmp_path / "home", GeminiLog("chat"), new_store(tmp_path / "store.db")
+    for number in range(40):
+        log.user(f"u{number}", " ".join(f"{chance.randrange(1 << 60):x}" for _ in range(50)))
+        path = log.write(home).with_suffix(".json")
+        document = json.loads(log.lines[0]) | {"messages": [json.loads(line) for line in log.lines[1:]]}
+        path.with_suffix(".jsonl").unlink()
+        put(path, json.dumps(document).encode())
+        synced(store, home)
+    once = new_store(tmp_path / "once.db")
+    synced(once, home)
+    for used in (store, once):
+        Maintenance(used, everything=True).run()
+    assert difference(contents(store), contents(once)) == ""
+    assert _used(store)["pages"] <= 1.3 * _used(once)["pages"]
     store.close()
     once.close()
 

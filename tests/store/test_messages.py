@@ -8,7 +8,7 @@ import msgspec
 
 from unspool.core import model as m
 from unspool.store import Store
-from unspool.store.messages import BLOCK
+from unspool.store.blocks import BLOCK
 from unspool.testing import ClaudeLog, GeminiLog, call
 
 from .contents import synced

@@ -14,7 +14,7 @@ from unspool.core import model as m
 from unspool.search.query import parse
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.database import Row
-from unspool.store.indexed_text import FIELDS, Field, TextRow, no_tool_name, rows_of
+from unspool.store.indexed_text import FIELDS, EncodedRow, Field, TextRow, no_tool_name, rows_of
 from unspool.store.ranking import bucket, bucket_of, first_id, rank
 from unspool.store.rows import NOTHING
 from unspool.store.store import Store
@@ -31,7 +31,7 @@ def _text(message: int, field: Field, days: float | None, text: str = "common") 
     return message, FIELDS.index(field), 0, "", "", at, text
 
 
-def _add(store: Store, name: str, *texts: TextRow) -> int:
+def _add(store: Store, name: str, *texts: TextRow | EncodedRow) -> int:
     id = store.sessions.create("claude", name, name)
     store.texts.add(id, list(texts))
     return id
@@ -46,6 +46,16 @@ def _expected(texts: list[TextRow]) -> tuple[int, int]:
     ranks = sorted((rank(row[1], row[5]) for row in texts), reverse=True)
     further = sum(other > ranks[0] - 12 * 3600 for other in ranks[1:3])
     return -(ranks[0] + further * 6 * 3600), -ranks[0]
+
+
+def test_encoded_text_is_indexed_like_text(store: Store) -> None:
+    """Other processes pass on UTF-8; the text may also contain a zero."""
+    text = "naïve Straße 日本語\0after"
+    with store.transaction():
+        _add(store, "text", _text(0, "user", 1, text))
+        _add(store, "encoded", (*_text(0, "user", 1)[:-1], text.encode()))
+    for word in ("naïve", "STRASSE OR straße", "日本語", "after"):
+        assert sorted(_names(store, word)) == ["encoded", "text"]
 
 
 # --- order ------------------------------------------------------------------------------------------------------------

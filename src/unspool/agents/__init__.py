@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ._repair import RepairStrategy, unanswered
-from .base import Agent, AgentInfo, BuilderFactory, Colour, Peek, SessionRef, SessionSource, Steps, finish
+from .base import (
+    Agent,
+    AgentInfo,
+    BuilderFactory,
+    Colour,
+    McpConnection,
+    Peek,
+    SessionRef,
+    SessionSource,
+    Steps,
+    ToolCaller,
+    finish,
+)
 from .registry import AGENTS, AgentRegistry, agent_named
 
 __all__ = [
@@ -13,11 +25,13 @@ __all__ = [
     "AgentRegistry",
     "BuilderFactory",
     "Colour",
+    "McpConnection",
     "Peek",
     "RepairStrategy",
     "SessionRef",
     "SessionSource",
     "Steps",
+    "ToolCaller",
     "agent_named",
     "finish",
     "unanswered",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -13,9 +13,11 @@ import msgspec
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.decision_rules import RuleText
+from ..core.notebook_cells import SUFFIX, NotebookCell, cells_in
 from ..core.rules import Rules
-from ..io.listing import walk_files
-from ..io.sources import LogSource, file_source
+from ..io.files import name_of
+from ..io.listing import walk_entries, walk_files
+from ..io.sources import FileStamp, LogSource, file_source
 from ._repair import RepairStrategy
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
@@ -35,6 +37,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """Identifies the agent in filters, addresses, the store and the JSON record: lower-case letters, digits, `-`."""
     title: str
+    provider: str = ""
+    """Who serves its models, as OpenTelemetry names providers; empty when that is not known."""
     letter: str
     """One character that identifies the agent where space is short."""
     colour: Colour = Colour()
@@ -89,6 +93,8 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     is_inside: bool = False
     """A sub-agent that is recorded in the log of the session that started it."""
     archived: bool = False
+    gone: bool = False
+    """Its files were deleted; only a store still has it."""
 
 
 class Peek(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +106,29 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     version: str | None = None
     size: int = 0
+
+
+class McpConnection(msgspec.Struct, frozen=True, kw_only=True):
+    """How an agent reaches an MCP server: by a command that it starts, or at an address."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    url: str = ""
+    token_variable: str = ""
+    """The environment variable that holds the token for the address."""
+
+
+class ToolCaller(msgspec.Struct, frozen=True, kw_only=True):
+    """What an MCP server knows about the program that calls one of its tools."""
+
+    meta: Mapping[str, Any]
+    """The `_meta` of the call."""
+    environment: Mapping[str, str] = {}
+    """The environment of a server that the agent itself has started."""
+    processes: tuple[int, ...] = ()
+    """The process that calls, and those that it was started by, if they are on this computer."""
+    roots: tuple[Path, ...] = ()
+    """The folders of the agent."""
 
 
 Steps = Generator[None, None, list[SessionBuilder]]
@@ -119,6 +148,11 @@ def strings_at(record: object, *paths: tuple[str, ...]) -> list[str]:
         if isinstance(value, str):
             found.append(value)
     return found
+
+
+def formatted_json(value: object) -> str:
+    """A value as JSON in a file of settings."""
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
 T = TypeVar("T")
@@ -204,6 +238,27 @@ class Agent:
         """What a call of one of its tools does."""
         return m.Action(raw_input)
 
+    def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:  # noqa: ARG002 - subclasses know
+        """What a person answered to the questions of a call, by question; empty if the result has another form."""
+        return {}
+
+    def markdown_of(self, name: str, result: m.ToolResult) -> str | None:  # noqa: ARG002 - subclasses know the tools
+        """A result as Markdown, if it is written for reading: the answer of a sub-agent, a web page, search results."""
+        return None
+
+    def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:  # noqa: ARG002 - as above
+        """The cells of a notebook that a call of one of its tools writes or changes."""
+        return []
+
+    def cells_read(
+        self,
+        name: str,  # noqa: ARG002 - subclasses know the tools
+        raw_input: msgspec.Raw,
+        result: m.ToolResult,
+    ) -> list[NotebookCell]:
+        """The cells of a notebook that is the result of a call."""
+        return cells_in(result.whole) if SUFFIX.encode() in bytes(raw_input) else []
+
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - subclasses know the tools
         """The files that a call of one of its tools concerns."""
         return []
@@ -215,6 +270,18 @@ class Agent:
     def allow_tool(self, tool: str) -> RuleText | None:  # noqa: ARG002 - subclasses know their rules
         """The rule that allows all calls of a tool; None if there is no such rule."""
         return None
+
+    def mcp_settings(self, connection: McpConnection) -> RuleText | None:  # noqa: ARG002 - subclasses know theirs
+        """The settings that connect the agent to an MCP server; None if it has none."""
+        return None
+
+    def calling_session(self, caller: ToolCaller) -> str | None:  # noqa: ARG002 - subclasses know what they send
+        """Which session of this agent calls a tool of an MCP server; None if it is none, or nothing says so."""
+        return None
+
+    def is_calling(self, caller: ToolCaller) -> bool:
+        """Whether this agent calls a tool of an MCP server, also if nothing says which of its sessions."""
+        return self.calling_session(caller) is not None
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """What a decoded record of a log is, in the agent's own words: the general word first."""
@@ -241,9 +308,47 @@ class Agent:
             else:
                 yield self.log(path)
 
+    @property
+    def log_suffixes(self) -> tuple[str, ...]:
+        """How the names of files end that are logs wherever they are: these need no closer look."""
+        return self.info.suffixes if type(self).is_log is Agent.is_log else ()
+
+    def stamps(self, root: Path) -> Iterator[FileStamp]:
+        """The path of each of those logs as text, and its `Stamp`. Raises OSError."""
+        if type(self).logs is not Agent.logs:
+            found = ((log.path, log.stamp()) for log in self.logs(root))
+            yield from ((name_of(path), *stamp) for path, stamp in found if stamp is not None)
+            return
+        certain = self.log_suffixes
+        for place in self.info.paths:
+            path = root / place
+            if path.is_dir():
+                # There may be very many: no object is made of an entry that is not needed.
+                for entry in walk_entries(path):
+                    name = entry.path
+                    if entry.name.endswith(certain) or self.is_log(Path(name)):
+                        facts = entry.stat()
+                        yield (
+                            name if name.isascii() else name_of(name),
+                            facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns,
+                        )  # fmt: skip
+            elif (stamp := self.log(path).stamp()) is not None:
+                yield (name_of(path), *stamp)
+
     def without_conversation(self, root: Path) -> Iterator[Path]:  # noqa: ARG002 - subclasses look
         """The session files in the agent's folder that hold no conversation, so that lists leave them out."""
         return iter(())
+
+    def shared_with(self, ref: SessionRef) -> Iterator[str | None]:  # noqa: ARG002 - subclasses know their files
+        """Names of what a session has in common with others, beside those that it starts.
+
+        Sessions it was copied from, messages it begins with: a program that reads many sessions reads those together.
+        """
+        return iter(())
+
+    def shapes_lists(self, path: Path) -> bool:  # noqa: ARG002 - subclasses know their files
+        """Whether a change of a log that holds no session may change titles or projects of sessions."""
+        return True
 
     def log(self, path: Path) -> LogSource:
         """The source of the bytes of one log, by the path that `SessionRef` and the store know it by."""

@@ -46,7 +46,8 @@ class SessionAssembler:
         self._find_abandoned()
         self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
         ends = find_ends(builder.columns.gaps, builder.replies.billed.by_response, builder.columns.lengths)
-        self._contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
+        self.contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
+        """What was in context at each message."""
         self._find_replaced()
         self._branch_states: dict[int, m.ContextState] = {
             branch.id: "rewound" if branch.reason == "rewind" else "abandoned" for branch in self.branches
@@ -119,6 +120,7 @@ class SessionAssembler:
             parent=details.parent,
             archived=details.archived,
             unanswered=details.unanswered,
+            plan=details.plan,
         )
 
     def _span(self) -> tuple[datetime | None, datetime | None]:
@@ -225,7 +227,7 @@ class SessionAssembler:
 
     def _find_replaced(self) -> None:
         for boundary in sorted(self._full_boundaries, key=lambda b: b.message_index):
-            before = self._contexts.before(boundary.message_index).indices
+            before = self.contexts.before(boundary.message_index).indices
             kept = set(boundary.preserved_message_indices)
             boundary.replaced_message_indices = [index for index in before if index not in kept]
 
@@ -242,7 +244,7 @@ class SessionAssembler:
         cleared = min(last_clear + 1, count)
         compacted = min(max(last_boundary, cleared), count)
         gone = bytearray(b"\1" * cleared + b"\2" * (compacted - cleared) + b"\3" * (count - compacted))
-        for index in self._contexts.upto(self.tip).indices:
+        for index in self.contexts.upto(self.tip).indices:
             gone[index] = 0
         for index in self.branch:
             gone[index] = 0
@@ -251,7 +253,7 @@ class SessionAssembler:
     def _find_doubts(self) -> None:
         """Report contexts that contradict the tokens of the requests."""
         builder = self.builder
-        for doubt in find_doubts(self.tree, self._contexts, builder.replies.billed, builder.columns.lengths):
+        for doubt in find_doubts(self.tree, self.contexts, builder.replies.billed, builder.columns.lengths):
             builder.events.problems.append(
                 m.Problem(reason="context-doubt", detail=doubt.detail, message_index=doubt.message_index)
             )

@@ -48,6 +48,7 @@ class SessionDetails(msgspec.Struct):
     parent: str | None = None
     archived: bool = False
     unanswered: m.Unanswered = "omitted"
+    plan: str | None = None
     live_status: m.Status | None = None
     """Set if the agent says that the session is open."""
     origin: m.Origin = msgspec.field(default_factory=lambda: m.Origin(kind="new"))
@@ -253,7 +254,7 @@ class SessionBuilder:
         return index
 
     def replace(self, index: int, blocks: list[m.Block], record: int, usage: m.Usage | None = None) -> None:
-        """Replace the content of a message that the log repeats; `record` numbers the repetition."""
+        """Replace the content of a message; `record` numbers the replacements."""
         self.corrections.final_records[index] = record
         self.sink.set_blocks(index, blocks, usage, record)
 

@@ -35,7 +35,7 @@ class ContextMap:
         ends: frozenset[int],
     ) -> None:
         """The context starts again at `ends`, because the messages before them are missing."""
-        self._tree = tree
+        self.tree = tree
         self._ends = ends
         self._boundaries: dict[int, m.Boundary] = {}
         self._clears = sorted(c.after_message_index for c in clears if c.after_message_index is not None)
@@ -51,11 +51,11 @@ class ContextMap:
     def before(self, index: int) -> Span:
         """Return what was in context when the model began to write the message at `index`."""
         lost = set(self._lost.get(index, ()))
-        return self._walk(self._tree.parents[index], index, lost)
+        return self._walk(self.tree.parents[index], index, lost)
 
     def upto(self, index: int) -> Span:
         """Return what would be in context for the next request, with the message at `index` as the last one."""
-        return self._walk(index, len(self._tree), set())
+        return self._walk(index, len(self.tree), set())
 
     @property
     def has_changes(self) -> bool:
@@ -67,22 +67,22 @@ class ContextMap:
         return sorted(self._changes)
 
     def _walk(self, start: int, limit: int, lost: set[int]) -> Span:
-        parents, ends = self._tree.parents, self._ends
+        parents, ends = self.tree.parents, self._ends
         found: set[int] = set()
         below, index = limit, start
         boundary = None
-        has_sides = self._tree.has_sides
+        has_sides = self.tree.has_sides
         while index >= 0 and not (self._clears and self._cleared(index, below)):
             found.add(index)
             if has_sides:
-                found.update(side for side in self._tree.sides(index) if side < limit)
+                found.update(side for side in self.tree.sides(index) if side < limit)
             if self._lost:
                 lost.update(self._lost.get(index, ()))
             boundary = self._boundaries.get(index)
             if boundary is not None or (ends and index in ends):
                 break
             below, index = index, parents[index]
-        tail = self._tree.in_order(found - lost)
+        tail = self.tree.in_order(found - lost)
         if boundary is None:
             return Span(tail, recorded=True)
         return Span(_join(boundary, tail, lost), boundary.context_recorded)

@@ -38,5 +38,9 @@ class NotWritableError(UnspoolError):
     """The store or its folder cannot be written. What is stored may still be readable."""
 
 
+class RedactedStoreError(NotWritableError):
+    """The store has the sessions of this machine without their secrets, and must not get others."""
+
+
 class MissingExtraError(UnspoolError):
     """A feature whose optional packages are not installed."""

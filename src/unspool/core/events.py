@@ -105,8 +105,6 @@ class Mark(_Row):
     """The field of the event that says where; default: the one that the record uses."""
     is_at_start: bool = False
     """An event without an index happened before the first message. Others without one are not marked."""
-    lane: int | Literal["full"] = 9
-    """Its column, or the whole width."""
 
 
 class Listing(_Row):
@@ -226,7 +224,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         recorded=Recorded(field="compaction", group_name="Compaction", collected="boundaries"),
         search=InContext(state="compacted"),
         look=Look(sign="▂", tone="accent", badge="compacted"),
-        mark=Mark(lane="full"),
         listing=Listing(
             title="Compactions",
             about="Where a summary replaced older messages.",
@@ -244,7 +241,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         recorded=Recorded(field="context_clears", tag="context_clear", index="after_message_index"),
         search=InContext(state="cleared"),
         look=Look(sign="═", terminal_sign="∅", tone="accent"),
-        mark=Mark(lane="full", is_at_start=True),
+        mark=Mark(is_at_start=True),
         listing=Listing(
             title="Context clears",
             about="Where the context was cleared to start over.",
@@ -262,7 +259,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("interrupt", "stopped"),
         search=Marked(word="interrupted", fields=("message_index", "interrupted_message_index", "tool_use_ids")),
         look=Look(sign="✕", tone="bad", badge="interrupted"),
-        mark=Mark(lane=5),
         listing=Listing(
             title="Interruptions",
             about="Turns and tool calls that were stopped before they finished.",
@@ -280,7 +276,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("refused", "refusal", "refusals", "denied", "denial", "denials"),
         search=Marked(word="rejected", fields=("message_index", "tool_use_id")),
         look=Look(sign="⊘", tone="warn", badge="rejected"),
-        mark=Mark(lane=4),
         listing=Listing(
             title="Rejections",
             about="Tool calls that were rejected, with the reason if one was given.",
@@ -315,7 +310,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("failure", "failures"),
         search=Marked(word="error", fields=("message_index", "tool_use_id")),
         look=Look(sign="!", tone="bad", badge="failed"),
-        mark=Mark(lane=6),
         listing=Listing(title="Errors", about="Tool calls and requests that failed.", empty="nothing failed."),
         rank=5,
         entry_rank=2,
@@ -328,7 +322,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("orphaned", "unfinished_call", "unfinished_calls"),
         search=Marked(word="orphan", fields=("message_index",)),
         look=Look(sign="○", tone="warn", badge="unfinished"),
-        mark=Mark(lane=7),
         listing=Listing(
             title="Unfinished calls",
             about="Tool calls without a result: the agent was stopped, or is still running.",
@@ -344,7 +337,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         aliases=("sub_agent", "sub_agents"),
         search=InSubagent(),
         look=Look(icon="agent", tone="accent"),
-        mark=Mark(lane=1),
     ),
     EventKind(
         name="resume",
@@ -353,7 +345,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         plural="resumes",
         aliases=("resumed",),
         look=Look(sign="▸", terminal_sign="↻"),
-        mark=Mark(lane=3),
         entry_rank=4,
     ),
     EventKind(
@@ -365,7 +356,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         recorded=Recorded(index="root_index", is_off_path=True),
         search=OnBranch(),
         look=Look(sign="↶", tone="accent"),
-        mark=Mark(name="rewind", index="parent_index", is_at_start=True, lane=2),
+        mark=Mark(name="rewind", index="parent_index", is_at_start=True),
     ),
     EventKind(
         name="problem",
@@ -374,7 +365,6 @@ EVENT_KINDS: tuple[EventKind, ...] = (
         plural="problems",
         aliases=("damage", "damaged"),
         look=Look(sign="▲", tone="warn"),
-        mark=Mark(lane=8),
     ),
 )
 """All kinds, in the order of the record."""

@@ -28,7 +28,7 @@ class SessionKey(NamedTuple):
     id: str
 
 
-class LineageNode(msgspec.Struct, omit_defaults=True, kw_only=True):
+class LineageNode(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"id": "name"}):
     """A session of the graph."""
 
     agent: str

@@ -1,10 +1,8 @@
 """The session record: what one session of any agent contains, as plain values.
 
-These Structs are the schema. The JSON Schema in `docs/schema/` and the reference in the documentation are generated
-from them, every exported record validates against the schema, and no agent's own field names appear here.
-
-Times are aware UTC. `None` means that the agent did not record a value, which is not the same as zero. Optional fields
-that hold their default are left out of the JSON.
+These Structs are the schema: the JSON Schema in `docs/schema/` and the reference are generated from them, and every
+exported record validates against it. No agent's own field names appear here. Times are aware UTC. `None` means that the
+agent did not record a value, which is not zero. Optional fields that hold their default are left out of the JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +13,9 @@ from typing import Any, Literal
 import msgspec
 
 from ..io.decode import decode_any
+from .actions import Action as Action
+from .actions import Question as Question
+from .actions import Task as Task
 
 SCHEMA = "unspool/1"
 """Name and version of the record; changes when a reader of the old form would misread the new one."""
@@ -67,6 +68,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Input tokens written to the provider's cache."""
     reasoning: int | None = None
     """Output tokens spent on reasoning."""
+    cache_write_1h: int | None = None
+    """The part of `cache_write` that stays in the cache for an hour, which costs more than five minutes."""
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------
@@ -337,37 +340,6 @@ class Interruption(msgspec.Struct, omit_defaults=True, kw_only=True):
     """How certain it is, from 0 to 1."""
 
 
-class Question(msgspec.Struct, omit_defaults=True):
-    """A question from the model to the user."""
-
-    question: str
-    """The question."""
-    options: list[str] = []
-    """The answers to choose from."""
-
-
-class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
-    """What a call does, or would have done: its input, and the parts of it that people want to see."""
-
-    raw_input: msgspec.Raw
-    """The input as JSON, byte for byte as the model gave it; in Python, `input` decodes it."""
-    path: str | None = None
-    """The file it is about."""
-    diff: str | None = None
-    """Unified diff of an edit, rebuilt from the input."""
-    command: str | None = None
-    """The command."""
-    questions: list[Question] = []
-    """The questions to the user."""
-    plan: str | None = None
-    """The plan."""
-
-    @property
-    def input(self) -> Any:
-        """The decoded input."""
-        return decode_any(self.raw_input)
-
-
 class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A proposed action was rejected."""
 
@@ -393,6 +365,8 @@ class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What the call would have done."""
     sibling_tool_use_ids: list[str] = []
     """Parallel calls that were cancelled together with this one."""
+    asked_to_clarify: bool = False
+    """True: the user did not answer a question, but wanted to talk about it first."""
 
 
 class InputChange(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -637,6 +611,8 @@ class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
     """True: archived with the agent's own command."""
     unanswered: Unanswered = "omitted"
     """What the agent does with an unfinished call in later requests: omit it, make up a result, or send it as it is."""
+    plan: str | None = None
+    """The subscription that the agent was used with, where the log names one. Its tokens were not billed one by one."""
 
 
 class End(msgspec.Struct):

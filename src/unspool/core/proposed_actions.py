@@ -6,12 +6,13 @@ import difflib
 import io
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from ..io.decode import decode_any
 from . import model as m
+from .notebook_cells import CellMode
 
 _SLOW_AT = 4_000
 """Lines from which a minimal diff takes too long; a plain replacement is shown instead."""
@@ -62,6 +63,28 @@ def _question(item: dict[str, Any]) -> m.Question:
     return m.Question(text_in(item, "question") or "", options)
 
 
+def tasks_in(given: dict[str, Any], *keys: str) -> list[m.Task]:
+    """The items of a list of tasks, each with its text in one of some fields."""
+    items = [item for item in _items(given.get("todos", given.get("plan"))) if isinstance(item, dict)]
+    return [m.Task(text_in(item, *keys) or "", text_in(item, "status") or "") for item in items]
+
+
+def json_answers(questions: list[m.Question], keys: Iterable[str], text: str) -> dict[str, str]:
+    """The answers in a result that is JSON and has them under the keys of the questions."""
+    given = decode_any(text)
+    answers = given.get("answers") if isinstance(given, dict) else None
+    if not isinstance(answers, dict):
+        return {}
+    found = ((question.question, _answer(answers.get(key))) for question, key in zip(questions, keys, strict=False))
+    return {question: answer for question, answer in found if answer}
+
+
+def _answer(given: object) -> str:
+    if isinstance(given, dict):
+        given = given.get("answers")
+    return ", ".join(map(str, given)) if isinstance(given, list) else given if isinstance(given, str) else ""
+
+
 def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -84,9 +107,6 @@ class Replacement(msgspec.Struct, frozen=True):
     new: str
     everywhere: bool = False
     """Whether it replaces every occurrence; otherwise there has to be exactly one."""
-
-
-CellMode = Literal["replace", "insert", "delete"]
 
 
 class CellEdit(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ class Replies:
         """The response of the last message of the model."""
         self.billed = Billed()
         self._recent: Recent[str, OpenReply] = Recent(1 << 12)
-        self._total: list[int | None] = [None] * 5
+        self._total: list[int | None] = [None] * 6
 
     def switch_to(self, key: str, index: int) -> OpenReply:
         """Make another response the current one: a new one, or an older one that gets a further message."""
@@ -71,6 +71,8 @@ class Replies:
             total[3] = (total[3] or 0) + sign * value
         if (value := usage.reasoning) is not None:
             total[4] = (total[4] or 0) + sign * value
+        if (value := usage.cache_write_1h) is not None:
+            total[5] = (total[5] or 0) + sign * value
 
     @property
     def usage(self) -> m.Usage:

@@ -4,7 +4,8 @@ A name may be, in this order:
 
 1. the id of a session, in any case;
 2. the last part of the id of a sub-agent, which is `PARENT/OWN`, in any case;
-3. the beginning of an id, or of its last part; in any case, and only if it matches one id.
+3. the beginning of an id, of its last part, or of each of its parts (`PARENT/OWN` with both shortened); in any case,
+   and only if it matches one id.
 
 Looking up a path is left to the callers, which know about files.
 """
@@ -65,7 +66,10 @@ def _level(name: str, wanted: str, id: str) -> int | None:
     if own == wanted:
         return 2
     # The id of a sub-agent begins with that of its parent: the beginning of that means the parent alone.
-    return 3 if (whole if "/" in wanted else own).startswith(wanted) else None
+    parts = whole.split("/") if "/" in wanted else [own]
+    starts = wanted.split("/")
+    fits = len(parts) >= len(starts) and all(map(str.startswith, parts, starts))
+    return 3 if fits else None
 
 
 def ambiguous(name: str, choices: list[str]) -> AmbiguousError:

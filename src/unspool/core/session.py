@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from . import model as m
+from .annotations import Annotation
 from .context import ContextMap, Span
 from .convert import to_builtins, to_json
 from .errors import NotFoundError
@@ -19,7 +21,10 @@ from .events import event_fields, find_kind, iter_events
 from .gaps import find_ends, request_tokens
 from .tree import COMMAND, CONTINUED, MODEL, NONE, PROMPT, QUEUED, UNANSWERED, Tree
 
-E = TypeVar("E", m.ToolResult, m.Rejection)
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+E = TypeVar("E")
 
 
 class Context(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -132,6 +137,9 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         branches: list[m.Branch]
         problems: list[m.Problem]
 
+    annotations: list[Annotation] = []
+    """Pins, notes and tags of a person. They are in exported sessions only: the agents' files have none."""
+
     def __len__(self) -> int:
         return len(self.messages)
 
@@ -209,8 +217,8 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         for message in self.messages:
             for block in message.blocks:
                 if isinstance(block, m.ToolCall):
-                    result_index, result = _first_from(results.get(block.id, []), message.index)
-                    _, rejection_found = _first_from(rejections.get(block.id, []), message.index)
+                    result_index, result = first_from(results.get(block.id, []), message.index)
+                    _, rejection_found = first_from(rejections.get(block.id, []), message.index)
                     yield ToolUse(
                         message_index=message.index,
                         branch=message.branch,
@@ -249,9 +257,9 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
             raise IndexError(f"message index {index} is out of range; session {self.id} has {len(self)} messages")
         if index == len(self.messages):
             return self.context_now()
-        return self._context_of(self._contexts.before(self._first_part(index)))
+        return self._context_of(self.context_map.before(self.first_part(index)))
 
-    def _first_part(self, index: int) -> int:
+    def first_part(self, index: int) -> int:
         """The message with which the response that a message is part of begins, whatever the order of the log."""
         reply = self.messages[index].reply
         if reply is None:
@@ -265,7 +273,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         """What the model would have in its context if the session were continued at its tip."""
         if self.info.tip is None:
             return Context(message_indices=[])
-        return self._context_of(self._contexts.upto(self.info.tip))
+        return self._context_of(self.context_map.upto(self.info.tip))
 
     def _context_of(self, span: Span) -> Context:
         unanswered = self._unanswered(span.indices)
@@ -288,12 +296,19 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         """The whole record as one line of JSON, as `unspool export` writes it."""
         return to_json(self)
 
-    @cached_property
-    def _contexts(self) -> ContextMap:
-        boundaries = [*self.compaction.inherited, *self.compaction.boundaries]
-        return ContextMap(self._tree, boundaries, self.context_clears, self.resumes, self._find_ends())
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """All tables of this session, as Arrow tables by name. Needs the extra `unspool[data]`."""
+        # By name, as the record does not depend on what is made of it.
+        made: dict[str, pa.Table] = import_module("unspool.data.tables").session_tables(self)
+        return made
 
-    def _find_ends(self) -> frozenset[int]:
+    @cached_property
+    def context_map(self) -> ContextMap:
+        """What was in context at each message, as sets of messages."""
+        boundaries = [*self.compaction.inherited, *self.compaction.boundaries]
+        return ContextMap(self._tree, boundaries, self.context_clears, self.resumes, self.find_gaps())
+
+    def find_gaps(self) -> frozenset[int]:
         """The gaps of the log at which the context starts again."""
         gaps = [message.index for message in self.messages if message.link == "stitched"]
         lengths = [message.source.length for message in self.messages] if gaps else []
@@ -337,7 +352,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return [block.id for block in blocks if isinstance(block, m.ToolCall) and block.id not in answered]
 
 
-def _first_from(found: list[tuple[int, E]], index: int) -> tuple[int | None, E | None]:
+def first_from(found: Sequence[tuple[int, E]], index: int) -> tuple[int | None, E | None]:
     """The first one at or after a message, else the last one before it, because a log may have the result first.
 
     An id may be used again on another branch.

@@ -1,17 +1,19 @@
 """The stream form: the same content as the record, as many small lines in reading order.
 
 A session begins with a `session` line and ends with an `end` line that counts what was between them. Events follow
-the message they belong to; those that belong to no message come before the end.
+the message they belong to; those that belong to no message, and the annotations of a person, come before the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
 from . import model as m
+from .annotations import Annotation
 from .events import BY_NAME, EVENT_KINDS, EventKind, no_events
 from .session import Session
 
@@ -31,6 +33,12 @@ class MessageLine(msgspec.Struct, tag="message"):
 
 class EventLine(msgspec.Struct):
     """An event. Each kind of the table has a line of its own, such as `RejectionLine`, with the event in a field."""
+
+
+class AnnotationLine(msgspec.Struct, tag="annotation"):
+    """A pin, a note or a tag of a person."""
+
+    annotation: Annotation
 
 
 class EndLine(msgspec.Struct, tag="end"):
@@ -56,9 +64,9 @@ EVENT_LINES = {kind.name: _event_line(kind) for kind in EVENT_KINDS}
 _KINDS = {line: BY_NAME[name] for name, line in EVENT_LINES.items()}
 
 if TYPE_CHECKING:
-    StreamLine: TypeAlias = SessionLine | MessageLine | EventLine | EndLine
+    StreamLine: TypeAlias = SessionLine | MessageLine | EventLine | AnnotationLine | EndLine
 else:
-    StreamLine = Union[(SessionLine, MessageLine, *EVENT_LINES.values(), EndLine)]
+    StreamLine = Union[(SessionLine, MessageLine, *EVENT_LINES.values(), AnnotationLine, EndLine)]
 
 
 def iter_stream(session: Session) -> Iterator[StreamLine]:
@@ -68,7 +76,7 @@ def iter_stream(session: Session) -> Iterator[StreamLine]:
 
 def lines_around(head: Session, messages: Iterable[m.Message]) -> Iterator[StreamLine]:
     """Stream lines of a record whose messages come from elsewhere, one at a time."""
-    events = sorted(_events(head), key=lambda pair: pair[0])
+    events = sorted(((_LAST if index is None else index, line) for index, line in event_lines(head)), key=itemgetter(0))
     position = count = 0
     yield SessionLine(head.schema, head.info)
     for message in messages:
@@ -79,6 +87,7 @@ def lines_around(head: Session, messages: Iterable[m.Message]) -> Iterator[Strea
             position += 1
     for _, event in events[position:]:
         yield event
+    yield from map(AnnotationLine, head.annotations)
     counts = {"messages": count, **_counts(head)}
     yield EndLine(m.End(head.info.id, counts))
 
@@ -90,6 +99,8 @@ def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
             session = empty(line.session)
         elif isinstance(line, MessageLine):
             session.messages.append(line.message)
+        elif isinstance(line, AnnotationLine):
+            session.annotations.append(line.annotation)
         elif isinstance(line, EndLine):
             # A branch may begin before another one and still have the higher number: in a log that is out of order.
             session.branches.sort(key=lambda branch: branch.id)
@@ -108,19 +119,14 @@ def empty(info: m.SessionInfo) -> Session:
 _LAST = 1 << 62
 
 
-def _events(head: Session) -> Iterator[tuple[int, EventLine]]:
-    """All events of a record, each with the index of the message that its line follows."""
+def event_lines(head: Session) -> Iterator[tuple[int | None, EventLine]]:
+    """All events of a record, kind by kind, each with the index of the message at which it happened."""
     for kind in EVENT_KINDS:
         line = EVENT_LINES[kind.name]
         for event in kind.inherited(head):
-            yield _place(kind, event), line(event, inherited=True)
+            yield kind.index_of(event), line(event, inherited=True)
         for event in kind.of(head):
-            yield _place(kind, event), line(event)
-
-
-def _place(kind: EventKind, event: Any) -> int:
-    index = kind.index_of(event)
-    return _LAST if index is None else index
+            yield kind.index_of(event), line(event)
 
 
 def _counts(head: Session) -> dict[str, int]:

@@ -32,39 +32,29 @@ class LogChangedError(UnspoolError):
     """A log changed while it was read. The next run reads it."""
 
 
-class Packed(NamedTuple):
-    """All bytes of a log, compressed for the archive."""
+class PackedLog(NamedTuple):
+    """A log whose bytes were compressed for the archive."""
 
-    chunks: list[tuple[int, bytes]]
-    """The length of each before compression, and the compressed bytes."""
+    kept: int
+    """How many bytes there are, before compression."""
     mark: bytes
 
-    @property
-    def kept(self) -> int:
-        """How many bytes there are, before compression."""
-        return sum(length for length, _ in self.chunks)
 
-
-def packed(stat: LogStat) -> Packed:
-    """Compress a log that is new to the archive. Raises OSError."""
-    chunks: list[tuple[int, bytes]] = []
-    mark = Mark()
+def pack_log(stat: LogStat, give: Callable[[int, int, bytes], None]) -> PackedLog:
+    """Compress a log that is new to the archive; each chunk is passed on, with its start and length. Raises OSError."""
+    mark, start = Mark(), 0
     with _opened(stat) as file:
         for data in _pieces(file, stat.size):
             mark.add(data)
-            chunks.append((len(data), pack(data)))
-    return Packed(chunks, mark.digest())
+            give(start, len(data), pack(data))
+            start += len(data)
+    return PackedLog(start, mark.digest())
 
 
-def keep_new(store: Store, stat: LogStat, ready: Packed, at: float) -> int:
-    """Put a compressed log into the archive; returns its id."""
-    row = stat.row()._replace(kept=ready.kept, mark=ready.mark, verified=ready.kept, archived_at=at)
-    id = store.files.put(row)
-    start = 0
-    for length, data in ready.chunks:
-        store.files.put_chunk(id, start, length, data)
-        start += length
-    return id
+def keep_new(store: Store, stat: LogStat, log: PackedLog, at: float) -> int:
+    """Add the row of a log whose chunks are about to be added; returns its id."""
+    row = stat.row()._replace(kept=log.kept, mark=log.mark, verified=log.kept, archived_at=at)
+    return store.files.put(row)
 
 
 def archive_log(store: Store, change: ChangedLog, at: float, add: Add, *, is_followed: bool = False) -> Archiving:

@@ -35,6 +35,15 @@ class _Step(NamedTuple):
     at: float
     change: VersionChange
     state: FileState
+    since: float = 0.0
+    """The time, or that of an earlier step of the file if the clock has been set back since."""
+    turn: int = 0
+    """Counts the steps for which that is the same."""
+
+    @property
+    def order(self) -> tuple[float, int, float]:
+        """Its place among the steps of all files; those that were found together have the same."""
+        return self.since, self.turn, self.at
 
 
 class Version(msgspec.Struct, kw_only=True):
@@ -63,13 +72,14 @@ class History:
         own = [file.id for file in store.files.of_session(session.id)]
         steps = [(step, place) for place, file in enumerate(own) for step in self._steps(file)]
         state: dict[int, FileState] = {}
-        for at, group in groupby(sorted(steps, key=lambda entry: entry[0].at), key=lambda entry: entry[0].at):
+        steps.sort(key=lambda entry: entry[0].order)
+        for (since, _, at), group in groupby(steps, key=lambda entry: entry[0].order):
             changed = list(group)
             state = state | {place: step.state for step, place in changed}
+            self._times.append(since)
             self._add(at, max((step.change for step, _ in changed), key=_CHANGES.index), state)
 
     def _add(self, at: float, change: VersionChange, state: dict[int, FileState]) -> None:
-        self._times.append(at)
         self._states.append(state)
         files = {file.path: file.size for _, file in sorted(state.items())}
         self.versions.append(
@@ -79,7 +89,15 @@ class History:
         )
 
     def _steps(self, file: int) -> Iterator[_Step]:
-        """Every known state of a file, the oldest first. What has no time was there before everything else."""
+        """Every known state of a file, the oldest first."""
+        since, turn = 0.0, 0
+        for step in self._found_steps(file):
+            turn = turn + 1 if step.at <= since else 0
+            since = max(since, step.at)
+            yield step._replace(since=since, turn=turn)
+
+    def _found_steps(self, file: int) -> Iterator[_Step]:
+        """The same, with the times at which they were found. What has no time was there before everything else."""
         for row in self._store.files.versions(file):
             growth = [(start, at) for start, at in self._store.files.growth(row.id) if start < row.kept]
             ends = [*(start for start, _ in growth), row.kept]
@@ -105,7 +123,7 @@ class History:
         """The files of no session beside it, such as saved outputs, as they were at the time of a version."""
         found = []
         for file in self._store.files.beside_session(self._session.id):
-            steps = [step for step in self._steps(file.id) if step.at <= self._times[number - 1]]
+            steps = [step for step in self._steps(file.id) if step.since <= self._times[number - 1]]
             found += [step.state for step in steps[-1:]]
         return found
 

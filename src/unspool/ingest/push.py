@@ -48,7 +48,8 @@ def copy_session(source: Store, target: Store, row: SessionRow) -> None:
         tools |= tools_in(message)
         texts, usage = counted(message, tools.get)
         target.texts.add(copy, texts)
-        target.usage.add(copy, usage)
+        target.usage.insert(copy, usage)
+    target.usage.add_to_sums(copy, 0)
     copy_summary(source, target, row.id, copy)
     info = source.messages.load_head(row.id).info
     target.usage.set_remainder(copy, info.usage, info.models[-1] if info.models else None, None)

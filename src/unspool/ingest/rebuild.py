@@ -10,7 +10,7 @@ from ..core.errors import UnspoolError
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
-from ..store.transfer import copy_file, copy_forgotten, copy_summary, highest_id
+from ..store.transfer import copy_annotations, copy_file, copy_forgotten, copy_summary, highest_id
 from .push import copy_session
 
 
@@ -29,6 +29,8 @@ def copy_readable(damaged: Store, new: Store) -> int:
                 copied += _copy(damaged, new, row)
     with suppress(UnspoolError), new.transaction():
         copy_forgotten(damaged, new)
+    with suppress(UnspoolError), new.transaction():
+        copy_annotations(damaged, new)
     return copied
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,7 @@ from ..agents import AGENTS, SessionRef, SessionSource
 from ..core.decisions import main_session
 from ..io.faults import collect_faults
 from ..io.files import name_of
-from ..io.sources import ByteStream, LogSource, Stamp
+from ..io.sources import ByteStream, LineFile, LogSource, Stamp
 from ..store.decision_log import decision_mark
 from ..store.rows import FileRow
 
@@ -68,6 +68,11 @@ class ChangedLog(NamedTuple):
     how: Change
     before: FileRow | None
 
+    @property
+    def is_new_on_disk(self) -> bool:
+        """Whether a file of its own was written."""
+        return self.how != "touched" and self.stat.inode != 0
+
 
 class Scan(NamedTuple):
     """What was found in an agent's folder."""
@@ -119,9 +124,10 @@ class _Comparison:
                     self._look_at(source)
                 except OSError as error:
                     faults.note(error, source.path)
-            missing = [row for row in self._missing.values() if not is_below(row.path, faults.errors)]
+            unknown = {name_of(path) for path in faults.errors}
+            missing = {row.id: row for row in self._missing.values() if not is_below(row.path, unknown)}
             self._find_moved(missing)
-        return Scan(self._changes, missing, faults.errors)
+        return Scan(self._changes, list(missing.values()), faults.errors)
 
     def _look_at(self, source: LogSource) -> None:
         row = self._known.get(name_of(source.path))
@@ -139,22 +145,39 @@ class _Comparison:
         how = how_changed(entry, row, self._archived(row.id))
         self._changes.append(ChangedLog(entry, "grown" if how == "touched" and row.gone_at is not None else how, row))
 
-    def _find_moved(self, missing: list[FileRow]) -> None:
+    def _find_moved(self, missing: dict[int, FileRow]) -> None:
         """Tell new logs from those that were moved; the latter are removed from `missing`."""
-        moved = {(row.device, row.inode): row for row in missing if row.inode}
+        moved = {(row.device, row.inode): row for row in missing.values() if row.inode}
         for entry in self._fresh:
             before = moved.get((entry.device, entry.inode))
             if before is not None and how_changed(entry, before, self._archived(before.id)) in ("grown", "touched"):
                 del moved[entry.device, entry.inode]
-                missing.remove(before)
+                del missing[before.id]
                 self._changes.append(ChangedLog(entry, "moved", before))
             else:
                 self._changes.append(ChangedLog(entry, "new", None))
 
 
-def is_below(path: str, folders: Iterable[Path]) -> bool:
+def share_paths(changed: dict[Path, ChangedLog], paths: Iterable[Path]) -> None:
+    """Refer to logs by paths that are used anyway: of two equal ones for each log, one can go."""
+    for path in paths:
+        change = changed.pop(path, None)
+        if change is not None:
+            changed[path] = change
+            if isinstance(change.stat.source, LineFile):
+                change.stat.source.path = path
+
+
+def is_below(path: str, folders: Collection[str]) -> bool:
     """Whether a path is one of some others, or inside one of them."""
-    return any(path == folder or is_inside(path, folder) for folder in map(name_of, folders))
+    return bool(folders) and (path in folders or any(folder in folders for folder in folders_above(path)))
+
+
+def folders_above(path: str) -> Iterator[str]:
+    """Iterate over the folders that a path is inside of, the nearest first."""
+    for position in range(len(path) - 1, 0, -1):
+        if path[position] in "/\\":
+            yield path[:position]
 
 
 def is_inside(path: str, folder: str) -> bool:

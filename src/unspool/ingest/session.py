@@ -21,7 +21,7 @@ from .writer import Ending, Messages, SessionWriter
 
 Mode = Literal["new", "append", "rewrite"]
 
-_MOST_HELD = 16 << 20
+_MOST_HELD = 4 << 20
 """Bytes of one session that may wait until it is read to its end."""
 
 
@@ -85,6 +85,8 @@ class SessionIngest:
 
     def finish(self, ending: Ending, around: str, files: list[int]) -> None:
         """Write what is only known at the end, and record in the change log what is different."""
+        kept = self._stored.sealed if self._stored is not None and self.mode == "append" else 0
+        self._store.usage.add_to_sums(self._id, kept)
         ending.write(self._store, self._id, around, files)
         if self._before is None:
             changes = iter([created(self._agent, self.name, ending.messages)])

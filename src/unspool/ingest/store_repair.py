@@ -1,8 +1,8 @@
 """Repairs what is damaged in a store.
 
-Archived bytes are repaired from the file on disk or from another store. Messages are repaired by reading the session
-again: from its files, or from the archive if those are gone. Right bytes are recognised by the checksum of the content,
-or because the file has not changed since it was archived.
+Archived bytes are repaired from the file on disk or from another store. What is packed against them can be read again
+then. Other messages are repaired by reading the session again: from its files, or from the archive if those are gone.
+Right bytes are recognised by the checksum of the content, or because the file has not changed since it was archived.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..store import Store
 from ..store.compression import is_content_of, pack, unpack_damaged
 from ..store.filters import SessionFilter
 from ..store.integrity import DIFFERS, DataFault, StoreIntegrity
-from ..store.rows import SessionRow
+from ..store.rows import REDACTED, SessionRow
 from .push import copy_session
 from .restore import restore_session
 from .session import SessionIngest
@@ -32,6 +32,7 @@ _DISK = "the file on disk"
 _ARCHIVE = "the archive"
 _OTHER_STORE = "the other store"
 _ITSELF = "the part that is intact"
+_BASE = "the repaired bytes that it is packed against"
 
 
 class _Candidate(NamedTuple):
@@ -63,12 +64,22 @@ class StoreRepair:
         for fault in faults:
             if fault.part not in ("bytes", "database"):
                 damaged.setdefault(fault.id, []).append(fault)
-        self._repair_sessions(damaged)
+        self._repair_sessions({id: found for id, found in damaged.items() if not self._is_repaired(id, found)})
+
+    def _is_repaired(self, session: int, faults: list[DataFault]) -> bool:
+        """Whether the messages of a session can be read again, because the archived bytes were repaired."""
+        if self._integrity.check_session(session):
+            return False
+        for fault in faults:
+            fault.repaired_from = _BASE
+        return True
 
     # --- archived files ---
 
     def _repair_bytes(self, fault: DataFault) -> str | None:
         file, start, length = fault.id, fault.first, fault.count
+        if self._store.chunks.has_base(file, start) and self._integrity.check_chunk(file, start, length, None) is None:
+            return _BASE
         damaged = self._integrity.chunk_data(file, start) or b""
         for content, source, is_right in self._candidates(fault, damaged):
             packed = pack(content)
@@ -179,6 +190,8 @@ class StoreRepair:
         known = SessionFilter(machine=other.machine, agent=row.agent, name=row.name)
         for theirs in other.sessions.select(known):
             is_intact = not StoreIntegrity(other).check_session(theirs.id)
+            if other.sessions.fingerprint(theirs.id).startswith(REDACTED):
+                continue
             if is_intact and theirs.messages >= row.messages:
                 with self._store.exclusive(), self._store.transaction():
                     copy_session(other, self._store, theirs)

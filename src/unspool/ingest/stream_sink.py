@@ -14,8 +14,8 @@ from itertools import islice
 from ..core import model as m
 from ..core.assemble import SessionAssembler
 from ..core.sinks import MessageIndex, apply_outcome, replace_blocks
+from ..store.blocks import BLOCK
 from ..store.message_patches import MessagePatches, Span
-from ..store.messages import BLOCK
 
 WINDOW = 64
 """How many of the last messages can still be changed in place."""

@@ -8,9 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
-from ..agents import AGENTS, SessionRef, SessionSource, finish
+from ..agents import AGENTS, Peek, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.errors import DamagedError
@@ -22,10 +20,16 @@ from ..store.decision_log import decision_marks
 from ..store.filters import SessionFilter
 from ..store.forgotten import Exclusions, ForgottenSession, exclusions
 from ..store.rows import READ_AGAIN, FileRow, StoredSession
-from .archive import Archiving, LogChangedError, archive_log, keep_new
-from .reader_pool import TOO_LARGE, WORTH_IT, ReadRef, Task, can_share, reading
-from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, stat_log, surroundings
+from .archive import Archiving, LogChangedError, archive_log
+from .read_parts import Reading, write_new
+from .reader_pool import TOO_LARGE, WORTH_IT, Task, can_share, reading
+from .redacted_push import check_complete
+from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, share_paths, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, remove_session
+from .sync_report import Progress as Progress
+from .sync_report import Report as Report
+from .sync_report import ReportCounts
+from .sync_selection import SyncSelection
 from .transactions import Pipeline, concerns_session
 from .unreadable import HeldError, Unreadable
 from .writer import Ending, SessionWriter
@@ -34,43 +38,25 @@ _AT_ONCE = 4 << 20
 """Largest session, in bytes, that is read at once while others wait."""
 
 
-class Progress(NamedTuple):
-    """How far a run is."""
-
-    done: int
-    total: int
-    bytes_done: int
-    bytes_total: int
-    name: str
-
-
-class Report(msgspec.Struct):
-    """What a run did."""
-
-    files: int = 0
-    new: int = 0
-    changed: int = 0
-    gone: int = 0
-    bytes: int = 0
-    failures: dict[str, str] = {}
-    """Why sessions could not be read, by session."""
-    seconds: float = 0.0
-
-
 class Syncer:
     """Reads what has changed since the last run. Each session is written completely or not at all."""
 
     def __init__(
-        self, store: Store, *locations: str | Path, may_share: bool = False, forgotten: Iterable[ForgottenSession] = ()
-    ) -> None:
+        self, store: Store, *locations: str | Path, may_share: bool = False,
+        forgotten: Iterable[ForgottenSession] = (), selection: SyncSelection | None = None, with_secrets: bool = False,
+    ) -> None:  # fmt: skip
         """`locations` as for a `Library`; with `may_share`, other processes help if there is much to read.
 
-        Sessions that were forgotten in the store are not read, and neither are those that are passed as `forgotten`.
+        Sessions that were forgotten in the store, or are passed as `forgotten`, are not read. With a `selection`, only
+        some of the changed sessions are. `with_secrets` replaces redacted sessions.
         """
+        self._with_secrets = with_secrets
+        self._selection = selection or SyncSelection()
         self._may_share = may_share
         self._forgotten = list(forgotten)
-        self._store = store
-        self._locations = locations
+        self._store, self._locations = store, locations
+        self.changed_logs: list[Path] = []
+        """The files that were new or different in the last run."""
 
     def run(
         self,
@@ -87,8 +73,9 @@ class Syncer:
         """
         began = time.perf_counter()
         report = Report()
-        counts = _Counts(report, committed)
+        counts = ReportCounts(report, committed)
         with self._store.exclusive(patience):
+            check_complete(self._store, self._with_secrets)
             self._run(report, on_progress, Pipeline(self._store, counts.save, counts.restore), open_too)
             self._store.changes.prune()
         report.seconds = time.perf_counter() - began
@@ -141,6 +128,7 @@ class Syncer:
     ) -> None:
         store = self._store
         known, failed = store.files.all(), store.files.unreadable()
+        self.changed_logs = []
         homes = []
         for agent, root in self._agent_folders(report):
             inside = {path: row for path, row in known.items() if is_inside(path, name_of(root))}
@@ -151,8 +139,11 @@ class Syncer:
             try:
                 logs = (log for log in AGENTS[agent].logs(root) if not paths or name_of(log.path) not in paths)
                 scan = compare(agent, logs, inside, store.files.intact_chunks)
-                if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
-                    homes.append(_HomeSync(store, agent, root, scan, report, unreadable, names))
+                try:
+                    if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
+                        homes.append(_HomeSync(store, agent, root, scan, report, unreadable, names))
+                finally:
+                    self.changed_logs += [change.stat.path for change in scan.changes if change.is_new_on_disk]
             except OSError as error:
                 # A folder that cannot be listed now may be readable again later; its sessions are not gone.
                 report.failures[name_of(root)] = str(error)
@@ -162,6 +153,7 @@ class Syncer:
                 report.failures[name_of(root)] = f"{type(error).__name__}: {error}"
         if not homes:
             return
+        self._selection.apply(homes)
         try:
             self._read_homes(homes, pipeline, _ProgressReporter(homes, report, on_progress))
         except BaseException as error:
@@ -207,36 +199,17 @@ class Syncer:
         with reading([(home.home, home.agent) for home in homes], shared) as reads:
             for home in homes:
                 home.archive_others(pipeline)
-            for read in reads:
-                home = homes[read.home]
-                progress.next(home, home.work[read.position].ref)
-                home.take_in_ready(home.work[read.position], read, pipeline)
-                done.add((read.home, read.position))
+            for ready in reads:
+                number, position = ready.read[:2]
+                progress.next(homes[number], homes[number].work[position].ref)
+                homes[number].take_in_ready(homes[number].work[position], ready, pipeline)
+                done.add((number, position))
         for number, home in enumerate(homes):
             for position, outdated in enumerate(home.work):
                 if (number, position) not in done:
                     progress.next(home, outdated.ref)
                     home.run(outdated, pipeline)
             pipeline.write(home.finish)
-
-
-class _Counts:
-    """The counts of a report, without what was rolled back."""
-
-    def __init__(self, report: Report, committed: Callable[[], None] | None) -> None:
-        self._report = report
-        self._committed = committed
-        self._saved = (0, 0, 0)
-
-    def save(self) -> None:
-        """Note that everything counted so far is committed."""
-        self._saved = (self._report.new, self._report.changed, self._report.gone)
-        if self._committed is not None:
-            self._committed()
-
-    def restore(self) -> None:
-        """Drop what was counted since the last commit."""
-        self._report.new, self._report.changed, self._report.gone = self._saved
 
 
 class _ProgressReporter:
@@ -284,38 +257,40 @@ class _Ingest:
         """Return the size of those files."""
         return sum(change.stat.size for change in self.changes_of(ref))
 
-    def take_in_ready(self, outdated: _Outdated, read: ReadRef, pipeline: Pipeline) -> None:
+    def _stored(self, ref: SessionRef) -> dict[str, StoredSession]:
+        """Return the sessions that were read from one source before."""
+        return self._store.sessions.from_source(self.agent, ref.id)
+
+    def take_in_ready(self, outdated: _Outdated, reading: Reading, pipeline: Pipeline) -> None:
         """Write a new session that another process has read."""
+        read, ref = reading.read, outdated.ref
         self._unreadable.add(read.faults)
         if read.is_gone:
-            self._unreadable.note_changing(outdated.ref.path)
+            self._unreadable.note_changing(ref.path)
             return
         if read.failure:
             self._reject(outdated, read.failure, pipeline)
             return
         try:
-            self._unreadable.check_new(_paths(outdated.ref))
+            self._unreadable.check_new(_paths(ref))
         except HeldError as error:
-            self._report.failures[outdated.ref.id] = str(error)
+            self._report.failures[ref.id] = str(error)
             return
-        store = self._store
 
         def write() -> None:
-            files = [keep_new(store, self._changed[path].stat, ready, self._at) for path, ready in read.files.items()]
-            for name, pieces, ending in sessions:
-                ingest = SessionIngest(store, self.agent, name, outdated.ref.id)
-                ingest.begin()
-                for piece in pieces:
-                    ingest.write(piece)
-                ingest.finish(ending, self._unreadable.mark() + read.around, files)
-
-        sessions = [session for session in read.sessions if session.name not in self._forgotten]
+            stats, mark = {path: self._changed[path].stat for path in read.logs}, self._unreadable.mark()
+            write_new(self._store, self.agent, ref.id, reading, stats, self._at, mark, self._forgotten)
 
         def write_all() -> None:
-            pipeline.write(write, sum(piece.weight for session in sessions for piece in session.pieces))
-            self._report.new += len(sessions)
+            pipeline.write(write, read.weight)
+            self._report.new += sum(session.name not in self._forgotten for session in read.sessions)
 
-        pipeline.session(write_all, lambda error: self._reject(outdated, _described(error), pipeline))
+        # What was read is not kept until the transaction ends. In the rare case that it fails, it is read again.
+        pipeline.session(
+            write_all,
+            lambda error: self._reject(outdated, _described(error), pipeline),
+            again=lambda: self._ingest(outdated, pipeline),
+        )
 
     def run(self, outdated: _Outdated, pipeline: Pipeline) -> None:
         """Read one session and have it written. One that fails is left as it is, and does not stop the others."""
@@ -328,13 +303,13 @@ class _Ingest:
         """Report a session that cannot be read or written, and archive its files."""
         ref = outdated.ref
         self._report.failures[ref.id] = self._unreadable.reject(ref.path, why)
-        stored = self._store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
+        stored = self._stored(ref) if outdated.is_known else {}
         pipeline.session(lambda: self._hold(ref, stored, pipeline), lambda _: None)
 
     def _ingest(self, outdated: _Outdated, pipeline: Pipeline) -> None:
         """Read one session and have all of it written, or nothing if something could not be read."""
         ref = outdated.ref
-        stored = self._store.sessions.from_source(self.agent, ref.id) if outdated.is_known else {}
+        stored = self._stored(ref) if outdated.is_known else {}
         queue = WriteQueue(pipeline)
         try:
             self._read(outdated, stored, queue)
@@ -481,9 +456,17 @@ class _HomeSync(_Ingest):
         unreadable.add(faults.errors)
         self._refs = {ref.id: ref for ref in refs if ref.id not in forgotten}
         own = {path for ref in refs for path in _paths(ref)}
+        share_paths(self._changed, own)
         self._others = [change for path, change in self._changed.items() if path not in own]
         self.work = self._outdated(before, around)
         self._sort()
+
+    @cached_property
+    def _ids(self) -> dict[str, list[int]]:
+        return self._store.sessions.ids_by_source(self.agent)
+
+    def _stored(self, ref: SessionRef) -> dict[str, StoredSession]:
+        return self._store.sessions.from_source(self.agent, ref.id, self._ids.get(ref.id, ()))
 
     def _surroundings(self, ref: SessionRef) -> str:
         try:
@@ -539,6 +522,22 @@ class _HomeSync(_Ingest):
         self.work.sort(
             key=lambda outdated: (newest[_family(outdated.ref)], _family(outdated.ref), outdated.ref.parent is not None)
         )
+
+    def refs(self) -> list[SessionRef]:
+        """The sessions to read."""
+        return [outdated.ref for outdated in self.work]
+
+    def keep(self, ids: set[str]) -> None:
+        """Leave out the other sessions."""
+        self.work = [outdated for outdated in self.work if outdated.ref.id in ids]
+
+    def peek(self, ref: SessionRef) -> Peek:
+        """The first lines of a session."""
+        return self.home.peek(ref)
+
+    def changed_at(self, ref: SessionRef) -> int:
+        """When the files of a session last changed, in nanoseconds since 1970."""
+        return _newest(ref, self._changed)
 
     def archive_others(self, pipeline: Pipeline) -> None:
         """Archive changed files that hold no session, which reading sessions depends on, and those only touched."""

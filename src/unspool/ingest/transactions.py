@@ -60,11 +60,11 @@ class Pipeline:
             open.__exit__(type(error), error, error.__traceback__)
             raise
 
-    def session(self, work: Callable[[], None], failed: Failed) -> None:
+    def session(self, work: Callable[[], None], failed: Failed, again: Callable[[], None] | None = None) -> None:
         """Do all writes of a session.
 
         If they fail, the transaction is rolled back, and the sessions that shared it are written again, each in its
-        own. Then `failed` is called.
+        own: by `again` where `work` cannot be repeated. Then `failed` is called.
         """
         try:
             work()
@@ -78,7 +78,7 @@ class Pipeline:
                 self.commit()
             failed(error)
             return
-        self._batch.append((work, failed))
+        self._batch.append((again or work, failed))
         self._end_session()
 
     def begin_large(self) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 
 from .._version import __version__
 from ..core.errors import UnspoolError
 from ..io.faults import reason_of
 from ..io.files import name_of
-from .scan import is_inside
+from .scan import folders_above
 
 _BY_THIS_VERSION = f"not understood by unspool {__version__}: "
 _ADVICE = "; its bytes are archived. Please report it, with what `unspool doctor --debug FILE` prints"
@@ -37,6 +38,10 @@ class Unreadable:
         self.now: dict[str, str] = {}
         """The reasons, by path."""
         self._changing: dict[str, str] = {}
+        self._found: list[str] = []
+        """The relevant ones among the first `_counted`: each session asks for them, and none is ever removed."""
+        self._counted = 0
+        self._mark = ""
 
     @property
     def for_next_run(self) -> dict[str, str]:
@@ -79,10 +84,8 @@ class Unreadable:
 
     def mark(self) -> str:
         """Return a part of the fingerprint of sessions that are read without some files: they are read again later."""
-        paths = sorted(self._relevant())
-        if not paths:
-            return ""
-        return "!" + hashlib.blake2b("\0".join(paths).encode(), digest_size=8).hexdigest()
+        self._relevant()
+        return self._mark
 
     def _check(self, paths: Iterable[str]) -> None:
         for path in paths:
@@ -91,4 +94,14 @@ class Unreadable:
 
     def _relevant(self) -> list[str]:
         """Return those that sessions may have been read with: archived files, and folders that contain some."""
-        return [path for path in self.now if path in self._known or any(is_inside(file, path) for file in self._known)]
+        if len(self.now) != self._counted:
+            self._found = [path for path in self.now if path in self._known or path in self._folders]
+            digest = hashlib.blake2b("\0".join(sorted(self._found)).encode(), digest_size=8)
+            self._mark = f"!{digest.hexdigest()}" if self._found else ""
+            self._counted = len(self.now)
+        return self._found
+
+    @cached_property
+    def _folders(self) -> set[str]:
+        """The folders that contain archived files."""
+        return {folder for path in self._known for folder in folders_above(path)}

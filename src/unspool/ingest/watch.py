@@ -6,31 +6,27 @@ it is read as a whole, together with everything else that changed. Between chang
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from watchfiles import watch
-
 from ..agents import AGENTS, SessionSource
+from ..core.errors import NotFoundError
 from ..io.files import name_of
 from ..io.listing import walk_files
 from ..library import Library, expanded
 from ..store import Store
-from ..store.rows import Change
+from ..store.rows import Change, FileRow
 from .archive import LogChangedError
+from .file_changes import FileChanges, pause
 from .idle import StoreHealth
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
 from .tail import SessionTail
 from .transactions import concerns_session
-
-# It logs every Ctrl+C.
-logging.getLogger("watchfiles").setLevel(logging.ERROR)
 
 _MAX_TAILS = 32
 _QUIET_SECONDS = 1.0
@@ -50,16 +46,14 @@ _FULL_SYNC_PAUSE = 300
 class Watcher:
     """Keeps a store up to date. It belongs to one thread."""
 
-    def __init__(
-        self, store: Store, *locations: str | Path, polling: bool | None = None, verifies: bool = False
-    ) -> None:
+    def __init__(self, store: Store, *locations: str | Path, polling: bool = False, verifies: bool = False) -> None:
         """`polling` compares the files again and again, for drives without change notifications.
 
         With `verifies`, the store is verified and repaired while nothing changes.
         """
         self._store = store
         self._locations = locations
-        self._polling = polling
+        self._file_changes = FileChanges(polling)
         self._tails: OrderedDict[Path, SessionTail] = OrderedDict()
         self._due: float | None = None
         self._deadline: float | None = None
@@ -76,6 +70,11 @@ class Watcher:
         """Why sessions could not be read in the last sync, and what is damaged in the store, by session or file."""
         return self._health.failures
 
+    @property
+    def slow_reason(self) -> str | None:
+        """Why changes are noticed a few seconds late; None if they are not, or if polling was asked for."""
+        return self._file_changes.slow_reason
+
     def read_all(
         self, report: Callable[[Progress], None] | None = None, committed: Callable[[], None] | None = None
     ) -> None:
@@ -87,23 +86,23 @@ class Watcher:
     def follow(self, stop: threading.Event | None = None) -> Iterator[list[Change]]:
         """Yield new entries of the change log until `stop` is set.
 
-        An empty list means that `failures` changed.
+        An empty list means that `failures` or `slow_reason` changed.
         """
-        seen, failed = self._store.changes.last_seq(), self.failures
+        seen, state = self._store.changes.last_seq(), (self.failures, self.slow_reason)
         while stop is None or not stop.is_set():
             if not self._homes:
-                _wait(stop)
+                pause(_DISCOVERY_SECONDS, stop)
                 self._find_homes()
                 continue
             inodes, checked = self._inodes, time.monotonic()
             self._due = checked
             for found in self._changes(stop):
-                for _ in self._steps({Path(path) for path in found}):
+                for _ in self._steps(set(found)):
                     while entries := self._store.changes.since(seen):
                         seen = entries[-1].seq
                         yield entries
-                    if self.failures != failed:
-                        failed = self.failures
+                    if (self.failures, self.slow_reason) != state:
+                        state = (self.failures, self.slow_reason)
                         yield []
                     if stop is not None and stop.is_set():
                         return
@@ -115,14 +114,14 @@ class Watcher:
             else:
                 return
 
-    def _changes(self, stop: threading.Event | None) -> Iterator[Iterable[str]]:
-        """Iterate over lists of changed paths; an empty one after each timeout."""
-        for changes in watch(
-            *self._homes, stop_event=stop, debounce=50, step=20, rust_timeout=250, yield_on_timeout=True,
-            force_polling=self._polling, recursive=True, raise_interrupt=False, watch_filter=None,
-            ignore_permission_denied=True,
-        ):  # fmt: skip
-            yield [path for _, path in changes]
+    def _changes(self, stop: threading.Event | None) -> Iterator[list[Path]]:
+        """Iterate over lists of changed paths; an empty one every now and then."""
+        reason = self.slow_reason
+        for found in self._file_changes.watch({root: agent for root, (agent, _) in self._homes.items()}, stop):
+            if reason != (reason := self.slow_reason):
+                # What changed until the files were first compared is found by a sync.
+                self._schedule(0.0)
+            yield found
 
     def ingest(self, paths: set[Path]) -> None:
         """Store changes of some files, then sync if that is due."""
@@ -176,18 +175,12 @@ class Watcher:
 
     def _find_home(self, path: Path) -> tuple[str, Path] | None:
         """Return the agent and its folder if the file is in a part of the folder that matters."""
-        for root, (agent, _) in self._homes.items():
-            if path.is_relative_to(root):
-                inner = path.relative_to(root)
-                if any(inner.is_relative_to(place) for place in AGENTS[agent].info.paths):
-                    return agent, root
-        return None
+        homes = ((agent, root) for root, (agent, _) in self._homes.items())
+        return next((home for home in homes if _is_in_part_that_matters(path, *home)), None)
 
     def _home(self, agent: str, root: Path) -> SessionSource:
-        home = self._homes[root][1]
-        if home is None:
-            home = AGENTS[agent].open(root)
-            self._homes[root] = agent, home
+        home = self._homes[root][1] or AGENTS[agent].open(root)
+        self._homes[root] = agent, home
         return home
 
     # --- immediate ---
@@ -199,6 +192,7 @@ class Watcher:
         if path.is_dir():
             # Files that were created before the folder was watched were not reported.
             for file in walk_files(path):
+                self._file_changes.note_in_folder(file)
                 self._ingest_file(file)
         elif AGENTS[place[0]].is_log(path):
             if not self._append(path) and not self._sync_file(*place, path):
@@ -232,12 +226,8 @@ class Watcher:
         if place is None or row is None or row.gone_at is not None:
             return None
         agent, root = place
-        seen = stat_log(agent, path)
-        if seen is None or seen.size < row.kept:
+        if not _has_only_grown(agent, path, row):
             return None
-        with seen.source.open() as file:
-            if mark_of(file, row.kept) != row.mark:
-                return None
         home = self._home(agent, root)
         ref = home.ref(path)
         stored = self._store.sessions.from_source(agent, ref.id) if ref is not None else {}
@@ -286,8 +276,14 @@ class Watcher:
         """Read everything that changed, and check that the tails agree with it."""
         started = time.monotonic()
         self._due = self._deadline = None
-        report = self._sync.run(open_too=started > self._next_full_sync)
+        try:
+            report = self._sync.run(open_too=started > self._next_full_sync)
+        except NotFoundError:
+            # A folder is gone. That is noticed soon, and it is watched again when it has returned.
+            self._schedule(_QUIET_SECONDS)
+            return
         self._health.unread = report.failures
+        self._file_changes.compare_with_sync(self._sync.changed_logs)
         # What was looked up in the folders may be outdated.
         self._homes = {root: (agent, None) for root, (agent, _) in self._homes.items()}
         for path, tail in list(self._tails.items()):
@@ -307,8 +303,14 @@ def _has_agent_folder(place: Path) -> bool:
     )
 
 
-def _wait(stop: threading.Event | None) -> None:
-    if stop is None:
-        time.sleep(_DISCOVERY_SECONDS)
-    else:
-        stop.wait(_DISCOVERY_SECONDS)
+def _is_in_part_that_matters(path: Path, agent: str, root: Path) -> bool:
+    return any(path.is_relative_to(root / place) for place in AGENTS[agent].info.paths)
+
+
+def _has_only_grown(agent: str, path: Path, row: FileRow) -> bool:
+    """Whether a log begins with what was archived, as far as its first and last bytes show. Raises OSError."""
+    seen = stat_log(agent, path)
+    if seen is None or seen.size < row.kept:
+        return False
+    with seen.source.open() as file:
+        return mark_of(file, row.kept) == row.mark

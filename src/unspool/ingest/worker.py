@@ -1,8 +1,8 @@
 """Keeps a store up to date in a process of its own: `python -m unspool.ingest.worker`, started by the web server.
 
 It reports on stdout in lines of JSON: `progress` during the first read, `ready`, `seq` when the change log has grown,
-`failed` with the sessions that could not be read, `error` before it tries again. It exits when its stdin is closed,
-because then the server is gone.
+`failed` with the sessions that could not be read, `slow` with the reason if changes are noticed late, `error` before it
+tries again. It exits when its stdin is closed, because then the server is gone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     listener.start()
     try:
-        _Worker(args.store, args.home, args.poll or None, listener.stop).run()
+        _Worker(args.store, args.home, args.poll, listener.stop).run()
     except WorkerStopped:
         _discard_output()
     return 0
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 class _Worker:
     """Reads everything once, then watches; failures are reported, and tried again."""
 
-    def __init__(self, address: str | None, homes: list[str], polling: bool | None, stop: threading.Event) -> None:
+    def __init__(self, address: str | None, homes: list[str], polling: bool, stop: threading.Event) -> None:
         """`stop` is set when the worker should exit."""
         self._stop = stop
         self._address = address
@@ -79,12 +79,8 @@ class _Worker:
             self._check_stop()
             try:
                 self._watch()
-            except UnspoolError as error:
+            except (UnspoolError, OSError) as error:
                 self._send(error=str(error))
-            except OSError as error:
-                self._send(error=str(error))
-                # The system limits the number of watched folders; polling has no limit.
-                self._polling = True if "watch" in str(error) else self._polling
             except Exception as error:
                 self._send(error=f"{type(error).__name__}: {error}")
             self._stop.wait(_RETRY_SECONDS[min(self._failed_attempts, len(_RETRY_SECONDS) - 1)])
@@ -96,10 +92,14 @@ class _Worker:
             watcher = Watcher(store, *self._homes, polling=self._polling, verifies=True)
             self._check_stop()
             self._read_all(store, watcher)
+            slow = None
             for entries in watcher.follow(self._stop):
                 if entries:
                     self._report_seq(entries[-1].seq)
                 self._report_failures(watcher.failures)
+                if watcher.slow_reason != slow:
+                    slow = watcher.slow_reason
+                    self._send(slow=slow)
                 self._failed_attempts = 0
             # Watching ends only when `stop` is set.
             raise WorkerStopped

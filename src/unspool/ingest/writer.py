@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,13 +20,13 @@ from ..core.recent import Recent
 from ..core.session import Session
 from ..core.tree import INHERITED
 from ..store import Store
+from ..store.blocks import BLOCK
 from ..store.compression import pack
 from ..store.damage import is_placeholder
 from ..store.decision_log import recorded_decisions
 from ..store.events import NewEvent
-from ..store.indexed_text import TextRow, ToolNameOf, rows_of
+from ..store.indexed_text import EncodedRow, TextRow, ToolNameOf, rows_of
 from ..store.message_patches import MessagePatches
-from ..store.messages import BLOCK
 from ..store.rows import NOTHING, StoredSession
 from ..store.sessions import SUMMARY_COLUMNS, session_values
 from ..store.text_index import tools_by_field
@@ -49,7 +49,7 @@ class Messages(NamedTuple):
     length: int
     data: bytes
     """The messages themselves, packed."""
-    texts: list[TextRow]
+    texts: Sequence[TextRow | EncodedRow]
     usage: UsageRows
     touches: list[tuple[int, str]]
     changed: list[m.Message]
@@ -62,20 +62,21 @@ class Messages(NamedTuple):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the lists as one byte string: unpickling many small objects is much slower."""
-        lists = _TO_BYTES.encode((self.texts, self.usage, self.touches))
+        texts = [(*row[:-1], row[-1].encode() if isinstance(row[-1], str) else row[-1]) for row in self.texts]
+        lists = _TO_BYTES.encode((texts, self.usage, self.touches))
         return _from_bytes, (self.first, self.length, self.data, lists, self.changed)
 
     def write(self, store: Store, id: int) -> None:
-        """Write them."""
-        store.messages.add_block(id, self.first, self.length, self.data)
+        """Write them; the usage is added to the sums later, for all messages of the session."""
+        store.blocks.add(id, [(self.first, self.length, self.data)])
         store.texts.remove(id, self.changed)
         store.texts.add(id, self.texts)
-        store.usage.add(id, self.usage)
+        store.usage.insert(id, self.usage)
         store.texts.add_touched_files(id, self.touches)
 
 
 _TO_BYTES = msgspec.msgpack.Encoder()
-_LISTS = msgspec.msgpack.Decoder(tuple[list[TextRow], UsageRows, list[tuple[int, str]]])
+_LISTS = msgspec.msgpack.Decoder(tuple[list[EncodedRow], UsageRows, list[tuple[int, str]]])
 
 
 def _from_bytes(first: int, length: int, data: bytes, lists: bytes, changed: list[m.Message]) -> Messages:
@@ -256,13 +257,15 @@ class SessionWriter:
 
         `waiting` are the pieces passed to `give`. What is only known at the end has to be found by reading again.
         """
-        store.sessions.remove_tail(id, self._known)
+        before = self._known
+        store.sessions.remove_tail(id, before)
         first = self._known = self._sink.sealed
         messages = list(self._sink.held())
         for start in range(0, len(messages), BLOCK):
             self._take(messages[start : start + BLOCK])
         for piece in waiting:
             piece.write(store, id)
+        store.usage.add_to_sums(id, before)
         waiting.clear()
         # They may still change in place, so a copy of what was written is kept.
         self._tail = {message.index: message for message in _MESSAGES.decode(_encode(messages))}

@@ -40,6 +40,8 @@ _SALVAGE_EFFORT = 12
 
 _MOST_DIGITS = 4_000
 """Python refuses to convert longer numbers, because that takes quadratic time."""
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?[0-9]{%d,})(?![0-9.eE])' % (_MOST_DIGITS + 1))
 
 _generic = msgspec.json.Decoder()
 _BROKEN = object()
@@ -253,9 +255,10 @@ def decode_object(line: bytes) -> dict[str, Any]:
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy of a piece of JSON that does not keep its line in memory, is valid UTF-8 and fits on one line.
+    """A copy of a piece of JSON that does not keep its line in memory, and that every program can read from one line.
 
-    msgspec does not validate what it skips, so a raw value can contain invalid UTF-8.
+    msgspec does not validate what it skips, so a raw value can contain invalid UTF-8. A number that is too long for
+    most programs becomes a string of its digits.
     """
     data = bytes(raw)
     if not data.isascii():
@@ -265,6 +268,8 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
             data = data.decode("utf-8", "replace").encode()
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
+    if len(data) > _MOST_DIGITS and _LONG_NUMBER.search(data):
+        data = _STRING_OR_NUMBER.sub(lambda match: match[0] if match[1] is None else b'"%s"' % match[1], data)
     return msgspec.Raw(data)
 
 

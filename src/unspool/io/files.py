@@ -24,6 +24,8 @@ T = TypeVar("T")
 _REMEMBERED = 1 << 15
 _LARGEST = 1 << 30
 """Bytes of a file that is read at once."""
+_LONGEST_START = 1 << 26
+"""Bytes in which the first line of a log has to end."""
 _MOST_UNPACKED = 1 << 26
 """Bytes that any compressed log may have."""
 _MOST_RATIO = 250
@@ -130,12 +132,15 @@ def read_start(path: Path, size: int) -> Block | None:
     try:
         with open_file(path) as file:
             read = _unpacked(file.read) if path.suffix == COMPRESSED else file.read
-            data = read(size)
-            while data and b"\n" not in data and len(data) < (1 << 26):
-                more = read(size)
-                if not more:
-                    return block_of(data)
-                data += more
+            pieces = [read(size)]
+            total = len(pieces[0])
+            while pieces[-1] and b"\n" not in pieces[-1] and total < _LONGEST_START:
+                # More and more at once: a line may be very long.
+                pieces.append(read(max(size, total)))
+                total += len(pieces[-1])
+            data = b"".join(pieces)
+            if not pieces[-1]:
+                return block_of(data) if data else None
     except zstandard.ZstdError:
         return None
     except OSError as error:
@@ -211,7 +216,7 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
 
 def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
     """Cache what a function reads from a file until the file changes; programs that follow many files call often."""
-    known: dict[Path, tuple[tuple[int, ...], T]] = {}
+    known: dict[Path, tuple[int, T]] = {}
 
     @wraps(read)
     def remembering(path: Path) -> T:
@@ -220,7 +225,8 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
         except OSError as error:
             note_fault(error, path)
             return read(path)
-        stamp = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        # The numbers themselves would need more memory than most of what is cached.
+        stamp = hash((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns))
         found = known.get(path)
         if found is not None and found[0] == stamp:
             return found[1]

@@ -7,7 +7,7 @@ from errno import EFBIG
 from itertools import pairwise
 from typing import NamedTuple
 
-BLOCK_SIZE = 1 << 20
+BLOCK_SIZE = 1 << 18
 """Bytes read at a time: large enough to be fast, small enough not to matter for memory."""
 
 

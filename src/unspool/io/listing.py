@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from errno import EINVAL
 from io import FileIO
 from pathlib import Path
+from typing import Protocol
 
 from .faults import NotRegularError, note_fault
 
@@ -17,12 +19,49 @@ NotListed = Callable[[Path, str], None]
 """Takes what was found but cannot be listed, and why."""
 
 
+class Mount(Protocol):
+    """A folder of files that have the right names and sizes, but whose bytes are elsewhere until they are read."""
+
+    def open(self, path: Path) -> FileIO:
+        """Open a file below the folder. Raises OSError."""
+        ...
+
+    def fetch(self, path: Path) -> None:
+        """Make all bytes of a file present, for a program that opens it by itself. Raises OSError."""
+        ...
+
+
+_mounts: dict[str, Mount] = {}
+
+
+@contextmanager
+def mounted(folder: Path, mount: Mount) -> Iterator[None]:
+    """Read files below a folder through a mount."""
+    _mounts[f"{folder}{os.sep}"] = mount
+    try:
+        yield
+    finally:
+        del _mounts[f"{folder}{os.sep}"]
+
+
+def _mount_of(path: Path) -> Mount | None:
+    return next((mount for folder, mount in _mounts.items() if str(path).startswith(folder)), None) if _mounts else None
+
+
 def open_file(path: Path) -> FileIO:
     """Open a file for reading. Raises OSError, also for anything but a regular file.
 
     Opening a pipe would wait until some program writes to it, and a device may never end.
     """
-    return open(path, "rb", buffering=0, opener=_open_regular)
+    mount = _mount_of(path)
+    return mount.open(path) if mount is not None else open(path, "rb", buffering=0, opener=_open_regular)
+
+
+def fetch_file(path: Path) -> None:
+    """Make sure that a program which opens a file by itself finds its bytes. Raises OSError."""
+    mount = _mount_of(path)
+    if mount is not None:
+        mount.fetch(path)
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -33,33 +72,92 @@ def _open_regular(path: str, flags: int) -> int:
     raise NotRegularError(EINVAL, _NOT_REGULAR, path)
 
 
+def why_no_file(path: Path) -> str:
+    """Why there is no file to read at a path."""
+    if path.is_dir():
+        return "is a directory"
+    return _NOT_REGULAR if path.exists() else "no such file"
+
+
 def files_in(folder: Path) -> list[Path]:
     """The regular files directly in a folder, and links to some; none if it cannot be read."""
-    return [Path(entry.path) for entry in _entries(str(folder)) if _kind(entry, follow=True) == "file"]
+    return [Path(entry.path) for entry in _entries(str(folder)) if _kind(entry) == "file"]
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders directly in a folder, and links to some; none if it cannot be read."""
-    return [Path(entry.path) for entry in _entries(str(folder)) if _kind(entry, follow=True) == "folder"]
+    """The folders directly in a folder, and links to others, each folder once; none if it cannot be read."""
+    kinds = [(entry.path, _kind(entry)) for entry in _entries(str(folder))]
+    found, links = ([path for path, kind in kinds if kind == wanted] for wanted in ("folder", "link"))
+    known = _KnownFolders(str(folder), *found)
+    return [Path(path) for path in (*found, *filter(known.add_link, links))]
 
 
 def walk_files(folder: Path, not_listed: NotListed | None = None) -> Iterator[Path]:
-    """All regular files below a folder, in the order of their names; links to folders are not followed.
+    """All regular files below a folder, in the order of their names, then those below links to other folders.
 
-    `not_listed` is called for folders that cannot be read, and for what is neither a file nor a folder.
+    Each folder is walked once, however many links lead to it. `not_listed` is called for folders that cannot be read,
+    and for what is neither a file nor a folder.
     """
-    folders = [str(folder)]
-    while folders:
+    return (Path(entry.path) for entry in walk_entries(folder, not_listed))
+
+
+def walk_entries(folder: Path, not_listed: NotListed | None = None) -> Iterator[os.DirEntry[str]]:
+    """The same as entries, whose state costs less to ask for than that of a path."""
+    folders, links = [str(folder)], deque[str]()
+    known = _KnownFolders(str(folder))
+    while folders or links:
+        if not folders:
+            link = links.popleft()
+            folders += [link] if known.add_link(link) else []
+            continue
         inner = []
         for entry in _entries(folders.pop(), not_listed):
-            kind = _kind(entry, follow=False)
+            kind = _kind(entry)
             if kind == "file":
-                yield Path(entry.path)
+                yield entry
             elif kind == "folder":
                 inner.append(entry.path)
+            elif kind == "link":
+                links.append(entry.path)
             elif kind and not_listed is not None:
                 not_listed(Path(entry.path), kind)
+        known.add(inner)
         folders += reversed(inner)
+
+
+class _KnownFolders:
+    """Folders that were found, and those above them. A link may lead to one of them under another name."""
+
+    def __init__(self, top: str, *inner: str) -> None:
+        self._names = [top, *inner]
+        """Those whose identities were not needed yet: there are few links."""
+        self._top = top
+        self._identities: set[tuple[int, int]] = set()
+
+    def add(self, folders: Iterable[str]) -> None:
+        """Add folders that are no links."""
+        self._names += folders
+
+    def add_link(self, link: str) -> bool:
+        """Add the folder that a link leads to; returns whether it is new. What is above would lead in a circle."""
+        if not self._identities:
+            self._names += map(str, Path(os.path.realpath(self._top)).parents)
+        self._identities.update(identity for name in self._names if (identity := _identity(name)) is not None)
+        self._names.clear()
+        identity = _identity(link)
+        is_new = identity is not None and identity not in self._identities
+        if identity is not None:
+            self._identities.add(identity)
+        return is_new
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        note_fault(error, Path(path))
+        return None
+    return facts.st_dev, facts.st_ino
 
 
 def unlisted_in(place: Path) -> list[tuple[Path, str]]:
@@ -83,14 +181,14 @@ def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEnt
         return []
 
 
-def _kind(entry: os.DirEntry[str], follow: bool) -> str:
-    """`file`, `folder`, or why it is neither; empty for a link that leads nowhere or to a folder.
+def _kind(entry: os.DirEntry[str]) -> str:
+    """`file`, `folder`, `link` to a folder, or why it is none of them; empty for a link that leads nowhere.
 
     One entry that cannot be looked at, such as a link to itself, must not hide the others.
     """
     try:
-        if entry.is_dir(follow_symlinks=follow):
-            return "folder"
+        if entry.is_dir():
+            return "link" if entry.is_symlink() else "folder"
         if entry.is_file():
             return "file"
         return "" if entry.is_symlink() else _NOT_REGULAR

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from .faults import GONE, note_fault
-from .listing import open_file
+from .listing import fetch_file, open_file
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -40,6 +40,10 @@ class Stamp(NamedTuple):
     """When it was last written, in nanoseconds since 1970."""
     ctime: int = 0
     """When the file system last changed anything about it, which no program can set; 0 where it is not known."""
+
+
+FileStamp = tuple[str, int, int, int, int, int]
+"""The path of a log as text, and the fields of its `Stamp`."""
 
 
 class ByteStream(Protocol):
@@ -224,6 +228,9 @@ def query(database: Path, sql: str, **parameters: Any) -> list[dict[str, Any]]:
 def _connect(database: Path) -> Connection:
     import sqlite3
 
+    for file in (database, database.with_name(database.name + "-wal")):
+        if file.exists():
+            fetch_file(file)
     mode = "mode=ro&immutable=1" if _is_closed_write_ahead(database) else "mode=ro"
     connection = sqlite3.connect(f"{database.absolute().as_uri()}?{mode}", uri=True, timeout=_BUSY_SECONDS)
     connection.text_factory = lambda text: text.decode("utf-8", "replace")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from ..io.sources import FileStamp
+from .blocks import Blocks
 from .chunks import Chunks
 from .database import Database
 from .rows import FileRow
@@ -24,9 +26,11 @@ class ArchivedFile(NamedTuple):
 class FileArchive:
     """Files of all machines. Methods that take a path mean this machine."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, chunks: Chunks, blocks: Blocks) -> None:
+        """`blocks` may depend on the bytes of a file."""
         self._database = database
-        self._chunks = Chunks(database)
+        self._chunks = chunks
+        self._blocks = blocks
 
     # --- files ---
 
@@ -34,6 +38,13 @@ class FileArchive:
         """The files of this machine by path, including deleted ones."""
         sql = f"{_SELECTED} WHERE machine = ? AND replaced_at IS NULL"
         return {row[2]: FileRow(*row) for row in self._database.rows(sql, self._database.machine)}
+
+    def stamps(self) -> set[FileStamp]:
+        """The path and the stamp of each file of this machine that is archived completely and not deleted."""
+        sql = """SELECT path, device, inode, size, changed, ctime FROM file
+            WHERE machine = ? AND replaced_at IS NULL AND gone_at IS NULL AND kept = size"""
+        # Rows as the database returns them: there may be very many.
+        return set(map(tuple, self._database.rows(sql, self._database.machine)))
 
     def at(self, path: str) -> FileRow | None:
         """The file at a path."""
@@ -57,7 +68,8 @@ class FileArchive:
         return int(self._database.rows(sql, self._database.machine, *row[1:])[0][0])
 
     def remove(self, id: int) -> None:
-        """Delete a file with its bytes. Versions of it that stay no longer depend on it."""
+        """Delete a file with its bytes. Versions of it and messages that stay no longer depend on it."""
+        self._blocks.detach(id)
         self._chunks.detach(id)
         self._chunks.remove(id)
         self._database.rows("DELETE FROM growth WHERE file = ?", id)

@@ -15,6 +15,8 @@ from ..search.query import Node
 from .rows import NOTHING
 
 Row = Sequence[Any]
+_MOST_IDS = 500
+"""Values in one statement."""
 
 
 class Database(ABC):
@@ -25,6 +27,8 @@ class Database(ABC):
     location: str
     """The path or URL that `open_store` accepts."""
     read_only: bool = False
+    is_shared: bool = False
+    """Whether other machines write to it as well. Each maintains its own sessions then."""
     bytewise = ""
     """What to add to a text so that it is compared by its bytes."""
     names: NameTable
@@ -111,8 +115,8 @@ class WordIndex(ABC):
         """Reserve an id in each of some buckets of the ranking. Ids in the same bucket increase."""
 
     @abstractmethod
-    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
-        """Index texts under ids that were allocated."""
+    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
+        """Index texts under ids that were allocated; bytes are texts in UTF-8."""
 
     @abstractmethod
     def remove(self, rows: list[tuple[int, str]]) -> None:
@@ -146,3 +150,13 @@ class NameTable:
             ((id,),) = self._database.rows("SELECT id FROM name WHERE text = ?", name)
             self._ids[name] = int(id)
         return self._ids
+
+    def texts(self, ids: Iterable[int]) -> dict[int, str]:
+        """The names with some ids; ids that no name has are left out."""
+        wanted = sorted(set(ids))
+        found: dict[int, str] = {}
+        for first in range(0, len(wanted), _MOST_IDS):
+            some = wanted[first : first + _MOST_IDS]
+            sql = f"SELECT id, text FROM name WHERE id IN ({', '.join('?' * len(some))})"
+            found |= {int(id): text for id, text in self._database.rows(sql, *some)}
+        return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from .compression import is_sealed, pack, unpack
 from .database import Database, Row
 from .filters import EventFilter
 from .rows import EventRow, moment
@@ -13,6 +14,8 @@ NewEvent = tuple[str, int | None, float | None, str | None, bytes]
 """An event to be stored: kind, message index, seconds, tool, JSON."""
 StoredEvent = tuple[str, int | None, bytes]
 """An event of a known session: kind, message index, JSON."""
+_SHORT = 200
+"""JSON of up to this length is not worth packing."""
 _TABLES = "event JOIN session ON session.id = event.session"
 _ORDER = "event.at DESC NULLS LAST, session.id, event.place"
 
@@ -27,12 +30,13 @@ class Events:
         """Replace the events of a session."""
         self._database.rows("DELETE FROM event WHERE session = ?", session)
         columns = "session, place, kind, message, at, tool, data"
-        self._database.insert("event", columns, [(session, number, *event) for number, event in enumerate(events)])
+        rows = [(session, number, *event[:-1], _packed(event[-1])) for number, event in enumerate(events)]
+        self._database.insert("event", columns, rows)
 
     def of_session(self, session: int) -> list[StoredEvent]:
         """The events of a session, in the order of its record."""
         sql = "SELECT kind, message, data FROM event WHERE session = ? ORDER BY place"
-        return [(kind, message, bytes(data)) for kind, message, data in self._database.rows(sql, session)]
+        return [(kind, message, _unpacked(data)) for kind, message, data in self._database.rows(sql, session)]
 
     def select(self, filter: EventFilter) -> list[EventRow]:
         """Events of all sessions, the most recent first."""
@@ -57,5 +61,14 @@ def _event_row(row: Row) -> EventRow:
     kind, message, at, tool, data = row[16:]
     return EventRow(
         session=session_row(row), kind=kind, message_index=message, timestamp=moment(at), tool=tool,
-        event=msgspec.Raw(bytes(data)),
+        event=msgspec.Raw(_unpacked(data)),
     )  # fmt: skip
+
+
+def _packed(json: bytes) -> bytes:
+    return min(json, pack(json), key=len) if len(json) > _SHORT else json
+
+
+def _unpacked(data: bytes) -> bytes:
+    # JSON never begins like packed data.
+    return unpack(bytes(data)) if is_sealed(data) else bytes(data)

@@ -23,8 +23,12 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     """Which sessions; a field that is not set excludes nothing."""
 
     ids: tuple[int, ...] | None = None
+    without: tuple[int, ...] = ()
+    """None of these ids."""
     machine: int | None = None
     agent: str | None = None
+    agents: tuple[str, ...] | None = None
+    """Any of these agents."""
     name: str | None = None
     name_like: str | None = None
     """The id, or the last part of it, begins with this text in any case."""
@@ -32,11 +36,17 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     status: str | None = None
     project: str | None = None
     """The exact path."""
+    projects: tuple[str, ...] | None = None
+    """One of these paths."""
     project_contains: str | None = None
     text: str | None = None
     """Occurs in the title, the project, the id or the agent."""
     has: str | None = None
     """Has an event of this kind."""
+    model: str | None = None
+    """The name of a model that replied."""
+    has_all: tuple[str, ...] = ()
+    """Has an event of each of these kinds."""
     parents: tuple[str, ...] | None = None
     """Was started by one of these sessions."""
     origin: str | None = None
@@ -56,7 +66,7 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
 
     def condition(self) -> Condition:
         """The filter as SQL over the table `session`."""
-        return _all(
+        return all_of(
             [
                 *self._identity(),
                 *self._content(),
@@ -66,17 +76,31 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
             ]
         )
 
+    def within(self, column: str) -> Condition | None:
+        """The filter as SQL over a column with ids of sessions; None if it excludes nothing."""
+        condition = self.condition()
+        if condition == all_of([]):
+            return None
+        return Condition(f"{column} IN (SELECT session.id FROM session WHERE {condition.sql})", condition.values)
+
+    def happened(self, column: str) -> Condition:
+        """The times of the filter as SQL over a column with a time in seconds."""
+        since, until = _seconds(self.active_since), _seconds(self.started_before)
+        return all_of([_maybe(f"{column} >= ?", since), _maybe(f"{column} < ?", until)])
+
     def _identity(self) -> list[Condition | None]:
         like = None
         if self.name_like is not None:
             name = "lower(session.name) LIKE ? ESCAPE '\\'"
-            like = Condition(
-                f"({name} OR {name})", [starting_with(self.name_like), starting_with(self.name_like, before="%/")]
-            )
+            # Each part of the id of a sub-agent may be shortened.
+            pattern = starting_with(self.name_like).replace("/", "%/")
+            like = Condition(f"({name} OR {name})", [pattern, f"%/{pattern}"])
         return [
             _any_of("session.id", self.ids),
+            _none_of("session.id", self.without),
             _maybe("session.machine = ?", self.machine),
             _maybe("session.agent = ?", self.agent),
+            _any_of("session.agent", self.agents),
             _maybe("session.name = ?", self.name),
             like,
             _maybe("session.kind = ?", self.kind),
@@ -96,8 +120,11 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
             text,
             _maybe("session.status = ?", self.status),
             _maybe("session.project = ?", self.project),
+            _any_of("session.project", self.projects),
             _maybe("lower(session.project) LIKE ? ESCAPE '\\'", project),
             _maybe(_HAS_EVENT, self.has),
+            _maybe(_HAS_MODEL, self.model),
+            *(_maybe(_HAS_EVENT, kind) for kind in self.has_all),
             _flag("session.gone_at IS NOT NULL", self.is_gone),
             _flag("session.messages = 0", self.is_empty),
             _flag(_NESTED, self.is_nested),
@@ -106,6 +133,8 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
 
 LIVE = "(session.gone_at IS NULL AND (session.status IN ('running', 'waiting') OR session.ended > ?))"
 _HAS_EVENT = "EXISTS (SELECT 1 FROM event WHERE event.session = session.id AND event.kind = ?)"
+_HAS_MODEL = """EXISTS (SELECT 1 FROM usage_slot WHERE usage_slot.session = session.id
+    AND usage_slot.model = (SELECT id FROM name WHERE text = ?))"""
 _HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
     WHERE session_file.session = session.id AND file.path = ?)"""
 _NESTED = """(session.kind <> 'main' AND EXISTS (SELECT 1 FROM session AS above
@@ -127,7 +156,7 @@ class EventFilter(msgspec.Struct, kw_only=True, frozen=True):
     def condition(self) -> Condition:
         """The filter as SQL over the tables `event` and `session`."""
         at = "coalesce(event.at, session.ended)"
-        return _all(
+        return all_of(
             [
                 _any_of("event.kind", self.kinds),
                 self.sessions.condition(),
@@ -146,9 +175,9 @@ def containing(text: str) -> str:
     return f"%{escaped(text)}%"
 
 
-def starting_with(text: str, before: str = "") -> str:
-    """A LIKE pattern for lower-case text that starts with `text`, after what the pattern `before` matches."""
-    return f"{before}{escaped(text)}%"
+def starting_with(text: str) -> str:
+    """A LIKE pattern for lower-case text that starts with `text`."""
+    return f"{escaped(text)}%"
 
 
 def escaped(text: str) -> str:
@@ -171,7 +200,13 @@ def _any_of(column: str, values: Iterable[object] | None) -> Condition | None:
     return Condition(f"{column} IN ({', '.join('?' * len(found))})" if found else "FALSE", found)
 
 
-def _all(conditions: Iterable[Condition | None]) -> Condition:
+def _none_of(column: str, values: Iterable[object]) -> Condition | None:
+    found = list(values)
+    return Condition(f"{column} NOT IN ({', '.join('?' * len(found))})", found) if found else None
+
+
+def all_of(conditions: Iterable[Condition | None]) -> Condition:
+    """All of some conditions."""
     given = [condition for condition in conditions if condition is not None]
     sql = " AND ".join(condition.sql for condition in given)
     return Condition(sql or "TRUE", [value for condition in given for value in condition.values])

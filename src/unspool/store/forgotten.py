@@ -54,6 +54,8 @@ class ForgottenSessions:
             "SELECT machine, agent, name FROM session WHERE id = ?", session
         )
         self._remove(machine, agent, name)
+        # What was noted about it goes with it.
+        self._database.rows("DELETE FROM annotation WHERE machine = ? AND agent = ? AND name = ?", machine, agent, name)
         rows = [(machine, agent, name, path, time.time()) for path in sorted({"", *paths})]
         self._database.insert("forgotten", "machine, agent, name, path, at", rows)
 

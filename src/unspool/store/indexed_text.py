@@ -47,6 +47,8 @@ TextRow = tuple[int, int, int, str, str, int, str]
 Unknown values are empty or `NOTHING`. A plain tuple, because there are very many: a class would cost more than indexing
 the words does.
 """
+EncodedRow = tuple[int, int, int, str, str, int, bytes]
+"""The same with the text in UTF-8, as other processes pass it on: the index needs no other form of it."""
 
 
 def rows_of(message: m.Message, tool_name_of: ToolNameOf, at: int) -> list[TextRow]:

@@ -12,6 +12,8 @@ from typing import Literal
 import msgspec
 
 from ..core.errors import DamagedError
+from .blocks import Block, Blocks
+from .chunks import Chunks
 from .compression import is_sealed, opened, pack, unpack
 from .messages import decode_block, decode_head, decode_patches
 from .rows import SessionRow
@@ -75,6 +77,9 @@ class StoreIntegrity:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._database = store.database
+        # Not those of the store, which may still have in memory what is damaged now.
+        self._chunks = Chunks(store.database)
+        self._blocks = Blocks(store.database, self._chunks)
         self.counts = Counts()
         self._unsealed: list[tuple[str, tuple[object, ...], bytes]] = []
         """Intact data without a checksum: how to update it, and what it is."""
@@ -113,19 +118,26 @@ class StoreIntegrity:
                 yield DataFault(part="messages", first=following, count=first - following, reason="missing")
             following = first + count
             self.counts.blocks += 1
-            ((data,),) = self._database.rows("SELECT data FROM block WHERE session = ? AND first = ?", row.id, first)
-            update = "block SET data = ? WHERE session = ? AND first = ? AND data = ?"
-            why = self._check(bytes(data), partial(decode_block, count=count), update, row.id, first)
+            block = self._blocks.one(row.id, first)
+            why = "missing" if block is None else self._check_block(block)
             if why is not None:
                 yield DataFault(part="messages", first=first, count=count, reason=why)
         if following < row.messages:
             yield DataFault(part="messages", first=following, count=row.messages - following, reason="missing")
 
+    def _check_block(self, block: Block) -> str | None:
+        if block.base is not None:
+            return self._check_based(block.data, partial(self._blocks.json, block))
+        update = "block SET data = ? WHERE session = ? AND first = ? AND data = ?"
+        return self._check(
+            block.data, lambda data: decode_block(unpack(data), block.length), update, block.session, block.first
+        )
+
     def _check_events(self, row: SessionRow) -> Iterator[DataFault]:
         try:
             for _, _, data in self._store.events.of_session(row.id):
                 _EVENT.decode(data)
-        except msgspec.DecodeError as error:
+        except (DamagedError, msgspec.DecodeError) as error:
             yield DataFault(part="events", reason=str(error))
 
     # --- files ---
@@ -142,11 +154,15 @@ class StoreIntegrity:
     def check_chunk(self, file: int, start: int, length: int, on_disk: bytes | None) -> DataFault | None:
         """Check a chunk. `on_disk` are the bytes that it should have, if they are known."""
         data = self.chunk_data(file, start) or b""
-        update = "chunk SET data = ? WHERE file = ? AND start = ? AND data = ?"
         self.counts.chunks += 1
-        why = self._check(data, partial(_unpack_chunk, length=length, on_disk=on_disk), update, file, start)
-        self._seal()
-        if why is None and on_disk is not None and unpack(data) != on_disk:
+        read = partial(self._chunks.one, file, start)
+        if self._chunks.has_base(file, start):
+            why = self._check_based(data, read)
+        else:
+            update = "chunk SET data = ? WHERE file = ? AND start = ? AND data = ?"
+            why = self._check(data, partial(_unpack_chunk, length=length, on_disk=on_disk), update, file, start)
+            self._seal()
+        if why is None and on_disk is not None and read() != on_disk:
             why = DIFFERS
         return None if why is None else self.bytes_fault(file, start, length, why)
 
@@ -182,6 +198,16 @@ class StoreIntegrity:
             self.counts.unsealed += 1
             return None
         self._unsealed.append((update, keys, data))
+        return None
+
+    @staticmethod
+    def _check_based(data: bytes, read: Callable[[], bytes]) -> str | None:
+        """What is wrong with data that was packed against a base, or with the base."""
+        try:
+            opened(data)
+            read()
+        except DamagedError as error:
+            return str(error)
         return None
 
     def _seal(self) -> None:

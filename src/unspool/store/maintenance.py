@@ -9,18 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from .repacking import Repacking
 from .store import Store
+
+_QUIET_SECONDS = 3600.0
+"""How long a file has not changed before it is packed as small as possible: soon it may change again."""
 
 
 class Maintenance:
     """Maintains one store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, everything: bool = False) -> None:
+        """With `everything`, also files that have just changed are packed as small as possible."""
         self._store = store
+        self._everything = everything
 
     def steps(self) -> Iterator[None]:
         """Do all that is worth doing, step by step."""
         yield from self._move_texts()
+        quiet_since = None if self._everything else int((time.time() - _QUIET_SECONDS) * 1e9)
+        yield from Repacking(self._store, quiet_since).steps()
         yield from self._store.database.compact()
 
     def run(self, seconds: float | None = None) -> None:

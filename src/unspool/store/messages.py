@@ -16,16 +16,12 @@ import msgspec
 from ..core import model as m
 from ..core.errors import DamagedError, NotFoundError
 from ..core.session import Session
+from .blocks import BLOCK, Block, Blocks
 from .compression import unpack
 from .damage import DamagedPart, SessionDamage
-from .database import Database, Row
+from .database import Database
 from .message_patches import MessagePatches
 
-BLOCK = 64
-"""The largest number of messages in a block."""
-_FETCHED = 8
-"""The number of compressed blocks that are fetched together."""
-_NO_LIMIT = 2**53
 _REWRITTEN = b'"rewritten"'
 """Occurs in the JSON of patches that replace the content of a message."""
 _LIST = msgspec.json.Decoder(list[m.Message])
@@ -81,8 +77,9 @@ _OUTLINES = msgspec.json.Decoder(list[_Outline])
 class StoredMessages:
     """Reads and writes the messages of sessions. Methods that take `patches` load them where they are not given."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, blocks: Blocks) -> None:
         self._database = database
+        self._blocks = blocks
         self.damaged: dict[SessionDamage, None] = {}
         """What could not be read so far, in the order in which it was found."""
 
@@ -141,19 +138,17 @@ class StoredMessages:
         self, id: int, first: int = 0, last: int | None = None, *, patches: MessagePatches | None = None
     ) -> list[m.Message]:
         """The messages in a range; the last one is not included."""
-        sql = "SELECT first, count, data FROM block WHERE session = ? AND first > ? AND first < ? ORDER BY first"
-        rows = self._database.rows(sql, id, first - BLOCK, _NO_LIMIT if last is None else last)
-        found = (message for row in rows for message in self._in_range(id, row, first, last))
+        blocks = self._blocks.in_range(id, first, last)
+        found = (message for block, json in blocks for message in self._in_range(block, json or b"", first, last))
         return list(self._patched(found, self.patches(id) if patches is None else patches))
 
-    def _in_range(self, id: int, row: Row, first: int, last: int | None) -> Iterator[m.Message]:
-        start, count, data = row
-        wanted = slice(max(0, first - start), None if last is None else max(0, last - start))
+    def _in_range(self, block: Block, json: bytes, first: int, last: int | None) -> Iterator[m.Message]:
+        wanted = slice(max(0, first - block.first), None if last is None else max(0, last - block.first))
         try:
             # Only the messages in the range are decoded.
-            yield from [_MESSAGE.decode(raw) for raw in _RAW_LIST.decode(unpack(data))[wanted]]
-        except (DamagedError, msgspec.DecodeError):
-            damaged = self._note(id, "messages", start, count)
+            yield from [_MESSAGE.decode(raw) for raw in _RAW_LIST.decode(json)[wanted]]
+        except msgspec.DecodeError:
+            damaged = self._note(block.session, "messages", block.first, block.length)
             yield from list(damaged.placeholders())[wanted]
 
     def _note(self, id: int, part: DamagedPart, first: int = 0, count: int = 0) -> SessionDamage:
@@ -180,7 +175,7 @@ class StoredMessages:
         if _REWRITTEN in json:
             patches = self._decoded_patches(id, json)
         rewritten = sorted(patches.rewritten) if patches is not None else []
-        for number, (first, count, data) in enumerate(self._blocks(id, start, backwards=backwards)):
+        for number, (first, count, data) in enumerate(self._each(id, start, backwards=backwards)):
             if most_blocks is not None and number >= most_blocks:
                 return
             if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
@@ -192,7 +187,7 @@ class StoredMessages:
     def outlines(self, id: int, patches: MessagePatches) -> list[m.Message]:
         """All messages without their text: parents, authors, and the ids of calls and results."""
         messages: list[m.Message] = []
-        for first, count, data in self._blocks(id):
+        for first, count, data in self._each(id):
             outlines = self._decoded(_OUTLINES, id, first, count, data)
             if outlines is None:
                 messages += self._note(id, "messages", first, count).placeholders()
@@ -204,27 +199,16 @@ class StoredMessages:
 
     def hashes(self, id: int) -> Iterator[int]:
         """A hash of the JSON of each message, valid in this process. Patches are not part of it."""
-        for first, count, data in self._blocks(id):
+        for first, count, data in self._each(id):
             found = self._decoded(_RAW_LIST, id, first, count, data)
             yield from [_NO_HASH] * count if found is None else [hash(bytes(raw)) for raw in found]
 
-    def _blocks(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
-        """The first index, length and JSON of blocks: empty where it is damaged. Few are in memory at a time."""
-        direction, order = ("<", "DESC") if backwards else (">", "ASC")
-        sql = f"""SELECT first, count, data FROM block WHERE session = ? AND first {direction} ?
-            ORDER BY first {order} LIMIT ?"""
-        position = start + 1 if backwards else start - BLOCK
-        while rows := self._database.rows(sql, id, position, _FETCHED):
-            for first, count, data in rows:
-                try:
-                    json = unpack(data)
-                except DamagedError:
-                    self._note(id, "messages", first, count)
-                    json = b""
-                yield first, count, json
-            if len(rows) < _FETCHED:
-                return
-            position = rows[-1][0]
+    def _each(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
+        """The first index, length and JSON of blocks: empty where it is damaged."""
+        for block, json in self._blocks.each(id, start, backwards=backwards):
+            if json is None:
+                self._note(id, "messages", block.first, block.length)
+            yield block.first, block.length, json or b""
 
     def _decoded(self, decoder: msgspec.json.Decoder[_T], id: int, first: int, count: int, data: bytes) -> _T | None:
         """What is in a block; None if it is damaged."""
@@ -243,16 +227,6 @@ class StoredMessages:
             patches.apply(message)
             patches.apply_span(message)
             yield message
-
-    # --- writing ---
-
-    def add_block(self, session: int, first: int, count: int, data: bytes) -> None:
-        """Add messages: a JSON list of them, compressed."""
-        self._database.insert("block", "session, first, count, data", [(session, first, count, data)])
-
-    def remove_from(self, session: int, first: int) -> None:
-        """Remove the messages from one on."""
-        self._database.rows("DELETE FROM block WHERE session = ? AND first >= ?", session, first)
 
 
 def unpack_head(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
@@ -284,9 +258,9 @@ def decode_patches(patches: bytes) -> MessagePatches:
     return _decoded_patches(unpack(patches))
 
 
-def decode_block(data: bytes, count: int) -> list[m.Message]:
+def decode_block(json: bytes, count: int) -> list[m.Message]:
     """The messages of a block. Raises DamagedError and DecodeError."""
-    messages = _LIST.decode(unpack(data))
+    messages = _LIST.decode(json)
     if len(messages) != count:
         raise DamagedError(f"it has {len(messages)} messages instead of {count}")
     return messages

@@ -65,6 +65,29 @@ def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
         new.unlink(missing_ok=True)
 
 
+@contextmanager
+def replacing_private(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of another when it is complete; if the block fails, nothing has changed.
+
+    A new file is for its owner alone, and an existing one keeps its rights. What is no regular file, such as a pipe, is
+    written to as it is.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        with open_private(path) as file:
+            yield file
+        return
+    new = path.with_name(f".{path.name[:100]}-{secrets.token_hex(4)}")
+    try:
+        with open_private(new, "xb") as file:
+            if path.exists():
+                new.chmod(path.stat().st_mode & 0o777)
+            yield file
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names of new files in a folder last through a power cut, where the system can do that."""
     with suppress(OSError):

@@ -103,7 +103,7 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
     found = [
         Found(
             session=rows[id], score=1.0, more=max(0, len(matches) - request.hits),
-            hits=[_hit(match) for match in matches[: request.hits]],
+            hits=[regex_hit(match) for match in matches[: request.hits]],
         )
         for id, matches in by_session.items()
         if id in rows
@@ -111,7 +111,8 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
     return RegexResult(found=found, complete=complete)
 
 
-def _hit(match: RegexMatch) -> Hit:
+def regex_hit(match: RegexMatch) -> Hit:
+    """A match as a search returns it."""
     found, text = match.text, match.text.text
     before, after = line_around(text, match.start, match.end)
     # A match may be as long as the whole text.

@@ -66,6 +66,9 @@ class SessionRow(msgspec.Struct, kw_only=True):
 READ_AGAIN = "read again"
 """The fingerprint of a session that has to be read and written as a whole, because it is damaged in the store."""
 
+REDACTED = "redacted "
+"""How the fingerprint of a session begins that was stored without its secrets."""
+
 
 class StoredSession(NamedTuple):
     """What ingestion needs to know about a session that is already stored."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from ..core import model as m
 from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
+from ..redact import Redactor
 from ..search.query import Filters, Name, Node, Query, Values, matches
 from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
@@ -28,6 +29,8 @@ from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settl
 from .rows import SessionRow
 from .sessions import Sessions
 
+SearchOrder = Literal["relevance", "time"]
+SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
 _FEWEST = 600
 """The number of matches that are read in any case, to count those of each session."""
 _CLOSELY = 1 << 20
@@ -146,16 +149,15 @@ class Search:
         self._messages = messages
 
     def run(
-        self, query: Query, limit: int = 20, hits: int = 3, *, offset: int = 0, now: datetime | None = None
-    ) -> SearchPage:
-        """The best sessions after the first `offset`, each with its best hits."""
-        ranking = _Ranking(offset + limit + 1)
-        with closing(self._buckets(query)) as buckets:
-            for bucket in buckets:
-                ranking.add(bucket)
-                if ranking.is_complete:
-                    break
-        ranked = ranking.sessions()
+        self, query: Query, limit: int = 20, hits: int = 3, *, offset: int = 0, order: SearchOrder = "relevance",
+        now: datetime | None = None, among: SessionFilter | None = None, redactor: Redactor | None = None,
+    ) -> SearchPage:  # fmt: skip
+        """The first sessions in an order after the first `offset`, each with its first hits.
+
+        With `among`, only sessions that pass this filter. With a redactor, hits are shown without secrets, and those
+        that match nothing but a secret are left out.
+        """
+        ranked = (self._best if order == "relevance" else self._latest)(query, offset + limit + 1, among)
         shown = ranked[offset : offset + limit]
         ids = tuple(entry.session for entry in shown)
         rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
@@ -164,28 +166,56 @@ class Search:
             Found(
                 session=rows[entry.session], score=float(f"{score(entry.rank, seconds):.4g}"),
                 more=max(0, len(entry.matches) - hits),
-                hits=self._hits(entry.session, entry.matches[:hits], query.match),
+                hits=self._hits(entry.session, entry.matches[:hits], query.match, redactor),
             )
             for entry in shown
             if entry.session in rows
         ]  # fmt: skip
         return SearchPage(found, len(ranked) > offset + limit)
 
+    def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
+        """The sessions with the best matches first."""
+        ranking = _Ranking(wanted)
+        with closing(self._buckets(query, among)) as buckets:
+            for bucket in buckets:
+                ranking.add(bucket)
+                if ranking.is_complete:
+                    break
+        return ranking.sessions()
+
+    def _latest(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
+        """The sessions with the latest matches first."""
+        found: dict[int, list[Match]] = {}
+        order = "part.at DESC NULLS LAST, session.name, part.message DESC, part.field, part.session"
+        with closing(self._matches(query, order, among)) as matches:
+            for number, match in enumerate(matches):
+                if number >= _FEWEST and len(found) >= wanted:
+                    break
+                found.setdefault(match.session, []).append(match)
+        return [_Ranked(session, _rank_of(matches), matches) for session, matches in found.items()]
+
     def matches(self, query: Query, limit: int) -> list[Match]:
         """The best matching texts."""
         with closing(self._buckets(query)) as buckets:
             return list(islice(chain.from_iterable(buckets), limit))
 
-    def _buckets(self, query: Query) -> Generator[list[Match]]:
+    def _buckets(self, query: Query, among: SessionFilter | None = None) -> Generator[list[Match]]:
         """All matches, the best first, read as they are needed. The index only sorts them by bucket."""
+        with closing(self._matches(query, among=among)) as matches:
+            for _, bucket in groupby(matches, lambda match: bucket_of(match.position)):
+                yield sorted(bucket, key=Match.before)
+
+    def _matches(
+        self, query: Query, order: str = "", among: SessionFilter | None = None
+    ) -> Generator[Match]:  # fmt: skip
+        """All matches, read as they are needed, by default in the order of the index."""
         index = self._database.words.index(query.match)
-        filters = QueryConditions(query.filters)
+        filters, sessions = QueryConditions(query.filters), (among or SessionFilter()).condition()
         sql = f"""SELECT part.session, part.message, part.field, part.author, part.at, session.name, {index.position}
             FROM {index.tables} JOIN session ON session.id = part.session
-            WHERE {index.condition} AND {filters.sql} ORDER BY {index.position} DESC"""
-        with closing(self._database.iterate(sql, *index.values, *filters.values)) as rows:
-            for _, bucket in groupby(map(Match._make, rows), lambda match: bucket_of(match.position)):
-                yield sorted(bucket, key=Match.before)
+            WHERE {index.condition} AND {filters.sql} AND {sessions.sql} ORDER BY {order or f"{index.position} DESC"}"""
+        with closing(self._database.iterate(sql, *index.values, *filters.values, *sessions.values)) as rows:
+            yield from map(Match._make, rows)
 
     def sessions_with(self, filters: Filters) -> list[int]:
         """The sessions with a text that passes the filters of a query, the newest first."""
@@ -197,13 +227,24 @@ class Search:
         sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
         return [id for (id,) in self._database.rows(sql, *values)]
 
-    def _hits(self, session: int, matches: list[Match], node: Node | None) -> list[Hit]:
+    def _hits(
+        self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None
+    ) -> list[Hit]:  # fmt: skip
         """What was found, without what is damaged in the store."""
         messages = self._messages.read_each(session, (match.message for match in matches))
         found = ((match, messages.get(match.message)) for match in matches)
-        return [
-            _hit(match, message, node) for match, message in found if message is None or not is_placeholder(message)
-        ]
+        intact = [(match, message) for match, message in found if message is None or not is_placeholder(message)]
+        if redactor is None:
+            return [_hit(match, message, node) for match, message in intact]
+        redacted = ((match, redactor.message(message)) for match, message in intact if message is not None)
+        return [_hit(match, message, node) for match, message in redacted if _still_matches(match, message, node)]
+
+
+def _still_matches(match: Match, message: m.Message, node: Node | None) -> bool:
+    """Whether a text without its secrets matches: otherwise, secrets could be guessed with queries."""
+    field = FIELDS[match.field]
+    texts = (text.text for text in texts_of(message, no_tool_name) if text.field == field)
+    return node is None or any(matches(node, words_in(text)) for text in texts)
 
 
 def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:

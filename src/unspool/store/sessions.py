@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,15 +16,16 @@ from ..core.resolve import LATEST, looks_like_path, no_sessions, resolve_name
 from ..core.session import Session
 from ..io.files import name_of
 from .archive import FileArchive
+from .blocks import Blocks
 from .compression import pack
 from .damage import SessionDamage
 from .database import Database, Row
 from .filters import LIVE, SessionFilter
 from .message_patches import MessagePatches
 from .messages import StoredMessages
-from .rows import READ_AGAIN, SessionRow, StoredSession, moment
+from .rows import READ_AGAIN, REDACTED, SessionRow, StoredSession, moment
 from .text_index import TextIndex
-from .usage_rows import UsageTable
+from .usage_rows import SUM_TABLES, UsageTable
 
 COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
@@ -40,7 +41,7 @@ _ORDERS: dict[SessionOrder, str] = {
 }
 SUMMARY_COLUMNS = ("status", "title", "parent", "origin", "project")
 """The columns whose changes are written to the change log."""
-_CONTENT_TABLES = ("block", "event", "place", "span", "touch", "act")
+_CONTENT_TABLES = ("block", "event", "place", "span", "touch", "act", *SUM_TABLES)
 """Tables with rows that belong to one session."""
 _NO_LIMIT = 2**53
 
@@ -53,6 +54,15 @@ class SessionSummary(NamedTuple):
     counts: dict[str, int]
     is_gone: bool
     columns: dict[str, object]
+
+
+class GroupCount(NamedTuple):
+    """The sessions that have the same value in a column."""
+
+    value: str | None
+    sessions: int
+    ended_at: datetime | None
+    """When the last of them ended."""
 
 
 class ProjectCount(NamedTuple):
@@ -68,11 +78,13 @@ class Sessions:
     """The stored sessions. Methods that take an agent mean the sessions of this machine."""
 
     def __init__(
-        self, database: Database, files: FileArchive, messages: StoredMessages, texts: TextIndex, usage: UsageTable
-    ) -> None:
+        self, database: Database, files: FileArchive, messages: StoredMessages, blocks: Blocks, texts: TextIndex,
+        usage: UsageTable,
+    ) -> None:  # fmt: skip
         self._database = database
         self._files = files
         self._messages = messages
+        self._blocks = blocks
         self._texts = texts
         self._usage = usage
 
@@ -94,6 +106,14 @@ class Sessions:
         """How many sessions match."""
         where, values = (filter or SessionFilter()).condition()
         return int(self._database.rows(f"SELECT count(*) FROM session WHERE {where}", *values)[0][0])
+
+    def count_by(self, column: Literal["agent", "project"], filter: SessionFilter) -> list[GroupCount]:
+        """How many sessions match, for each value of a column."""
+        where, values = filter.condition()
+        sql = f"SELECT {column}, count(*), max(ended) FROM session WHERE {where} GROUP BY {column} ORDER BY {column}"
+        return [
+            GroupCount(value, int(count), moment(ended)) for value, count, ended in self._database.rows(sql, *values)
+        ]
 
     def get(self, id: int) -> SessionRow | None:
         """A session by its number in the store."""
@@ -134,12 +154,33 @@ class Sessions:
         for path, agent, count, ended in self._database.rows(sql):
             yield ProjectCount(path, agent, int(count), moment(ended))
 
+    def not_marked_gone(self, among: tuple[int, ...] | None = None) -> set[int]:
+        """The sessions of this machine whose files were there when they were last looked at."""
+        where, values = SessionFilter(ids=among, machine=self._database.machine, is_gone=False).condition()
+        return {int(id) for (id,) in self._database.rows(f"SELECT id FROM session WHERE {where}", *values)}
+
     # --- what ingestion asks ---
 
-    def from_source(self, agent: str, ref: str) -> dict[str, StoredSession]:
-        """The sessions that were read from one source, by name: usually one."""
+    def from_source(self, agent: str, ref: str, ids: Iterable[int] | None = None) -> dict[str, StoredSession]:
+        """The sessions that were read from one source, by name: usually one.
+
+        With `ids`, only these sessions are looked at; there is no index for sources.
+        """
         sql = "SELECT id, name, messages, sealed, around FROM session WHERE machine = ? AND agent = ? AND ref = ?"
-        return {row[1]: StoredSession(*row) for row in self._database.rows(sql, self._database.machine, agent, ref)}
+        given = (self._database.machine, agent, ref)
+        if ids is None:
+            rows = self._database.rows(sql, *given)
+        else:
+            rows = [row for id in ids for row in self._database.rows(f"{sql} AND id = ?", *given, id)]
+        return {row[1]: StoredSession(*row) for row in rows}
+
+    def ids_by_source(self, agent: str) -> dict[str, list[int]]:
+        """The sessions that were read from each source."""
+        found: dict[str, list[int]] = {}
+        sql = "SELECT ref, id FROM session WHERE machine = ? AND agent = ?"
+        for ref, id in self._database.rows(sql, self._database.machine, agent):
+            found.setdefault(ref, []).append(id)
+        return found
 
     def fingerprints(self, agent: str) -> dict[str, str]:
         """The fingerprint of each source when it was last read."""
@@ -158,6 +199,16 @@ class Sessions:
         sql = """SELECT 1 FROM session
             WHERE machine = ? AND agent = ? AND around IN ('', ?) AND gone_at IS NULL LIMIT 1"""
         return bool(self._database.rows(sql, self._database.machine, agent, READ_AGAIN))
+
+    def has_redacted(self) -> bool:
+        """Whether sessions of this machine were stored without their secrets."""
+        sql = "SELECT 1 FROM session WHERE machine = ? AND around LIKE ? LIMIT 1"
+        return bool(self._database.rows(sql, self._database.machine, f"{REDACTED}%"))
+
+    def fingerprint(self, id: int) -> str:
+        """The fingerprint of a session, empty if there is no such session."""
+        found = self._database.rows("SELECT around FROM session WHERE id = ?", id)
+        return str(found[0][0]) if found else ""
 
     def has_open(self, agent: str) -> bool:
         """Whether an agent had some session open when it was last read."""
@@ -213,7 +264,7 @@ class Sessions:
 
     def remove_tail(self, id: int, first: int) -> None:
         """Remove the messages from one on, which are about to be written again; their texts stay in the index."""
-        self._messages.remove_from(id, first)
+        self._blocks.remove_from(id, first)
         self._usage.remove_from(id, first)
         self._texts.remove_touched_from(id, first)
 
@@ -284,6 +335,7 @@ def session_values(head: Session, patches: MessagePatches, counts: dict[str, int
         "title": info.title, "started": _seconds(info.started_at), "ended": _seconds(info.ended_at),
         "status": info.status, "messages": counts["messages"], "sealed": sealed, "counts": json.dumps(counts),
         "head": pack(msgspec.json.encode(head)), "facts": pack(msgspec.json.encode(patches)),
+        "plan": info.plan,
     }  # fmt: skip
 
 

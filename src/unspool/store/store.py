@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from .annotations import Annotations
 from .archive import FileArchive
+from .blocks import Blocks
 from .changes import ChangeLog
+from .chunks import Chunks
 from .database import Database
 from .events import Events
 from .forgotten import ForgottenSessions
@@ -21,15 +24,22 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.files = FileArchive(database)
-        self.messages = StoredMessages(database)
+        self.chunks = Chunks(database)
+        self.blocks = Blocks(database, self.chunks)
+        self.files = FileArchive(database, self.chunks, self.blocks)
+        self.messages = StoredMessages(database, self.blocks)
         self.texts = TextIndex(database)
         self.usage = UsageTable(database)
-        self.sessions = Sessions(database, self.files, self.messages, self.texts, self.usage)
+        self.sessions = Sessions(database, self.files, self.messages, self.blocks, self.texts, self.usage)
         self.events = Events(database)
         self.changes = ChangeLog(database)
         self.forgotten = ForgottenSessions(database)
         self.search = Search(database, self.sessions, self.messages)
+
+    @property
+    def annotations(self) -> Annotations:
+        """The pins, notes and tags of people."""
+        return Annotations(self.database)
 
     @property
     def machine(self) -> int:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 from ..core import model as m
 from .damage import is_placeholder
 from .database import Database
-from .indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, IndexedText, TextRow, ToolNameOf, no_tool_name, texts_of
+from .indexed_text import (
+    AUTHOR_NUMBER,
+    FIELD_NUMBER,
+    EncodedRow,
+    IndexedText,
+    TextRow,
+    ToolNameOf,
+    no_tool_name,
+    texts_of,
+)  # fmt: skip
 from .message_patches import Span
 from .ranking import bucket
 from .rows import NOTHING
@@ -22,7 +31,7 @@ class TextIndex:
 
     # --- texts ---
 
-    def add(self, session: int, texts: list[TextRow]) -> None:
+    def add(self, session: int, texts: Sequence[TextRow | EncodedRow]) -> None:
         """Make texts searchable."""
         if not texts:
             return

@@ -132,7 +132,7 @@ def test_nul_characters_are_replaced(open_store: Callable[..., Store]) -> None:
         id = store.sessions.create("claude", "a\0b\ud800c", "ref")
         store.texts.add_touched_files(id, [(0, "/a\0b"), (1, "/\udfff")])
         store.texts.add(id, [_text("one\0two \udc80three")])
-        store.messages.add_block(id, 0, 0, b"\0\xff")
+        store.blocks.add(id, [(0, 0, b"\0\xff")])
     assert store.database.rows("SELECT name FROM session") == [("a\ufffdb\ufffdc",)]
     assert store.database.rows("SELECT id FROM session WHERE name = ?", "a\0b\ud800c") == [(id,)]
     assert sorted(row[0] for row in store.database.rows("SELECT text FROM name")) == ["/a\ufffdb", "/\ufffd"]

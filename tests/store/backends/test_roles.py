@@ -21,7 +21,7 @@ from unspool.testing import ClaudeLog
 
 TABLES = (
     "machine", "session", "file", "session_file", "block", "part", "event", "place", "span", "touch", "act", "chunk",
-    "words", "piece", "journal", "growth", "unreadable",
+    "usage_slot", "tool_outcome", "words", "piece", "journal", "growth", "unreadable",
 )  # fmt: skip
 
 

@@ -11,15 +11,17 @@ import msgspec
 
 from ...core import model as m
 from ...core.decision_rules import RuleText
+from ...core.notebook_cells import NotebookCell
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import Agent, AgentInfo, Colour, strings_at
-from .discovery import AGENT_FILE, Surroundings
+from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, ToolCaller, formatted_json, strings_at
+from .discovery import AGENT_FILE, Surroundings, session_of_process
+from .heads import read_head
 from .reader import ClaudeSource
 from .repair import ClaudeRepair
 from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
-from .tools import action_of, paths_in
+from .tools import MARKDOWN_TOOLS, action_of, answers_in, cells_shown, cells_written, paths_in, with_links
 
 
 class Claude(Agent):
@@ -28,6 +30,7 @@ class Claude(Agent):
     info = AgentInfo(
         name="claude",
         title="Claude Code",
+        provider="anthropic",
         letter="C",
         colour=Colour("#964c0a", "#eea05a"),
         folder=".claude",
@@ -62,13 +65,43 @@ class Claude(Agent):
         """What a call of one of its tools does."""
         return action_of(name, raw_input)[1]
 
+    def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
+        """What a person answered to the questions of a call."""
+        return answers_in(action.questions, result.content)
+
+    def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
+        """Answers of sub-agents, web pages and web searches."""
+        return with_links(result.whole) if name in MARKDOWN_TOOLS else None
+
+    def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
+        """Those of `NotebookEdit`, and of a notebook that is written as a file."""
+        return cells_written(name, raw_input)
+
+    def cells_read(self, name: str, raw_input: msgspec.Raw, result: m.ToolResult) -> list[NotebookCell]:
+        """Those that `Read` shows."""
+        if name == "Read" and (cells := cells_shown(result.whole)):
+            return cells
+        return super().cells_read(name, raw_input, result)
+
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
         return paths_in(raw_input)
 
+    log_suffixes = (".jsonl", ".json")
+
     def is_log(self, path: Path) -> bool:
         """Logs, the notes beside them, and saved outputs that were too large for a line."""
-        return path.suffix in (".jsonl", ".json") or path.name == "summary.md" or path.parent.name == SAVED
+        return path.suffix in self.log_suffixes or path.name == "summary.md" or path.parent.name == SAVED
+
+    def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
+        """Its first message, and the sessions that its first lines name."""
+        head = read_head(ref.path)
+        if head is not None:
+            yield from (head.first_uuid, head.session, head.forked_from, head.process_session)
+
+    def shapes_lists(self, path: Path) -> bool:
+        """Logs with nothing but summaries are the titles of other sessions."""
+        return path.suffix == ".jsonl" and path.parent.parent.name == "projects"
 
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
         """A rule of its permission settings."""
@@ -77,7 +110,22 @@ class Claude(Agent):
     def allow_tool(self, tool: str) -> RuleText | None:
         """A rule of its permission settings."""
         rule = {"permissions": {"allow": [tool]}}
-        return RuleText(".claude/settings.json", msgspec.json.format(msgspec.json.encode(rule)).decode())
+        return RuleText(".claude/settings.json", formatted_json(rule))
+
+    def mcp_settings(self, connection: McpConnection) -> RuleText | None:
+        """A server of the project."""
+        server: dict[str, Any]
+        if connection.url:
+            headers = {"Authorization": f"Bearer ${{{connection.token_variable}}}"}
+            server = {"type": "http", "url": connection.url, "headers": headers}
+        else:
+            server = {"command": connection.command[0], "args": connection.command[1:]}
+        return RuleText(".mcp.json", formatted_json({"mcpServers": {connection.name: server}}))
+
+    def calling_session(self, caller: ToolCaller) -> str | None:
+        """By its register of running programs, which knows the session after a clear; else by the environment."""
+        opened = session_of_process(caller.processes, caller.roots)
+        return opened or caller.environment.get("CLAUDE_CODE_SESSION_ID")
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type, and by the types within it."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ...core import model as m
 from ...core.builder import SessionBuilder
-from .discovery import ClaudeFolder, ClaudeHead, Surroundings
+from .discovery import ClaudeFolder, Surroundings, near_moment
 from .forks import copied_start
+from .heads import ClaudeHead
 from .plans import PLAN_EVIDENCE, approve_plan_at
 
 _SAME_MOMENT = timedelta(seconds=30)
@@ -29,30 +30,42 @@ class Clear(NamedTuple):
     """Whether it was cleared by approving a plan."""
 
 
-def find_clears(folder: ClaudeFolder, around: Surroundings) -> list[Clear]:
-    """Find all clears of a project: those that were typed, and those that a new session starts with."""
+def find_clears(folder: ClaudeFolder, around: Surroundings) -> dict[str, list[Clear]]:
+    """Find the clears of a project, by the session that was cleared and by the one that followed."""
+    found: dict[str, list[Clear]] = {}
+    for clear in _all_clears(folder, around):
+        for session in {clear.session, clear.next_session} - {None}:
+            found.setdefault(str(session), []).append(clear)
+    return found
+
+
+def _all_clears(folder: ClaudeFolder, around: Surroundings) -> Iterator[Clear]:
+    """Iterate over those that were typed, and those that a new session starts with."""
     own_starts = {id: files.head for id, files in folder.sessions.items() if _starts_cleared(id, folder, around)}
     starts = sorted((head.clear_at, id) for id, head in own_starts.items() if head.clear_at)
-    found = []
+    taken: set[str | None] = set()
+    projects = {files.head.cwd for files in folder.sessions.values()}
     for entry in around.clears:
         session = entry.session
-        near = [(abs(at - entry.at), id) for at, id in starts if id != session and abs(at - entry.at) <= _SAME_MOMENT]
+        near = [
+            (time, id) for time, id in near_moment(starts, entry.at, _SAME_MOMENT) if id != session and id not in taken
+        ]
         follower = min(near)[1] if near else None
-        if session is None and any(files.head.cwd == entry.project for files in folder.sessions.values()):
+        if session is None and entry.project in projects:
             session = folder.last_before(entry.at, follower or "")
         if session not in folder.sessions:
             continue
-        starts = [(at, id) for at, id in starts if id != follower]
+        taken.add(follower)
         sure = 1.0 if follower and entry.session else 0.9 if entry.session else 0.7
-        found.append(Clear(entry.at, session, follower, "history", sure))
+        yield Clear(entry.at, session, follower, "history", sure)
     for at, id in starts:
-        head = folder.sessions[id].head
-        before = head.process_session or folder.last_before(at, id)
-        found.append(Clear(at, before, id, "session", 0.9 if head.process_session else 0.6))
+        if id not in taken:
+            head = folder.sessions[id].head
+            before = head.process_session or folder.last_before(at, id)
+            yield Clear(at, before, id, "session", 0.9 if head.process_session else 0.6)
     for id, head in own_starts.items():
         if head.plan_at is not None and (clear := _plan_clear(id, head, folder, around)) is not None:
-            found.append(clear)
-    return found
+            yield clear
 
 
 def _starts_cleared(session: str, folder: ClaudeFolder, around: Surroundings) -> bool:
@@ -73,7 +86,7 @@ def _plan_clear(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Su
         before, confidence = _ended_before(session, head, folder)
     if before is None and not head.is_plan_marked:
         return None
-    if not head.is_plan_marked and any(entry.text == head.prompt for entry in around.history):
+    if not head.is_plan_marked and head.prompt in around.texts:
         return None
     return Clear(head.plan_at, before, session, "session", confidence, has_plan=True)
 
@@ -86,12 +99,11 @@ def _named_before(session: str, head: ClaudeHead) -> str | None:
 def _ended_before(session: str, head: ClaudeHead, folder: ClaudeFolder) -> tuple[str | None, float]:
     """Return the session that ended when another started with a plan, and how certain that is."""
     assert head.plan_at is not None
-    apart = {id: abs(end - head.plan_at) for id, end in folder.ends.items() if id != session}
-    same_plan = [id for id in apart if head.slug is not None and folder.sessions[id].head.slug == head.slug]
-    at_once = [id for id, time in apart.items() if time <= _AT_ONCE]
-    for ids, confidence in ((set(same_plan) & set(at_once), 0.95), (at_once, 0.8)):
+    at_once = {id: time for time, id in folder.ended_near(head.plan_at, _AT_ONCE) if id != session}
+    same_plan = [id for id in folder.by_slug.get(head.slug, ()) if id != session and id in folder.ends]
+    for ids, confidence in ((at_once.keys() & set(same_plan), 0.95), (at_once.keys(), 0.8)):
         if ids:
-            return min(ids, key=lambda id: apart[id]), confidence
+            return min(ids, key=lambda id: (at_once[id], id)), confidence
     earlier = [(files.head.started_at, id) for id in same_plan if (files := folder.sessions[id]).head.started_at]
     earlier = [(at, id) for at, id in earlier if at is not None and at < head.plan_at]
     return (max(earlier)[1], 0.8) if earlier else (head.process_session, 0.6)

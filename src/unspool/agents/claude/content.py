@@ -38,7 +38,8 @@ def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:
     if usage is None:
         return None
     cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
-    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written)
+    hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation is not None else None
+    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written, cache_write_1h=hour or None)
 
 
 RawAt = Callable[..., msgspec.Raw]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,75 +16,15 @@ import msgspec
 from ...core import model as m
 from ...core.timestamps import parse_moment
 from ...io.decode import decode_any
-from ...io.files import (
-    is_closed,
-    log_of,
-    name_of,
-    read_batches,
-    read_blocks,
-    read_end,
-    read_start,
-    read_whole,
-    size_of,
-    stem_of,
-    while_unchanged,
-)  # fmt: skip
-from ...io.lines import Block, block_of
+from ...io.files import log_of, name_of, read_batches, read_start, read_whole, size_of, stem_of
 from ...io.listing import files_in, folders_in
-from .outcomes import MARKER, TOOL_MARKER
-from .plans import is_marked, is_plan, session_in
-from .schema import HEAD_RECORDS, HISTORY, RECORDS, TIMES, AgentMeta, HeadRecord
+from .._metadata import digest
+from .families import Family
+from .heads import HEAD_SIZE, ClaudeHead, read_end_time, read_head, session_of
+from .schema import HISTORY, RECORDS, AgentMeta
 
 _CLEAR = re.compile(r"\s*/(?:clear|reset|new)\b")
-_CLEAR_LINE = "<command-name>/clear</command-name>"
-_FIRST_LOOK = 1 << 14
-_HEAD_SIZE = 1 << 16
-_TAIL_SIZE = 1 << 15
-_USER = b'"type":"user"'
-_ASSISTANT = b'"type":"assistant"'
-_SIDECHAIN = b'"isSidechain":true'
-_AGENT_PROGRESS = b'"type":"agent_progress"'
-_CLEAR_HOOK = b'"hookName":"SessionStart:clear"'
 AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
-
-
-class ClaudeHead(NamedTuple):
-    """What the first lines of a session file say."""
-
-    path: Path
-    session: str | None = None
-    """Session that its first message names."""
-    first_uuid: str | None = None
-    started_at: datetime | None = None
-    version: str | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    prompt: str | None = None
-    """The first prompt, or the task of a sub-agent."""
-    prompt_at: datetime | None = None
-    clear_at: datetime | None = None
-    """When /clear started the session."""
-    cleared_by: str | None = None
-    """The id of the message with the `/clear` or the plan that it starts with."""
-    plan_at: datetime | None = None
-    """When it started with a plan that was approved in another session."""
-    plan_session: str | None = None
-    """That session, if the message with the plan names it."""
-    is_plan_marked: bool = False
-    """Whether its record, or a hook before it, says that the agent passed on a plan after a clear."""
-    slug: str | None = None
-    """Name of the plan file, which a session that continues from the plan has too."""
-    forked_from: str | None = None
-    """Named by its copied lines (2.1.3xx, /branch)."""
-    process_session: str | None = None
-    """Session the process began with, where it is not this one (2.1.3xx)."""
-    lists: bool = False
-    """Its first prompt is a list of blocks: 2.0.x copies strings so."""
-
-    @property
-    def is_warm_up(self) -> bool:
-        """Whether it is one of the two agents that 2.0.x starts to warm a cache."""
-        return self.prompt == "Warmup"
 
 
 class ClaudeFiles(NamedTuple):
@@ -104,6 +46,42 @@ class AgentFile(NamedTuple):
     def is_top(self) -> bool:
         """Started by the session itself, not by another sub-agent."""
         return self.meta.parent_agent_id is None and (self.meta.spawn_depth or 1) <= 1
+
+
+class SessionAgents:
+    """The sub-agents of one session. Each of them asks for the others."""
+
+    def __init__(self) -> None:
+        self.files: list[AgentFile] = []
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Their ids."""
+        return frozenset(file.id for file in self.files)
+
+    @cached_property
+    def top(self) -> list[AgentFile]:
+        """Those that the session itself started."""
+        return [file for file in self.files if file.is_top]
+
+    def below(self, id: str) -> list[AgentFile]:
+        """Return those that another sub-agent started."""
+        return self._by_parent.get(id, [])
+
+    @cached_property
+    def _by_parent(self) -> dict[str | None, list[AgentFile]]:
+        found: dict[str | None, list[AgentFile]] = {}
+        for file in self.files:
+            found.setdefault(file.meta.parent_agent_id, []).append(file)
+        return found
+
+    @cached_property
+    def mark(self) -> str:
+        """Differs when one of the files has changed; empty if there are none."""
+        return digest([(file.path.name, size_of(file.path)) for file in self.files]) if self.files else ""
+
+
+_NO_AGENTS = SessionAgents()
 
 
 class ClaudePrompt(NamedTuple):
@@ -161,14 +139,18 @@ class ClaudeFolder:
         return {name_of(folder.name): folder for folder in folders_in(self.path)}
 
     @cached_property
-    def agents(self) -> dict[str, list[AgentFile]]:
+    def agents(self) -> dict[str, SessionAgents]:
         """Sub-agents by the session that started them; warm-ups left out."""
-        found: dict[str, list[AgentFile]] = {}
+        found: dict[str, SessionAgents] = {}
         for path in self.files:
             self._add_agent(found, path, None)
         for name, path in self.nested:
             self._add_agent(found, path, name)
         return found
+
+    def agents_of(self, session: str | None) -> SessionAgents:
+        """Return the sub-agents of a session, if it has any."""
+        return self.agents.get(session or "", _NO_AGENTS)
 
     @cached_property
     def nested(self) -> list[tuple[str, Path]]:
@@ -176,36 +158,46 @@ class ClaudeFolder:
         folders = self.subfolders.items()
         return [(name, path) for name, folder in folders for path in _agent_paths(folder / "subagents")]
 
-    def _add_agent(self, found: dict[str, list[AgentFile]], path: Path, session: str | None) -> None:
+    def _add_agent(self, found: dict[str, SessionAgents], path: Path, session: str | None) -> None:
         name = AGENT_FILE.match(path.name)
         head = self.head(path) if name else None
-        if name and head and not head.is_warm_up and (session := session or head.session):
-            found.setdefault(session, []).append(AgentFile(path, name_of(name["id"]), head, _meta(path)))
+        if name and head and not head.is_warm_up:
+            # Without any name of its session, it is listed below one that is called like the file.
+            files = found.setdefault(session or head.session or stem_of(path), SessionAgents()).files
+            files.append(AgentFile(path, name_of(name["id"]), head, _meta(path)))
 
     @cached_property
     def agent_copies(self) -> dict[tuple[str, str | None], list[tuple[str, AgentFile]]]:
         """Sub-agents by id and first message, each with its session; those that share both are copies of one."""
         found: dict[tuple[str, str | None], list[tuple[str, AgentFile]]] = {}
-        for session, files in self.agents.items():
-            for file in files:
+        for session, agents in self.agents.items():
+            for file in agents.files:
                 found.setdefault((file.id, file.head.first_uuid), []).append((session, file))
         return found
 
+    def family_of(self, head: ClaudeHead) -> Family | None:
+        """Return the sessions that share the first message of one; None if no other has it."""
+        return self._families.get(head.first_uuid or "")
+
     @cached_property
-    def by_first_uuid(self) -> dict[str, list[str]]:
-        """Sessions by their first message; of those that share it, one is a copy of the other."""
-        found: dict[str, list[str]] = {}
+    def _families(self) -> dict[str, Family]:
+        by_first: dict[str, dict[str, ClaudeHead]] = {}
         for id, files in self.sessions.items():
             if files.head.first_uuid is not None:
-                found.setdefault(files.head.first_uuid, []).append(id)
-        return found
+                by_first.setdefault(files.head.first_uuid, {})[id] = files.head
+        return {first: Family(heads) for first, heads in by_first.items() if len(heads) > 1}
+
+    def paths_of(self, session: str) -> tuple[Path, ...]:
+        """Return the files of a session."""
+        files = self.sessions[session]
+        return (files.head.path, *files.more)
 
     @cached_property
     def summaries(self) -> dict[str, str]:
         """Titles that older versions put into files of their own, by the message they sum up."""
         found = {}
         for path in self.files:
-            if self.head(path) is None and (block := read_start(path, _HEAD_SIZE)) is not None:
+            if self.head(path) is None and (block := read_start(path, HEAD_SIZE)) is not None:
                 for line in RECORDS.batch(block).records:
                     if line.type == "summary" and line.leaf_uuid and line.summary:
                         found[line.leaf_uuid] = line.summary
@@ -221,10 +213,35 @@ class ClaudeFolder:
                 found[id] = max(times)
         return found
 
+    @cached_property
+    def _sorted_ends(self) -> list[tuple[datetime, str]]:
+        return sorted((end, id) for id, end in self.ends.items())
+
     def last_before(self, at: datetime, other_than: str) -> str | None:
         """Return the last session that was active before a time."""
-        earlier = [(end, id) for id, end in self.ends.items() if end <= at and id != other_than]
-        return max(earlier)[1] if earlier else None
+        position = bisect_right(self._sorted_ends, at, key=itemgetter(0))
+        found = (id for _, id in reversed(self._sorted_ends[max(0, position - 2) : position]) if id != other_than)
+        return next(found, None)
+
+    def ended_near(self, at: datetime, within: timedelta) -> list[tuple[timedelta, str]]:
+        """Return the sessions that were last active around a time, each with how far that is from it."""
+        return near_moment(self._sorted_ends, at, within)
+
+    @cached_property
+    def by_slug(self) -> dict[str | None, list[str]]:
+        """Sessions by the name of their plan file."""
+        found: dict[str | None, list[str]] = {}
+        for id, files in self.sessions.items():
+            if files.head.slug is not None:
+                found.setdefault(files.head.slug, []).append(id)
+        return found
+
+
+def near_moment(moments: list[tuple[datetime, str]], at: datetime, within: timedelta) -> list[tuple[timedelta, str]]:
+    """Return those of some sorted moments that are close to another, each with its distance."""
+    first = bisect_left(moments, at - within, key=itemgetter(0))
+    last = bisect_right(moments, at + within, key=itemgetter(0))
+    return [(abs(moment - at), id) for moment, id in moments[first:last]]
 
 
 class Surroundings:
@@ -268,6 +285,20 @@ class Surroundings:
         return found
 
     @cached_property
+    def texts(self) -> frozenset[str | None]:
+        """The texts of all prompts."""
+        return frozenset(entry.text for entry in self.history)
+
+    @cached_property
+    def typed(self) -> dict[str, list[ClaudePrompt]]:
+        """The prompts whose session is known, by their text."""
+        found: dict[str, list[ClaudePrompt]] = {}
+        for entry in self.history:
+            if entry.session:
+                found.setdefault(entry.text.strip(), []).append(entry)
+        return found
+
+    @cached_property
     def clears(self) -> list[ClaudePrompt]:
         """Every /clear that was typed. 1.0.x wrote each up to three times within a few milliseconds."""
         found: list[ClaudePrompt] = []
@@ -301,107 +332,15 @@ class Surroundings:
         return found
 
 
-# --- the first and the last lines ------------------------------------------------------------------------------------
-
-
-@while_unchanged
-def read_head(path: Path) -> ClaudeHead | None:
-    """Read the beginning of a file, as far as needed; None if it has no conversation."""
-    block = read_start(path, _FIRST_LOOK)
-    if block is None:
-        # What we may not read may be a session, and reading it says so.
-        return ClaudeHead(path, session=stem_of(path), first_uuid="?") if is_closed(path) else None
-    head, is_complete = _head_of(path, _spoken(block))
-    if not is_complete and (more := read_start(path, _HEAD_SIZE)) is not None:
-        block = more
-        head, _ = _head_of(path, _spoken(block))
-    if head.first_uuid is None:
-        head, _ = _head_of(path, HEAD_RECORDS.batch(block).records)
-    if head.first_uuid is None and size_of(path) > len(block.data):
-        for batch in read_batches(path, HEAD_RECORDS, log_of(path)):
-            head, _ = _head_of(path, batch.records)
-            if head.first_uuid is not None:
-                break
-    if head.plan_at is not None and _CLEAR_HOOK in block.data:
-        head = head._replace(is_plan_marked=True)
-    return head if head.first_uuid is not None else None
-
-
-def _spoken(block: Block) -> Iterator[HeadRecord]:
-    """The messages of a block; what is large and says nothing is not even decoded."""
-    for line in block.lines():
-        if _USER in line or _ASSISTANT in line:
-            yield from HEAD_RECORDS.batch(block_of(line)).records
-
-
-def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]:
-    """Return the head of some lines, and whether more lines could add to it."""
-    head = ClaudeHead(path)
-    for line in lines:
-        if line.type not in ("user", "assistant") or line.message is None:
-            continue
-        if head.first_uuid is None:
-            head = head._replace(
-                first_uuid=line.uuid or "?",
-                session=line.session_id,
-                started_at=line.timestamp,
-                version=line.version,
-                cwd=line.cwd,
-                git_branch=line.git_branch,
-                slug=line.slug,
-                forked_from=line.forked_from.session_id if line.forked_from is not None else None,
-            )
-        if line.process_session not in (None, line.session_id):
-            head = head._replace(process_session=line.process_session)
-        head = _note_words(head, line)
-        if line.type == "assistant":
-            return head, True
-    return head, False
-
-
-def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
-    if line.type != "user" or line.is_meta or head.prompt is not None or line.message is None:
-        return head
-    content = line.message.content
-    text = content if isinstance(content, str) else next((b.text for b in content or () if b.text), "")
-    if text.startswith(_CLEAR_LINE):
-        return head._replace(clear_at=line.timestamp, cleared_by=line.uuid)
-    if not text or text.startswith("<") or text in (MARKER, TOOL_MARKER):
-        return head
-    if is_plan(text):
-        head = head._replace(
-            plan_at=line.timestamp,
-            plan_session=session_in(text),
-            is_plan_marked=is_marked(line),
-            slug=line.slug,
-            cleared_by=line.uuid,
-        )
-    return head._replace(prompt=text, prompt_at=line.timestamp, lists=not isinstance(content, str))
-
-
-def session_of(head: ClaudeHead) -> str:
-    """The session a file belongs to: the one its lines name, if none of them names the file's own."""
-    own = stem_of(head.path)
-    if head.session in (None, own):
-        return own
-    name = f'"sessionId":"{own}"'.encode()
-    return own if any(name in block for block in read_blocks(head.path)) else str(head.session)
-
-
-@while_unchanged
-def holds_subagents(path: Path) -> bool:
-    """Whether a file has lines of a sub-agent, or lines that repeat them."""
-    return any(_SIDECHAIN in block or _AGENT_PROGRESS in block for block in read_blocks(path))
-
-
-def read_end_time(path: Path) -> datetime | None:
-    """Return when a file was last written to, by its last lines."""
-    block = read_end(path, _TAIL_SIZE)
-    times = [line.timestamp for line in TIMES.batch(block).records if line.timestamp] if block is not None else []
-    return times[-1] if times else None
-
-
-# --- folders ---------------------------------------------------------------------------------------------------------
+def session_of_process(pids: Iterable[int], roots: Iterable[Path]) -> str | None:
+    """The session that one of some processes has open, by the register; the first process counts."""
+    folders = list(roots)
+    for pid in pids:
+        for root in folders:
+            session = _json(root / "sessions" / f"{pid}.json").get("sessionId")
+            if isinstance(session, str) and _is_agent(str(pid)):
+                return session
+    return None
 
 
 def _listed(folder: Path, suffix: str) -> list[Path]:

@@ -9,7 +9,8 @@ from ...core import model as m
 from ...io.files import iter_records, read_blocks, read_end, read_start, while_unchanged
 from ...io.lines import block_of
 from .._metadata import version_of
-from .discovery import AGENT_FILE, ClaudeHead
+from .discovery import AGENT_FILE
+from .heads import ClaudeHead
 from .schema import RECORDS, ClaudeRecord
 from .titles import TITLE_RECORDS, ClaudeTitles, has_summaries_elsewhere
 

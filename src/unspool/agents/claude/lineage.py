@@ -27,8 +27,9 @@ def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> N
         file = by_call.get(call_id)
         if call_id not in linked and file is not None and file.id in free:
             linked[call_id] = free.pop(file.id), "toolUseId"
+    by_task = _by_task(free.values())
     for call_id, spawn in parser.subagents.started.items():
-        if call_id not in linked and (file := _by_task(spawn, free.values())) is not None:
+        if call_id not in linked and (file := _take_by_task(spawn, by_task)) is not None:
             linked[call_id] = free.pop(file.id), "prompt and time"
     for call_id in parser.subagents.stopped - known:
         linked.setdefault(call_id, (None, None))
@@ -38,18 +39,22 @@ def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> N
         parser.builder.events.subagents.append(_subagent(parser, None, file, None, session))
 
 
-def _by_task(spawn: SubagentCall, files: Iterable[AgentFile]) -> AgentFile | None:
-    """Return the first sub-agent that got this task after the call."""
-    task = (spawn.prompt or "").strip()
-    fits = [
-        file
-        for file in files
-        if (file.head.prompt or "").strip() == task
-        and not (
-            spawn.timestamp and file.head.started_at and file.head.started_at < spawn.timestamp - timedelta(seconds=1)
-        )
-    ]
-    return min(fits, key=lambda file: (file.head.started_at is None, file.head.started_at), default=None)
+def _by_task(files: Iterable[AgentFile]) -> dict[str, list[AgentFile]]:
+    """Sort sub-agents by their tasks and, with the same task, by when they started."""
+    found: dict[str, list[AgentFile]] = {}
+    for file in sorted(files, key=lambda file: (file.head.started_at is None, file.head.started_at)):
+        found.setdefault((file.head.prompt or "").strip(), []).append(file)
+    return found
+
+
+def _take_by_task(spawn: SubagentCall, by_task: dict[str, list[AgentFile]]) -> AgentFile | None:
+    """Return the first sub-agent that got this task after the call, and remove it."""
+    files = by_task.get((spawn.prompt or "").strip(), [])
+    for position, file in enumerate(files):
+        started = file.head.started_at
+        if not (spawn.timestamp and started and started < spawn.timestamp - timedelta(seconds=1)):
+            return files.pop(position)
+    return None
 
 
 def _subagent(
@@ -89,13 +94,17 @@ def _status(parser: ClaudeParser, call_id: str | None, agent_id: str | None, fil
 def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
     """Link sub-agents in the file of the session to their calls: by the call they name, or by their task (1.0.x)."""
     free = dict(main.subagents.started)
+    by_prompt: dict[str | None, list[SubagentCall]] = {}
+    for spawn in reversed(free.values()):
+        by_prompt.setdefault(spawn.prompt, []).append(spawn)
     for parser in inline:
-        named, task = parser.subagents.started_by, parser.authors.task
-        fits = [spawn for spawn in free.values() if (spawn.call_id == named if named else spawn.prompt == task)]
-        if not fits:
+        named, waiting = parser.subagents.started_by, by_prompt.get(parser.authors.task, [])
+        while not named and waiting and waiting[-1].call_id not in free:
+            waiting.pop()
+        found = free.get(named) if named else waiting[-1] if waiting else None
+        if found is None:
             continue
-        spawn = fits[0]
-        del free[spawn.call_id]
+        spawn = free.pop(found.call_id)
         link = _subagent(main, spawn.call_id, None, "parentToolUseID" if named else "prompt", main.builder.id)
         link.agent_id, link.session = parser.builder.id.rsplit("/", 1)[-1], parser.builder.id
         link.status = _status(main, spawn.call_id, link.agent_id, None)

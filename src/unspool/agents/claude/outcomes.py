@@ -48,6 +48,8 @@ class ClaudeVerdict(NamedTuple):
     """The next record decides between a rejection and an interruption."""
     is_sibling: bool = False
     """Cancelled together with a parallel call; nobody was asked about it."""
+    is_clarifying: bool = False
+    """The user wanted to talk about a question before answering it."""
 
 
 OK = ClaudeVerdict("ok")
@@ -68,7 +70,7 @@ def _rejected_by_person(text: str, record: ClaudeRecord) -> ClaudeVerdict | None
     if text.startswith((_REFUSED, _REFUSED_IN_SUBAGENT)):
         said = _REASON.search(text)
         reason = record.user_feedback or (said[1].strip() if said else None)
-        if reason is not None and reason.startswith(_FIXED_REASON):
+        if is_clarifying := reason is not None and reason.startswith(_FIXED_REASON):
             reason = None
         if record.agent_id is not None and record.tool_denial_kind and text.startswith(_REFUSED) and not said:
             # Since sub-agents have a rejection text of their own, this one means that they were stopped (2.1.200).
@@ -77,7 +79,7 @@ def _rejected_by_person(text: str, record: ClaudeRecord) -> ClaudeVerdict | None
         if nobody_asked:
             return ClaudeVerdict("rejected", "permission decision", "mode", reason)
         final = bool(said) or text.startswith(_REFUSED_IN_SUBAGENT)
-        return ClaudeVerdict("rejected", "result text", "user", reason, is_open=not final)
+        return ClaudeVerdict("rejected", "result text", "user", reason, is_open=not final, is_clarifying=is_clarifying)
     if text.startswith(_SIBLING):
         return ClaudeVerdict("rejected", "result text", "user", is_open=True, is_sibling=True)
     return None

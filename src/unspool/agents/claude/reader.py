@@ -11,14 +11,16 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.sinks import DropMessages
 from ...io.decode import Batch
-from ...io.files import log_of, name_of, read_batches, read_blocks, read_whole, size_of, stem_of
+from ...io.files import log_of, name_of, read_batches, read_whole, size_of, stem_of
 from .._metadata import choose_title, digest, project_of, version_of
 from ..base import BuilderFactory, Peek, SessionRef, Steps, finish
 from .clears import Clear, add_clears, clear_origin, find_clears
-from .discovery import AGENT_FILE, ClaudeFolder, Surroundings, holds_subagents, read_end_time, session_of
+from .discovery import AGENT_FILE, ClaudeFolder, Surroundings
+from .families import FileLine, Originals, ids_in
 from .finalize import finalize
 from .first_prompt import title_in
-from .forks import COPIES, find_origin, ids_in, originals_of
+from .forks import COPIES, find_origin, originals_of
+from .heads import holds_subagents, read_end_time, session_of
 from .inline_agents import InlineAgents
 from .lineage import drop_echo_in_child, drop_echo_in_parent, link_agents, link_inline
 from .parser import ClaudeParser
@@ -49,7 +51,9 @@ class ClaudeSource:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._around = Surroundings(root)
-        self._clears: dict[Path, list[Clear]] = {}
+        self._clears: dict[Path, dict[str, list[Clear]]] = {}
+        self._agent_lines: dict[Path, FileLine] = {}
+        """Copies of a sub-agent, by the path of one of them."""
         self._origins: dict[str, m.Origin] = {}
         self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
 
@@ -77,7 +81,7 @@ class ClaudeSource:
         )
 
     def _agent_refs(self, folder: ClaudeFolder, session: str) -> Iterator[SessionRef]:
-        for agent in folder.agents.get(session, ()):
+        for agent in folder.agents_of(session).files:
             yield SessionRef(
                 agent="claude", id=f"{session}/{agent.id}", kind="subagent", root=self.root, path=agent.path,
                 parent=session,
@@ -105,7 +109,7 @@ class ClaudeSource:
         folder = self._around.folder_of(ref.path)
         if ref.kind == "main":
             return ref.id in folder.sessions
-        return any(agent.path == ref.path for agent in folder.agents.get(ref.parent or "", ()))
+        return any(agent.path == ref.path for agent in folder.agents_of(ref.parent).files)
 
     def peek(self, ref: SessionRef) -> Peek:
         """Read the beginning of a session, and its last lines."""
@@ -131,42 +135,43 @@ class ClaudeSource:
         folder = self._around.folder_of(ref.path)
         owner = ref.parent or ref.id
         files = folder.sessions.get(owner)
-        family = [file.path for file in folder.agents.get(owner, ())]
-        if ref.kind == "subagent" and files is not None:
-            family.append(files.head.path)
-        memory = [folder.subfolders[ref.id] / _MEMORY] if ref.id in folder.subfolders else []
+        related = [files.head.path] if ref.kind == "subagent" and files is not None else []
+        if ref.id in folder.subfolders:
+            related.append(folder.subfolders[ref.id] / _MEMORY)
         origin = self._origin(ref.id, folder) if ref.kind == "main" else None
         originals = self._originals(ref, folder, origin)
         facts = (
-            [(path.name, size_of(path)) for path in (*family, *memory)],
-            [clear for clear in self._clears_in(folder) if ref.id in (clear.session, clear.next_session)],
+            [(path.name, size_of(path)) for path in related],
+            self._clears_in(folder).get(ref.id, []),
             origin,
             len(folder.summaries),
             self._around.live.get(ref.id),
         )
-        return digest((*facts, *map(size_of, originals)))
+        agents = folder.agents_of(owner).mark
+        return digest((*facts, *originals.mark, *([agents] if agents else ())))
 
     def _origin(self, session: str, folder: ClaudeFolder) -> m.Origin:
         if session not in self._origins:
-            cleared = clear_origin(session, folder, self._around, self._clears_in(folder))
+            cleared = clear_origin(session, folder, self._around, self._clears_in(folder).get(session, ()))
             self._origins[session] = cleared or find_origin(session, folder, self._around)
         return self._origins[session]
 
-    def _originals(self, ref: SessionRef, folder: ClaudeFolder, origin: m.Origin | None) -> tuple[Path, ...]:
-        """Return the files that a session was copied from, or that were read before a sub-agent that is a copy."""
+    def _originals(self, ref: SessionRef, folder: ClaudeFolder, origin: m.Origin | None) -> Originals:
+        """Return what a session was copied from, or what was read before a sub-agent that is a copy."""
         if ref.kind == "main":
-            return originals_of(ref.id, folder, self._around, origin) if origin is not None else ()
+            return originals_of(ref.id, folder, self._around, origin) if origin is not None else Originals()
         head = folder.head(ref.path)
-        first = head.first_uuid if head is not None else None
-        twins = folder.agent_copies.get((ref.id.rsplit("/", 1)[-1], first), ())
+        twins = folder.agent_copies.get((ref.id.rsplit("/", 1)[-1], head.first_uuid if head is not None else None), ())
         if len(twins) < 2:
-            return ()
-        forks = {session for session, _ in twins if self._origin(session, folder).kind in COPIES}
-        order = sorted(twins, key=lambda twin: (twin[1].head.session != twin[0], twin[0] in forks, *twin[:1]))
-        paths = [file.path for _, file in order]
-        return tuple(paths[: paths.index(ref.path)]) if ref.path in paths else ()
+            return Originals()
+        if twins[0][1].path not in self._agent_lines:
+            forks = {session for session, _ in twins if self._origin(session, folder).kind in COPIES}
+            order = sorted(twins, key=lambda twin: (twin[1].head.session != twin[0], twin[0] in forks, *twin[:1]))
+            line = FileLine({name_of(file.path): (file.path,) for _, file in order})
+            self._agent_lines[twins[0][1].path] = line
+        return self._agent_lines[twins[0][1].path].before(name_of(ref.path))
 
-    def _clears_in(self, folder: ClaudeFolder) -> list[Clear]:
+    def _clears_in(self, folder: ClaudeFolder) -> dict[str, list[Clear]]:
         if folder.path not in self._clears:
             self._clears[folder.path] = find_clears(folder, self._around)
         return self._clears[folder.path]
@@ -199,8 +204,7 @@ class ClaudeSource:
         main = ClaudeParser(builder)
         main.plans.starts_session = builder.details.origin.evidence == PLAN_EVIDENCE
         main.calls.saved = SavedOutputs(folder.path, ref.parent or ref.id)
-        with_files = {agent.id for agent in folder.agents.get(ref.parent or ref.id, ())}
-        inline = InlineAgents(main, make, with_files)
+        inline = InlineAgents(main, make, with_files=folder.agents_of(ref.parent or ref.id).ids)
         reader = ClaudeFileReader(ref, main, inline, self._copied_ids(ref, folder, builder))
         for file, path in enumerate((ref.path, *ref.more)):
             log = log_of(path)
@@ -223,8 +227,7 @@ class ClaudeSource:
         if ref.kind == "subagent":
             name = self._copied_agent(ref, folder, builder)
         stored = builder.originals.lines_of(name) if name is not None and builder.originals is not None else ()
-        originals = self._originals(ref, folder, origin)
-        return ids_in(stored) or ids_in(block for path in originals for block in read_blocks(path))
+        return ids_in(stored) or self._originals(ref, folder, origin).ids()
 
     def _copied_agent(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> str | None:
         """Return the sub-agent that this one may be a copy of: its lines name the session, or its own was a fork."""
@@ -239,9 +242,9 @@ class ClaudeSource:
         self, ref: SessionRef, folder: ClaudeFolder, main: ClaudeParser, inline: list[ClaudeParser]
     ) -> None:
         builder = main.builder
-        add_clears(builder, [clear for clear in self._clears_in(folder) if clear.session == ref.id])
+        add_clears(builder, [clear for clear in self._clears_in(folder).get(ref.id, ()) if clear.session == ref.id])
         link_inline(main, inline)
-        link_agents(main, [agent for agent in folder.agents.get(ref.id, ()) if agent.is_top], ref.id)
+        link_agents(main, folder.agents_of(ref.id).top, ref.id)
         if main.subagents.stopped:
             rejected = {parser.builder.id for parser in inline if parser.interruptions.ended_by_rejection}
             rejected |= self._rejected_children(main, folder, ref)
@@ -255,20 +258,20 @@ class ClaudeSource:
 
     def _rejected_children(self, main: ClaudeParser, folder: ClaudeFolder, ref: SessionRef) -> set[str]:
         """Return the sub-agents that ended with a rejection, which also stopped the call that started them."""
-        files = {f"{ref.id}/{file.id}": file.path for file in folder.agents.get(ref.id, ())}
+        files = {f"{ref.id}/{file.id}": file.path for file in folder.agents_of(ref.id).files}
         links = main.builder.events.subagents
         stopped = [link.session for link in links if link.tool_use_id in main.subagents.stopped]
         return {id for id in stopped if id in files and self._lean(files[id], folder).interruptions.ended_by_rejection}
 
     def _complete_subagent(self, ref: SessionRef, folder: ClaudeFolder, parser: ClaudeParser) -> None:
         agent_id = ref.id.rsplit("/", 1)[-1]
-        family = folder.agents.get(ref.parent or "", [])
-        link_agents(parser, [agent for agent in family if agent.meta.parent_agent_id == agent_id], ref.parent or "?")
+        family = folder.agents_of(ref.parent)
+        link_agents(parser, family.below(agent_id), ref.parent or "?")
         files = folder.sessions.get(ref.parent or "")
         if parser.builder.events.interruptions and ref.parent is not None and files is not None:
             if self._parent is None or self._parent[0] != ref.parent:
                 parent = self._lean(files.head.path, folder)
-                link_agents(parent, [agent for agent in family if agent.is_top], ref.parent)
+                link_agents(parent, family.top, ref.parent)
                 self._parent = ref.parent, parent.builder.events.subagents, parent.builder.events.interruptions
             drop_echo_in_child(parser.builder, self._parent[1], self._parent[2])
 

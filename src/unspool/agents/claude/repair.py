@@ -179,7 +179,7 @@ class _Stitching:
         return max([*pieces, *results], key=lambda each: each.index)
 
     def _follows(self, message: m.Message, parent: m.Message) -> bool:
-        """Whether the conversation goes on from a call without its result."""
+        """Whether the conversation continues from a call without its result."""
         if message.parent_index != parent.index or _answered(message):
             return False
         return message.reply is None or message.reply != parent.reply

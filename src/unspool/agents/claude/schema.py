@@ -15,6 +15,12 @@ SYNTHETIC = "<synthetic>"
 """Written as the model of an answer, or of the rest of one, that the agent put together itself."""
 
 
+class CacheCreation(msgspec.Struct, gc=False):
+    """How long written input stays in the cache."""
+
+    ephemeral_1h_input_tokens: Count | None = None
+
+
 class ClaudeUsage(msgspec.Struct, gc=False):
     """Tokens of one request."""
 
@@ -22,6 +28,7 @@ class ClaudeUsage(msgspec.Struct, gc=False):
     output_tokens: Count | None = None
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
+    cache_creation: CacheCreation | None = None
 
 
 class ToolUseResult(msgspec.Struct, rename="camel", gc=False):

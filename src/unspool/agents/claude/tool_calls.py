@@ -278,6 +278,7 @@ class ClaudeToolCalls:
                 evidence=verdict.evidence,
                 action=action,
                 sibling_tool_use_ids=[e.call_id for e in entries if e is not entry],
+                asked_to_clarify=verdict.is_clarifying,
             )
         )
 

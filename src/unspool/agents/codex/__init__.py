@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,13 @@ import msgspec
 
 from ...core import model as m
 from ...core.decision_rules import RuleText
-from ..base import Agent, AgentInfo, Colour, strings_at
-from .discovery import rollout_file
+from ...core.proposed_actions import json_answers
+from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, ToolCaller, strings_at
+from .discovery import read_head, rollout_file
 from .reader import CodexSource
 from .repair import CodexRepair
 from .rules import RULES
-from .tools import action_of, paths_in
+from .tools import action_of, paths_in, question_ids
 
 
 class Codex(Agent):
@@ -23,6 +26,7 @@ class Codex(Agent):
     info = AgentInfo(
         name="codex",
         title="Codex CLI",
+        provider="openai",
         letter="X",
         colour=Colour("#0d6b52", "#5cc7a5"),
         folder=".codex",
@@ -56,14 +60,48 @@ class Codex(Agent):
         """What a call of one of its tools does."""
         return action_of(name, raw_input)[1]
 
+    def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
+        """What a person answered, by the id of the question."""
+        return json_answers(action.questions, question_ids(action), result.content)
+
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
         return paths_in(raw_input)
+
+    def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
+        """The threads whose lines it copied, the rollout that it continues, and its own rollouts."""
+        head = read_head(ref.path)
+        yield from (head.forked_from, head.copied_from)
+        yield head.history_base.thread_id if head.history_base is not None else None
+        for path in (ref.path, *ref.more):
+            file = rollout_file(path)
+            yield file.rollout if file is not None else None
+
+    def shapes_lists(self, path: Path) -> bool:
+        """Any file but the prompt history: the index has the names of threads."""
+        return path.name != "history.jsonl"
 
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
         """A rule of its execution policy."""
         pattern = ", ".join(f'"{word}"' for word in prefix)
         return RuleText("~/.codex/rules/default.rules", f'prefix_rule(pattern=[{pattern}], decision="allow")')
+
+    def mcp_settings(self, connection: McpConnection) -> RuleText | None:
+        """A server of its configuration, which is the same in all projects: it is started in the current one."""
+        lines = [f"[mcp_servers.{connection.name}]"]
+        if connection.url:
+            lines.append(f'url = "{connection.url}"')
+            lines.append(f'bearer_token_env_var = "{connection.token_variable}"')
+        else:
+            # JSON strings are strings of TOML, too.
+            lines.append(f"command = {json.dumps(connection.command[0])}")
+            lines.append(f"args = {json.dumps(connection.command[1:])}")
+        return RuleText("~/.codex/config.toml", "\n".join(lines))
+
+    def calling_session(self, caller: ToolCaller) -> str | None:
+        """It sends the id of its thread with every call."""
+        thread = caller.meta.get("threadId")
+        return thread if isinstance(thread, str) and "x-codex-turn-metadata" in caller.meta else None
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type, and by the types within it."""

@@ -73,7 +73,7 @@ class CodexFolder:
         found: dict[str, dict[str, RolloutFile]] = {}
         for file in self._files():
             known = found.setdefault(file.thread, {})
-            # A file that is compressed and plain at once was just unpacked for an append: the plain one goes on.
+            # A file that is compressed and plain at once was just unpacked for an append: the plain one is continued.
             if file.rollout not in known or known[file.rollout].path.suffix == ".zst":
                 known[file.rollout] = file
         return {

@@ -1,6 +1,6 @@
 """Repairing a rollout of Codex CLI: a first line that says whose it is, and a result for every call.
 
-Codex goes on from a file with gaps in its ordinals, and with two lines of the same; what it needs is the first line,
+Codex continues a file with gaps in its ordinals, and with two lines of the same; what it needs is the first line,
 and an ordinal in the last. So no line gets another ordinal: forks refer to them.
 """
 
@@ -34,7 +34,7 @@ class CodexRepair:
         """Keep every intact line."""
         name = name.removesuffix(".zst")
         if not name.endswith(".jsonl"):
-            raise UnspoolError(f"{name}: no version of Codex goes on with the documents that 0.1 wrote")
+            raise UnspoolError(f"{name}: no version of Codex continues the documents that 0.1 wrote")
         pieces, changes = intact(data, RECORDS)
         if not pieces or not any(piece.record.payload.type for piece in pieces):
             return self._clean_bare(name, folders, data)

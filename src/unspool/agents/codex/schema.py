@@ -28,7 +28,7 @@ class MessageKinds(msgspec.Struct, gc=False):
 
 
 class TokenUsage(msgspec.Struct, gc=False):
-    """Tokens; cached input is part of the input."""
+    """Tokens; input that is read from the cache or written to it is part of the input."""
 
     input_tokens: Count = 0
     cached_input_tokens: Count | None = None
@@ -43,6 +43,12 @@ class TokenInfo(msgspec.Struct, gc=False):
 
     total_token_usage: TokenUsage | None = None
     last_token_usage: TokenUsage | None = None
+
+
+class RateLimits(msgspec.Struct, gc=False):
+    """The limits of the account; with a key of the API there is no plan."""
+
+    plan_type: str | None = None
 
 
 class CodexItem(msgspec.Struct, gc=False):
@@ -89,6 +95,7 @@ class CodexPayload(msgspec.Struct, gc=False):
     turn_id: str | None = None
     num_turns: Count | None = None
     info: TokenInfo | None = None
+    rate_limits: RateLimits | None = None
     usage: TokenUsage | None = None
     item: CodexItem | None = None
     error: TurnError | None = None

@@ -23,6 +23,8 @@ class TokenMeter:
 
     def read(self, payload: CodexPayload) -> TokenUsage | None:
         """Read a count, and return the usage of a new request; only a new total is one."""
+        if payload.rate_limits is not None and payload.rate_limits.plan_type:
+            self._builder.details.plan = payload.rate_limits.plan_type
         info = payload.info
         if info is None or info.total_token_usage is None or info.last_token_usage is None:
             return None
@@ -46,7 +48,8 @@ class TokenMeter:
 
         An `inherited` request was made by another thread. Some copies have its usage, but not its reply.
         """
-        cached = usage.cached_input_tokens or 0
+        # Both are part of the input.
+        cached = (usage.cached_input_tokens or 0) + (usage.cache_write_input_tokens or 0)
         tokens = m.Usage(
             max(0, usage.input_tokens - cached),
             usage.output_tokens,

@@ -8,9 +8,10 @@ import shlex
 import msgspec
 
 from ...core import model as m
-from ...core.proposed_actions import PathsIn
+from ...core.proposed_actions import PathsIn, input_of, questions_in, tasks_in, text_in
 from ...io.decode import decode_any
 
+QUESTION_TOOL = "request_user_input"
 SPAWN_TOOLS = frozenset(("spawn_agent",))
 _SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))
 _SCRIPT_COMMAND = re.compile(r'"?(?:cmd|command)"?\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -60,6 +61,12 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action rebuilt from its input."""
     data = bytes(raw)
     action = m.Action(raw)
+    if name == QUESTION_TOOL:
+        action.questions = questions_in(input_of(raw))
+        return "option", action
+    if name == "update_plan":
+        action.tasks = tasks_in(input_of(raw), "step")
+        return "permission", action
     if (patch := patch_of(data)) is not None:
         action.diff, action.path = unified(patch)
         return "edit", action
@@ -67,6 +74,12 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     if action.command is not None:
         return "command", action
     return "permission", action
+
+
+def question_ids(action: m.Action) -> list[str]:
+    """The ids of the questions of a call, under which its result has the answers."""
+    items = input_of(action.raw_input).get("questions")
+    return [text_in(item, "id") or "" for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def unified(patch: str) -> tuple[str, str | None]:

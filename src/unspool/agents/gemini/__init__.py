@@ -12,14 +12,16 @@ import msgspec
 
 from ...core import model as m
 from ...core.decision_rules import RuleText
+from ...core.notebook_cells import NotebookCell
+from ...core.proposed_actions import json_answers
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import Agent, AgentInfo, Colour
+from ..base import Agent, AgentInfo, Colour, McpConnection, ToolCaller, formatted_json
 from .discovery import GeminiFolder
 from .reader import GeminiSource
 from .repair import GeminiRepair
 from .rules import RULES
-from .tools import action_of, paths_in
+from .tools import MARKDOWN_TOOLS, action_of, cells_written, paths_in
 
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
@@ -31,6 +33,7 @@ class Gemini(Agent):
     info = AgentInfo(
         name="gemini",
         title="Gemini CLI",
+        provider="gcp.gemini",
         letter="G",
         colour=Colour("#3c55c8", "#8ba0ff"),
         folder=".gemini",
@@ -82,6 +85,18 @@ class Gemini(Agent):
         """What a call of one of its tools does."""
         return action_of(name, raw_input, None)[1]
 
+    def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
+        """What a person answered, by the number of the question."""
+        return json_answers(action.questions, map(str, range(len(action.questions))), result.content)
+
+    def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
+        """Answers of sub-agents, web pages and web searches."""
+        return result.whole if name in MARKDOWN_TOOLS else None
+
+    def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
+        """Those of a notebook that is written as a file."""
+        return cells_written(name, raw_input)
+
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
         return paths_in(raw_input)
@@ -92,6 +107,10 @@ class Gemini(Agent):
             path.suffix in (".json", ".jsonl") and "chats" in path.parts
         )
 
+    def shapes_lists(self, path: Path) -> bool:
+        """Any file but the prompt log: some name the projects."""
+        return path.name != "logs.json"
+
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
         """A rule of its settings."""
         return self.allow_tool(f"run_shell_command({' '.join(prefix)})")
@@ -99,7 +118,23 @@ class Gemini(Agent):
     def allow_tool(self, tool: str) -> RuleText | None:
         """A rule of its settings."""
         rule = {"tools": {"allowed": [tool]}}
-        return RuleText(".gemini/settings.json", msgspec.json.format(msgspec.json.encode(rule)).decode())
+        return RuleText(".gemini/settings.json", formatted_json(rule))
+
+    def mcp_settings(self, connection: McpConnection) -> RuleText | None:
+        """A server of the project's settings."""
+        server: dict[str, Any]
+        if connection.url:
+            server = {
+                "httpUrl": connection.url,
+                "headers": {"Authorization": f"Bearer ${connection.token_variable}"},
+            }
+        else:
+            server = {"command": connection.command[0], "args": connection.command[1:]}
+        return RuleText(".gemini/settings.json", formatted_json({"mcpServers": {connection.name: server}}))
+
+    def is_calling(self, caller: ToolCaller) -> bool:
+        """It says that it is itself, but not which session."""
+        return caller.environment.get("GEMINI_CLI") == "1"
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
         """By its type; changes of the conversation have none."""

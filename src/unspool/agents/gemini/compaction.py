@@ -33,7 +33,7 @@ class GeminiCompactions:
 
     @staticmethod
     def is_note(message: GeminiMessage, text: str) -> bool:
-        """Whether a note of the interface tells of a compression."""
+        """Whether a note of the interface reports a compression."""
         return message.type == "info" and (not text or _NOTE.search(text) is not None)
 
     def add_snapshot(self, message: GeminiMessage, index: int, summary: str, last: int | None, kept: set[int]) -> None:

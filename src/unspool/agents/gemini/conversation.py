@@ -19,8 +19,7 @@ class Conversation:
         self.live: list[int] = []
         self.indices: dict[str, list[int]] = {}
         """The messages with each id; the id of a copy may refer to several."""
-        self.record = 0
-        """How many records were read; numbers the replacements."""
+        self._replacements = 0
         self._builder = builder
 
     def add(
@@ -47,7 +46,9 @@ class Conversation:
 
     def replace(self, index: int, blocks: list[m.Block], usage: m.Usage | None = None) -> None:
         """Give a message new content."""
-        self._builder.replace(index, blocks, self.record, usage)
+        # One record may replace the content of a message twice.
+        self._replacements += 1
+        self._builder.replace(index, blocks, self._replacements, usage)
 
     def truncate(self, id: str) -> list[int]:
         """Drop a message and all after it, or all messages if it is not in the conversation; returns the dropped."""

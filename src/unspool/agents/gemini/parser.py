@@ -52,7 +52,6 @@ class GeminiParser:
 
     def message(self, message: GeminiMessage, source: m.Source) -> None:
         """Read a message: a new one, a known one in full again, or one that may be a copy."""
-        self.conversation.record += 1
         if not is_plain(message.content):
             self._blocks.note_other(message, source)
         known = self.conversation.indices.get(message.id)
@@ -85,7 +84,6 @@ class GeminiParser:
 
     def replace_all(self, messages: list[GeminiMessage], source: m.Source) -> None:
         """Read a list that replaces the whole conversation."""
-        self.conversation.record += 1
         self._reload.indices = None
         for position, message in enumerate(messages):
             if not is_plain(message.content):

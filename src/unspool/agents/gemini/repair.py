@@ -31,7 +31,7 @@ class GeminiRepair:
         return Clean(place, *cleaned)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:  # noqa: ARG002
-        """Nothing is left to do: a call stands in one record with its result."""
+        """Nothing is left to do: a call and its result are in one record."""
         return logs, Counter()
 
 

@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 
 from ...core import model as m
-from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, text_in
+from ...core.notebook_cells import NotebookCell, cells_in, is_notebook
+from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, tasks_in, text_in
 
 AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
+MARKDOWN_TOOLS = AGENT_TOOLS | {"web_fetch", "google_web_search"}
+"""Tools whose results are Markdown."""
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 
@@ -31,6 +34,8 @@ def action_of(name: str, raw: msgspec.Raw, display: object) -> tuple[m.Rejection
     if name == "exit_plan_mode":
         action.plan = text_in(given, "plan", "plan_path")
         return "plan", action
+    if name == "write_todos":
+        action.tasks = tasks_in(given, "description")
     action.path = text_in(given, "file_path", "path")
     return "permission", action
 
@@ -39,6 +44,12 @@ def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:
     if name == "write_file":
         return creation_diff(path, text_in(given, "content") or "")
     return replacement_diff(path, [(text_in(given, "old_string") or "", text_in(given, "new_string") or "")])
+
+
+def cells_written(name: str, raw: msgspec.Raw) -> list[NotebookCell]:
+    """The cells of a notebook that is written as a file."""
+    given = input_of(raw) if name == "write_file" else {}
+    return cells_in(text_in(given, "content") or "") if is_notebook(text_in(given, "file_path", "path")) else []
 
 
 paths_in = PathsIn("file_path", "path", "absolute_path", "dir_path")

@@ -45,6 +45,7 @@ class PostgresDatabase(Database):
     """PostgreSQL with `tsvector` columns: any number of processes read and write."""
 
     bytewise = ' COLLATE "C"'
+    is_shared = True
 
     def __init__(self, url: str, *, machine: tuple[str, str]) -> None:
         """`machine` is the key and the display name of this machine."""
@@ -299,11 +300,11 @@ class _VectorIndex(WordIndex):
         first = int(self._database.rows("SELECT take_part_ids(?)", len(buckets))[0][0])
         return list(range(first, first + len(buckets)))
 
-    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
+    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
         whole: list[Row] = []
         pieces: list[Row] = []
         for id, text in zip(ids, texts, strict=True):
-            made = [(id, vector) for vector in vectors(_text(text))]
+            made = [(id, vector) for vector in vectors(_text(text if isinstance(text, str) else text.decode()))]
             if len(made) == 1:
                 whole += made
             else:

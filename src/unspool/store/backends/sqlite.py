@@ -23,10 +23,13 @@ from ..rows import NOTHING
 _WAIT_SECONDS = 600.0
 """How long to wait for another process that writes. The first sync of a large home takes minutes, and longer on a busy
 machine; the locks of a process that died are released at once."""
+_CACHE_KILOBYTES = 16 << 10
+_WRITER_CACHE_KILOBYTES = 4 << 10
+"""Pages that SQLite itself keeps. Rows are added where the last ones are: more would make writing no faster."""
 _STEP_SECONDS = 1.0
 """How long SQLite waits in one call, during which Ctrl+C has no effect."""
 _PAUSE_SECONDS = 0.02
-_BUFFERED_CHARACTERS = 16 << 20
+_BUFFERED_CHARACTERS = 4 << 20
 """Text that is collected before it is passed to FTS5."""
 _MOST_FAULTS = 20
 _STEP_PAGES = 1000
@@ -78,7 +81,7 @@ class SqliteDatabase(Database):
             "synchronous = NORMAL",
             "temp_store = MEMORY",
             "wal_autocheckpoint = 16000",
-            "cache_size = -65536",
+            f"cache_size = -{_CACHE_KILOBYTES if self.read_only else _WRITER_CACHE_KILOBYTES}",
         ):
             _execute_patiently(connection, f"PRAGMA {pragma}")
         return connection
@@ -285,7 +288,7 @@ class _FtsIndex(WordIndex):
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._added: dict[int, str] = {}
+        self._added: dict[int, str | bytes] = {}
         self._removed: dict[int, str] = {}
         self._buffered = 0
         self._next: dict[int, int] = {}
@@ -308,7 +311,8 @@ class _FtsIndex(WordIndex):
         # Row ids start with 1.
         return int(last) + 1 if last is not None else max(1, first_id(bucket))
 
-    def add(self, ids: Sequence[int], texts: Sequence[str]) -> None:
+    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
+        # FTS5 takes bytes for text in UTF-8.
         self._added.update(zip(ids, texts, strict=True))
         self._count(texts)
 
@@ -318,7 +322,7 @@ class _FtsIndex(WordIndex):
                 self._removed[id] = text
         self._count([text for _, text in rows])
 
-    def _count(self, texts: Sequence[str]) -> None:
+    def _count(self, texts: Sequence[str | bytes]) -> None:
         self._buffered += sum(map(len, texts))
         if self._buffered > _BUFFERED_CHARACTERS:
             self.flush()

@@ -1,0 +1,168 @@
+"""Finds out which files change: the system reports them, or all of them are compared again and again.
+
+A system may not report a change: it limits how many folders can be watched, and drives of other computers only report
+what this one writes. Then files are compared, and changes are noticed a few seconds later.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from watchfiles import watch
+
+from ..agents import AGENTS
+from ..io.files import name_of
+from ..io.sources import Stamp
+
+# It logs every Ctrl+C.
+logging.getLogger("watchfiles").setLevel(logging.ERROR)
+
+_WAKE_SECONDS = 0.25
+"""How often the caller gets a chance to do something else."""
+_POLL_SECONDS = 1.0
+_POLL_PAUSE = 20
+"""The pause after comparing all files, as a multiple of how long it took."""
+_GRACE_WAKEUPS = 8
+"""How often there may be nothing to report before a change that was found counts as not reported."""
+_MOST_REMEMBERED = 100_000
+
+Homes = Mapping[Path, str]
+"""The agents' folders, each with the name of its agent."""
+
+
+class FileChanges:
+    """The changes of files in the agents' folders."""
+
+    def __init__(self, polls: bool = False) -> None:
+        """With `polls`, files are compared from the beginning."""
+        self._polls = polls
+        self.slow_reason: str | None = None
+        """Why changes are noticed late; None if they are not, or if polling was asked for."""
+        self._reported: set[Path] = set()
+        self._found_in_folders: set[Path] = set()
+        self._unreported: dict[Path, int] = {}
+        """Changes that were found but not reported, and how many wakeups are left for the report."""
+        self._is_first_sync = True
+
+    def watch(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
+        """Iterate over lists of changed paths until `stop` is set, with an empty list every now and then."""
+        self._is_first_sync = True
+        self._unreported.clear()
+        while not self._polls:
+            try:
+                yield from self._reports(homes, stop)
+                if not self._polls:
+                    return
+            except FileNotFoundError:
+                # A folder was removed after it had been found. The caller looks for the folders now and then.
+                yield []
+                pause(_WAKE_SECONDS, stop)
+            except (OSError, RuntimeError) as error:
+                self._poll_because(_why_not_watched(error))
+        yield from self._compared(homes, stop)
+
+    def note_in_folder(self, path: Path) -> None:
+        """Note that a file was found because its folder was reported, which may not happen for the file itself."""
+        self._found_in_folders.add(path)
+
+    def compare_with_sync(self, found: Iterable[Path]) -> None:
+        """Take the files that a sync found to be changed. If one of them is not reported soon, polling begins."""
+        unreported = set(found) - self._reported - self._found_in_folders
+        self._found_in_folders.clear()
+        # What happened before the folders were watched could not be reported.
+        if not self._polls and not self._is_first_sync:
+            self._unreported |= {path: _GRACE_WAKEUPS for path in unreported if path not in self._unreported}
+        self._is_first_sync = False
+
+    # --- reported ---
+
+    def _reports(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
+        try:
+            yield from self._watched(homes, stop)
+        except PermissionError:
+            # Without closed folders. The limit of the system is ignored as well then.
+            yield from self._watched(homes, stop, ignores_denied=True)
+
+    def _watched(
+        self, homes: Homes, stop: threading.Event | None, ignores_denied: bool = False
+    ) -> Iterator[list[Path]]:
+        for changes in watch(
+            *homes, stop_event=stop, debounce=50, step=20, rust_timeout=int(_WAKE_SECONDS * 1000), recursive=True,
+            yield_on_timeout=True, force_polling=False, raise_interrupt=False, watch_filter=None,
+            ignore_permission_denied=ignores_denied,
+        ):  # fmt: skip
+            paths = [Path(path) for _, path in changes]
+            self._note_reported(paths)
+            yield paths
+            if self._polls:
+                return
+
+    def _note_reported(self, paths: list[Path]) -> None:
+        if len(self._reported) > _MOST_REMEMBERED:
+            self._reported.clear()
+        self._reported.update(paths)
+        for path, left in list(self._unreported.items()):
+            if path in self._reported:
+                del self._unreported[path]
+            elif not paths:
+                self._unreported[path] = left - 1
+                if left <= 1:
+                    self._poll_because(f"the system does not report changes of {name_of(path)}")
+                    return
+
+    # --- compared ---
+
+    def _poll_because(self, reason: str) -> None:
+        self._polls = True
+        self.slow_reason = reason
+
+    def _compared(self, homes: Homes, stop: threading.Event | None) -> Iterator[list[Path]]:
+        known = _stamps(homes, {})
+        due = 0.0
+        while stop is None or not stop.is_set():
+            changed: list[Path] = []
+            if (started := time.monotonic()) >= due:
+                found = _stamps(homes, known)
+                changed = [path for path in found.keys() | known.keys() if found.get(path) != known.get(path)]
+                known = found
+                due = time.monotonic() + max(_POLL_SECONDS, (time.monotonic() - started) * _POLL_PAUSE)
+            yield changed
+            pause(_WAKE_SECONDS, stop)
+
+
+def _stamps(homes: Homes, known: Mapping[Path, Stamp]) -> dict[Path, Stamp]:
+    """The current state of all logs; the known one of what cannot be looked at."""
+    found: dict[Path, Stamp] = {}
+    for root, agent in homes.items():
+        try:
+            for log in AGENTS[agent].logs(root):
+                try:
+                    stamp = log.stamp(known.get(log.path))
+                except OSError:
+                    stamp = known.get(log.path)
+                if stamp is not None:
+                    found[log.path] = stamp
+        except OSError:
+            found |= {path: stamp for path, stamp in known.items() if path.is_relative_to(root)}
+    return found
+
+
+def _why_not_watched(error: OSError | RuntimeError) -> str:
+    text = str(error)
+    if "watch limit" in text:
+        return "the system's limit of watched folders is reached; raise fs.inotify.max_user_watches"
+    if "os error 24" in text:
+        return "the system's limit of watchers is reached; raise fs.inotify.max_user_instances"
+    return f"the folders cannot be watched: {text}"
+
+
+def pause(seconds: float, stop: threading.Event | None) -> None:
+    """Wait, but no longer than until `stop` is set."""
+    if stop is None:
+        time.sleep(seconds)
+    else:
+        stop.wait(seconds)

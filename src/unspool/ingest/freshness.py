@@ -1,0 +1,77 @@
+"""What has changed on disk since the last sync, found without reading a file: lists answer the rest from the store."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ..agents import AGENTS, SessionRef
+from ..io.faults import collect_faults
+from ..io.files import name_of
+from ..io.sources import FileStamp
+from ..library import Library
+from ..store import Store
+from .scan import is_inside
+
+_MOST = 200
+"""Changed files that are looked at one by one. With more of them, listing everything takes about as long."""
+
+
+class DiskChanges(NamedTuple):
+    """How the disk differs from what the store has of it."""
+
+    sessions: dict[tuple[str, str], SessionRef]
+    """Sessions with new or changed files, by agent and id."""
+    missing: frozenset[str]
+    """Stored files that are not on disk."""
+    roots: tuple[str, ...]
+    """The agents' folders that were looked at."""
+
+    def has(self, path: str) -> bool:
+        """Whether a stored file is in one of the folders now."""
+        return path not in self.missing and any(is_inside(path, root) for root in self.roots)
+
+
+def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
+    """Compare the state of all files with that of the last sync; None where only a list of everything is certain."""
+    # Sets of all files are compared as a whole; only what differs is looked at file by file.
+    left = store.files.stamps()
+    unreadable = set(store.files.unreadable())
+    refs: dict[tuple[str, str], SessionRef] = {}
+    seen: set[str] = set()
+    with collect_faults() as faults:
+        homes = [(agent, root, _stamps(agent, root)) for agent, root in library.homes()]
+        roots = tuple(name_of(root) for _, root, _ in homes)
+        if not unreadable and not faults.errors and set[FileStamp]().union(*(found for _, _, found in homes)) == left:
+            return DiskChanges(refs, frozenset(), roots)
+        for agent, root, found in homes:
+            changed = {stamp[0] for stamp in found - left}
+            changed.update(path for path in unreadable if is_inside(path, name_of(root)))
+            left -= found
+            seen |= changed
+            if len(changed) > _MOST or not _add_refs(refs, agent, root, changed):
+                return None
+    if faults.errors:
+        return None
+    missing = {stamp[0] for stamp in left if any(is_inside(stamp[0], root) for root in roots)} - seen
+    return DiskChanges(refs, frozenset(missing), roots)
+
+
+def _stamps(agent: str, root: Path) -> set[FileStamp]:
+    return set(AGENTS[agent].stamps(root)) if root.is_dir() else set()
+
+
+def _add_refs(refs: dict[tuple[str, str], SessionRef], agent: str, root: Path, changed: set[str]) -> bool:
+    """Find the sessions of changed files. False if other sessions may have changed as well."""
+    source = AGENTS[agent].open(root)
+    for path in map(Path, sorted(changed)):
+        ref = None
+        with suppress(OSError):
+            # What is beside the folders of sessions is read with them, but holds none.
+            ref = source.ref(path) if path.parent != root else None
+        if ref is not None and source.contains(ref):
+            refs[agent, ref.id] = ref
+        elif AGENTS[agent].shapes_lists(path):
+            return False
+    return True

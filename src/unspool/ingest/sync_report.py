@@ -1,0 +1,50 @@
+"""What a run of a sync reports: how far it is, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+
+class Progress(NamedTuple):
+    """How far a run is."""
+
+    done: int
+    total: int
+    bytes_done: int
+    bytes_total: int
+    name: str
+
+
+class Report(msgspec.Struct):
+    """What a run did."""
+
+    files: int = 0
+    new: int = 0
+    changed: int = 0
+    gone: int = 0
+    bytes: int = 0
+    failures: dict[str, str] = {}
+    """Why sessions could not be read, by session."""
+    seconds: float = 0.0
+
+
+class ReportCounts:
+    """The counts of a report, without what was rolled back."""
+
+    def __init__(self, report: Report, committed: Callable[[], None] | None) -> None:
+        self._report = report
+        self._committed = committed
+        self._saved = (0, 0, 0)
+
+    def save(self) -> None:
+        """Note that everything counted so far is committed."""
+        self._saved = (self._report.new, self._report.changed, self._report.gone)
+        if self._committed is not None:
+            self._committed()
+
+    def restore(self) -> None:
+        """Drop what was counted since the last commit."""
+        self._report.new, self._report.changed, self._report.gone = self._saved

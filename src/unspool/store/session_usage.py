@@ -1,0 +1,132 @@
+"""Tokens and cost of one session: of each turn, of each model, and of its sub-agents."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import msgspec
+
+from ..core import model as m
+from ..usage.cost import TOKEN_NAMES, Cost, TokenCount, cost_of, total_cost
+from ..usage.prices import PriceTable, request_size
+from .database import Database, Row
+from .filters import SessionFilter
+from .rows import SessionRow
+from .sessions import Sessions
+from .usage_report import UNKNOWN, UsageEntry, UsageFilter, UsageReporter
+
+_DEEPEST = 8
+"""Levels of sub-agents."""
+
+
+class TurnUsage(msgspec.Struct, kw_only=True):
+    """The requests from one prompt to the next."""
+
+    message_index: int | None
+    """The prompt; None for requests before the first one, or that belong to no message."""
+    replies: int = 0
+    models: list[str]
+    tokens: TokenCount
+    cost: Cost
+
+
+class SubagentUsage(msgspec.Struct, kw_only=True):
+    """What a sub-agent used, without the sub-agents that it started itself."""
+
+    session: str
+    title: str | None
+    replies: int
+    tokens: TokenCount
+    cost: Cost
+
+
+class SessionUsage(msgspec.Struct, kw_only=True):
+    """What a session used. What it copied from another session counts there."""
+
+    models: list[UsageEntry]
+    """By model, without sub-agents."""
+    subagents: list[SubagentUsage]
+    """All of them, also those started by other sub-agents."""
+    tokens: TokenCount
+    """Without sub-agents, as `cost`."""
+    cost: Cost
+    total: Cost
+    """With sub-agents."""
+    total_tokens: TokenCount
+    unpriced_models: list[str]
+
+
+def session_usage(database: Database, sessions: Sessions, prices: PriceTable, row: SessionRow) -> SessionUsage:
+    """What a session and its sub-agents used."""
+    reporter = UsageReporter(database, prices)
+    own = reporter.report(UsageFilter(sessions=SessionFilter(ids=(row.id,))), ("model",))
+    below = subagents_of(sessions, row)
+    titles = {one.name: one.title for one in below}
+    filter = UsageFilter(sessions=SessionFilter(ids=tuple(one.id for one in below)))
+    inside = reporter.report(filter, ("session",))
+    subagents = [
+        SubagentUsage(
+            session=entry.session or "", title=titles.get(entry.session or ""), replies=entry.replies,
+            tokens=entry.tokens, cost=entry.cost,
+        )
+        for entry in inside.entries
+    ]  # fmt: skip
+    together = TokenCount()
+    for part in (own, inside):
+        together.add(part.total.tokens)
+    return SessionUsage(
+        models=own.entries, subagents=sorted(subagents, key=lambda one: (-one.cost.usd, -one.tokens.total)),
+        tokens=own.total.tokens, cost=own.total.cost, total=total_cost((own.total.cost, inside.total.cost)),
+        total_tokens=together, unpriced_models=sorted({*own.unpriced_models, *inside.unpriced_models}),
+    )  # fmt: skip
+
+
+def subagents_of(sessions: Sessions, row: SessionRow) -> list[SessionRow]:
+    """The sub-agents of a session, and theirs."""
+    found: dict[int, SessionRow] = {}
+    parents: tuple[str, ...] = (row.name,)
+    for _ in range(_DEEPEST):
+        kind: m.Kind = "subagent"
+        rows = sessions.select(SessionFilter(kind=kind, agent=row.agent, parents=parents), order="oldest")
+        new = [one for one in rows if one.machine == row.machine and one.id not in found and one.id != row.id]
+        if not new:
+            break
+        found |= {one.id: one for one in new}
+        parents = tuple(one.name for one in new)
+    return list(found.values())
+
+
+def turn_usage(database: Database, prices: PriceTable, session: int) -> list[TurnUsage]:
+    """What each turn of a session used, in the order of the log and without sub-agents."""
+    columns = ", ".join(f"coalesce(act.{name}, 0)" for name in TOKEN_NAMES)
+    sql = f"""SELECT act.message, act.kind, name.text, act.at, {columns} FROM act LEFT JOIN name ON name.id = act.name
+        WHERE act.session = ? AND act.kind IN ('prompt', 'reply', 'other') ORDER BY act.message, act.place"""
+    turns: list[TurnUsage] = []
+    for row in database.rows(sql, session):
+        message, kind = row[:2]
+        if kind == "prompt":
+            turns.append(_turn(int(message)))
+            continue
+        if not turns:
+            turns.append(_turn(None))
+        _add(turns[-1], row, prices)
+    return [turn for turn in turns if turn.replies or turn.tokens.total or turn.message_index is not None]
+
+
+def _turn(message: int | None) -> TurnUsage:
+    return TurnUsage(message_index=message, models=[], tokens=TokenCount(), cost=Cost())
+
+
+def _add(turn: TurnUsage, row: Row, prices: PriceTable) -> None:
+    _, kind, model, at, *counts = row
+    tokens = TokenCount(**dict(zip(TOKEN_NAMES, map(int, counts), strict=True)))
+    size = request_size(tokens.all_input) if kind == "reply" else 0
+    turn.replies += kind == "reply"
+    turn.tokens.add(tokens)
+    turn.cost.add(cost_of(prices, model or UNKNOWN, _day(at), tokens, size))
+    if model and model not in turn.models:
+        turn.models.append(model)
+
+
+def _day(at: int | None) -> date:
+    return datetime.now(UTC).date() if at is None else datetime.fromtimestamp(at, UTC).date()

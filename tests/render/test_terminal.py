@@ -71,7 +71,7 @@ def test_every_event_is_marked(tmp_path: Path) -> None:
         "— ✕ Interrupted by the user during tool —",
         "— ↶ 2 messages rewound here (branch 1) —",
         "▸ Bash  make  ○ unfinished (killed)",
-        "! not-a-record: line 17: ",
+        "! line without a record: line 17: ",
     ):
         assert expected in text
 
@@ -134,7 +134,7 @@ def test_a_result_without_its_call_is_shown(tmp_path: Path) -> None:
     log = ClaudeLog()
     log.user("go")
     log.result("lost", "what came back")
-    assert "result of a call that is not in the log: what came back" in shown(log.load(tmp_path))
+    assert "result without its call: what came back" in shown(log.load(tmp_path))
 
 
 def test_character_references_are_sanitized(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from unspool.library import Library
 
 from ..waiting import PATIENCE as PATIENCE
 from ..waiting import wait_until
-from .conftest import put_together, recordings
+from .conftest import home_of_recordings as home_of_recordings
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -43,30 +43,6 @@ _WATCH = """
 document.addEventListener('securitypolicyviolation', (event) =>
   window.complain(`the policy forbade ${event.violatedDirective} of ${event.blockedURI} ${event.sample}`));
 """
-
-
-SCENARIOS = {
-    "claude": (
-        "normal", "rewind", "compact", "clear", "reject", "subagent", "image", "int_bash", "orphan", "apierr", "misc",
-        "fork",
-    ),
-    "codex": (
-        "normal", "backtrack", "compact", "subagents", "patch_reject", "interrupt_cmd", "errors", "kill_running_cmd",
-    ),
-    "gemini": (
-        "normal", "rewind", "compress", "subagent", "tool-rejected-no", "edit-rejected", "interrupt-shell",
-        "api-error", "kill-shell",
-    ),
-}  # fmt: skip
-"""Recordings in which everything happens once; with all of them every page would list some two hundred sessions."""
-
-
-def home_of_recordings(folder: Path) -> Path:
-    """A home directory with recordings of the newest version of each agent."""
-    chosen = [
-        home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]
-    ]  # fmt: skip
-    return put_together(chosen, folder / "home")
 
 
 # --- the server ------------------------------------------------------------------------------------------------------
@@ -87,7 +63,8 @@ def held_port() -> socket.socket:
 class Server:
     """`unspool serve` as a user starts it, on a home directory that a test may write to."""
 
-    def __init__(self, folder: Path, home: Path, *options: str) -> None:
+    def __init__(self, folder: Path, home: Path, *options: str, within: tuple[str, ...] = ()) -> None:
+        """`within` is a command that runs it."""
         self.home = home
         self.store = folder / "sessions.db"
         self.port = 0
@@ -97,13 +74,14 @@ class Server:
             self.port = int(held.getsockname()[1])
         self._folder = folder
         self._options = options
+        self._within = within
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Server:
         """Start it, on the port that it has from its first start on."""
         command = [
-            sys.executable, "-m", "unspool", "serve", "--home", str(self.home), "--store", str(self.store),
-            "--no-browser", "--port", str(self.port), *self._options,
+            *self._within, sys.executable, "-m", "unspool", "serve", "--home", str(self.home),
+            "--store", str(self.store), "--no-browser", "--port", str(self.port), *self._options,
         ]  # fmt: skip
         environment = os.environ | {"UNSPOOL_DATA": str(self._folder / "data")}
         with (self._folder / "errors.txt").open("ab") as errors:
@@ -176,9 +154,9 @@ class Server:
 
 
 @contextmanager
-def serving(folder: Path, home: Path, *options: str) -> Iterator[Server]:
+def serving(folder: Path, home: Path, *options: str, within: tuple[str, ...] = ()) -> Iterator[Server]:
     """A server for a while; at the end, its log must have no errors."""
-    server = Server(folder, home, *options)
+    server = Server(folder, home, *options, within=within)
     try:
         yield server.start()
     finally:
@@ -316,8 +294,23 @@ def until(page: Page, condition: str, argument: Any = None) -> Any:
     page's policy forbids.)
     """
     return wait_until(
-        lambda: _evaluated(page, condition, argument), f"{condition} with {argument}", detail=lambda: page.url
+        lambda: _evaluated(page, condition, argument),
+        f"{condition} with {argument}",
+        detail=lambda: f"{page.url} {_evaluated(page, _STATE, None)}",
     )
+
+
+_STATE = """
+() => JSON.stringify({
+  scroll: scrollY, view: innerHeight, height: document.body.scrollHeight,
+  busy: document.documentElement.dataset.busy, focus: document.activeElement?.className,
+  entries: [...document.querySelectorAll('section.page > .entry')].slice(0, 12).map((entry) => {
+    const { top, bottom } = entry.getBoundingClientRect();
+    return [entry.dataset.key, entry.dataset.index, entry.dataset.result, top, bottom, entry.className];
+  }),
+})
+"""
+"""What is on the screen, for the message of a test that fails."""
 
 
 def _evaluated(page: Page, condition: str, argument: Any) -> Any:

@@ -41,6 +41,30 @@ def put_together(homes: list[Path], target: Path) -> Path:
     return target
 
 
+SCENARIOS = {
+    "claude": (
+        "normal", "rewind", "compact", "clear", "reject", "subagent", "image", "int_bash", "orphan", "apierr", "misc",
+        "fork",
+    ),
+    "codex": (
+        "normal", "backtrack", "compact", "subagents", "patch_reject", "interrupt_cmd", "errors", "kill_running_cmd",
+    ),
+    "gemini": (
+        "normal", "rewind", "compress", "subagent", "tool-rejected-no", "edit-rejected", "interrupt-shell",
+        "api-error", "kill-shell",
+    ),
+}  # fmt: skip
+"""Recordings in which everything happens once; with all of them every page would list some two hundred sessions."""
+
+
+def home_of_recordings(folder: Path) -> Path:
+    """A home directory with recordings of the newest version of each agent."""
+    chosen = [
+        home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]
+    ]  # fmt: skip
+    return put_together(chosen, folder / "home")
+
+
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home directory with recordings of all agents; not to be changed."""

@@ -82,9 +82,13 @@ def addresses(server: Server) -> dict[str, str]:
         "compare": f"/sessions/{branched['id']}/compare?a=0&b=1",
         "rejections": "/events/rejections",
         "errors": "/events/errors",
+        "failures": "/events/errors?view=groups",
+        "find": f"/sessions/{refused['id']}/find?q=e",
+        "files": "/files",
         "search": "/search?q=hello",
         "search-empty": "/search",
         "stats": "/stats",
+        "usage": f"/sessions/{parent['id']}/usage",
         "agents": "/agents",
         "error": "/sessions/there-is-none",
     }
@@ -105,11 +109,11 @@ TOUCHED: dict[str, Any] = {"viewport": PHONE, "has_touch": True, "is_mobile": Tr
 SCREENS = {"desktop": DESKTOP, "phone": TOUCHED}
 KINDS = (
     "list", "list-filtered", "session", "session-parent", "session-compacted", "branch", "compare", "rejections",
-    "errors", "search", "search-empty", "stats", "agents", "error",
+    "errors", "failures", "find", "files", "search", "search-empty", "stats", "usage", "agents", "error",
 )  # fmt: skip
 SIMILAR = ("list-filtered", "session-parent", "branch", "errors", "search-empty")
 """Pages made of the same parts as others: only their width on a phone is checked."""
-COLOURFUL = ("list", "session", "compare", "rejections", "stats", "agents", "palette")
+COLOURFUL = ("list", "session", "compare", "rejections", "stats", "agents", "palette", "share")
 """Pages that have all colours between them."""
 PHONE_OWN = ("list", "session")
 """Pages with parts that only a phone has, in colours of their own: the bar of tabs, the sheet."""

@@ -14,8 +14,8 @@ import pytest
 
 from unspool.testing import ClaudeLog, call
 
-from .browser import SCENARIOS, Page, Server, Visitor, entries, expand, go, serving, shot, unfolded, until
-from .conftest import put_together, recordings
+from .browser import Page, Server, Visitor, entries, expand, go, serving, shot, unfolded, until
+from .conftest import home_of_recordings
 
 PAYLOADS = (
     "<script>window.__pwned=1</script>",
@@ -154,8 +154,7 @@ def tangled() -> ClaudeLog:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("hostile")
-    chosen = [home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]]
-    home = put_together(chosen, folder / "home")
+    home = home_of_recordings(folder)
     poison(home, cycle(PAYLOADS))
     # A session may have any name that a file can have.
     for log in (ours(), ours(PAYLOADS[1]), giant(), tangled()):

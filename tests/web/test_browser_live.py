@@ -14,6 +14,7 @@ import pytest
 from unspool.testing import ClaudeLog, CodexLog, GeminiLog, call
 from unspool.web.api.schemas import ItemKind
 
+from ..limits import limited
 from ..waiting import wait_until
 from .browser import (
     Page,
@@ -291,8 +292,8 @@ def hear(page: Page, word: int) -> None:
     """Wait until a page has followed up to a message, or farther: content outside the screen is not fetched."""
     until(
         page,
-        """(word) => Number([...document.querySelectorAll('#pages .entry.prompt .plain')].at(-1)
-          ?.textContent.split(' ').at(-1)) >= word""",
+        """(word) => Number([...document.querySelectorAll('#pages .entry.prompt .prompt-text')].at(-1)
+          ?.textContent.trim().split(" ").at(-1)) >= word""",
         word,
     )
 
@@ -333,6 +334,28 @@ def test_pages_catch_up_with_a_restarted_server(visitor: Visitor, server: Server
     for page in (following, reading):
         keys = [entry["key"] for entry in entries(page)]
         assert len(keys) == len(set(keys))
+
+
+# --- files whose changes are not reported ----------------------------------------------------------------------------
+
+
+def test_the_page_says_that_updates_are_slow(visitors: Any, tmp_path: Path) -> None:
+    """As soon as it is known, also on a page that is open, and with the reason; changes appear nevertheless."""
+    within = limited("max_inotify_watches", 2)
+    with serving(tmp_path, tmp_path / "home", within=within) as server, visitors.visit(server) as visitor:
+        page = visitor.open("/")
+        notice = page.locator("[data-delay]")
+        expect(notice).to_be_hidden()
+        work = Work(server.home, "slow", 2)
+        expect(notice).to_be_visible()
+        expect(notice).to_contain_text("Updates are slow: new messages appear a few seconds late")
+        expect(notice).to_contain_text("raise fs.inotify.max_user_watches.")
+        server.wait_for(lambda: messages_of(server, work) == 4, "reading the session")
+        page = visitor.open(work.address)
+        expect(page.locator("[data-delay]")).to_be_visible()
+        work.say("a new message")
+        expect(page.locator(".entry", has_text="a new message")).to_have_count(1)
+        shot(page, "slow-updates")
 
 
 # --- a page that is slow ---------------------------------------------------------------------------------------------
@@ -440,7 +463,7 @@ class LateHead:
     def __init__(self, page: Page, work: Work) -> None:
         self._page = page
         self._lines = 0
-        self._held = Held(page, f"**{work.address}?branch=*", self._answer)
+        self._held = Held(page, f"**{work.address}/head?branch=*", self._answer)
 
     def _answer(self, route: Any) -> None:
         answer = route.fetch()

@@ -323,12 +323,16 @@ def test_the_context_view_equals_the_api(visitor: Visitor, server: Server, agent
               [Number(dataset.first), Number(dataset.last), dataset.state])"""
         )
         assert stretches == [[part["first"], part["last"], part["state"]] for part in view["stretches"]]
-        dark = page.locator("section.page > .entry[data-context-state]:not([data-context-state=in]):not(.current)")
+        dark = page.locator(
+            "section.page > .entry[data-context-state]:not([data-context-state=in], [data-context-state=reply])"
+            ":not(.current)"
+        )
         if dark.count():
             until(
                 page,
                 """() => [...document.querySelectorAll('.page > .entry[data-context-state]:not(.current)')].every(
-              (entry) => (getComputedStyle(entry).opacity < 0.5) === (entry.dataset.contextState !== 'in'))""",
+              (entry) => (getComputedStyle(entry).opacity < 0.5) ===
+                !/^(in|reply)$/.test(entry.dataset.contextState))""",
             )
     shot(page, f"context-{agent}-{kind}")
 
@@ -405,7 +409,7 @@ def test_event_lists_link_to_messages(visitor: Visitor, server: Server, kind: st
     )
 
 
-def test_rejected_changes_are_struck_through(visitor: Visitor, server: Server) -> None:
+def test_rejected_changes_are_marked(visitor: Visitor, server: Server) -> None:
     """With who rejected it and the reason, in the list of events and in the transcript."""
     told = server.api("/events/rejections?limit=100")["entries"]
     number, entry = next(
@@ -415,12 +419,12 @@ def test_rejected_changes_are_struck_through(visitor: Visitor, server: Server) -
     page = visitor.open("/events/rejections")
     row = page.locator(".events > li").nth(number)
     expand(row.locator("details summary"))
-    expect(row.locator(".diff.struck tr.add").first).to_be_visible()
+    expect(row.locator(".diff.rejected-action tr.add").first).to_be_visible()
     row.locator("a.event-title").click()
     wait_at(page, entry["message_index"])
     card = page.locator(".entry.rejected").filter(has_text=entry["event"]["reason"].split("\n")[0]).first
     expect(card.locator(".verdict")).to_contain_text("Rejected by")
-    assert card.locator(".struck").count()
+    assert card.locator(".rejected-action").count()
 
 
 def test_statistics_equal_the_api(visitor: Visitor, server: Server) -> None:
@@ -434,7 +438,7 @@ def test_statistics_equal_the_api(visitor: Visitor, server: Server) -> None:
     assert numbers["sessions"] == f"{sum(told['sessions'].values()):,}"
     assert numbers["rejected"] == f"{told['events']['rejection']:,}"
     assert numbers["tool calls"] == f"{sum(tool['calls'] for tool in told['tools']):,}"
-    assert page.locator(".plot svg").count() == 4
+    assert page.locator(".plot svg").count() == 6
     for table in page.locator(".plot details.table").all():
         expand(table.locator("summary"))
     rows = page.locator(".plot").filter(has=page.get_by_role("heading", name="Tools")).locator("tbody tr")

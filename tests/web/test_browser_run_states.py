@@ -196,13 +196,13 @@ def test_what_was_asked_when_the_server_ended_is_asked_again(visitor: Visitor, s
     ready(page)
     restart(page, server, end)
     before = page.locator(".asked-before")
-    how = "stopped" if end == "ended" else "died"
+    how = "stopped" if end == "ended" else "was killed"
     expect(before).to_contain_text(f"It was asking this when the server {how}.")
     expect(before.locator("pre")).to_have_text("make all")
     expect(state(page)).to_contain_text(f"the server {end}")
     for place in (page.locator(".session-head"), listed(page, visitor), page.locator("#pages .entry.call")):
         expect(place).not_to_contain_text("waiting for you")
-    shot(page, f"agents-asked-before-{how}")
+    shot(page, f"agents-asked-before-{end}")
     before.locator("[data-ask-again]").press("Enter")
     expect(page.locator("#pages .entry.prompt").last).to_contain_text("Bash: make all")
     expect(before).to_have_count(0)

@@ -127,6 +127,8 @@ def state(page: Page) -> Any:
 
 def say(page: Page, text: str) -> None:
     """Send a message."""
+    if page.locator(".compose:not([open])").count():
+        page.locator(".compose > summary").click()
     page.locator("#message").fill(text)
     page.locator("#message").press("Control+Enter")
 

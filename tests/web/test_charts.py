@@ -14,13 +14,25 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from unspool.store.stats import Day, Tokens, Tool
-from unspool.web.charts import activity_chart, buckets_of, compact, stop_chart, ticks_up_to, token_chart, tool_chart
+from unspool.usage.cost import Cost
+from unspool.web.charts import (
+    DayCost,
+    activity_chart,
+    buckets_of,
+    compact,
+    cost_chart,
+    heatmap,
+    stop_chart,
+    ticks_up_to,
+    token_chart,
+    tool_chart,
+)
 
 BEGIN = date(2026, 1, 30)
 SVG = re.compile(r"<(?:[a-z]+)(?: [a-zA-Z0-9-]+=\"[^\"<>]*\")*>")
 ATTRIBUTES = {
     "class", "viewBox", "role", "aria-labelledby", "aria-describedby", "id", "x", "y", "width", "height", "x1", "y1",
-    "x2", "y2", "text-anchor",
+    "x2", "y2", "text-anchor", "href", "aria-label", "tabindex",
 }  # fmt: skip
 
 
@@ -55,11 +67,12 @@ def parse(plot: Markup) -> ElementTree.Element:
     """The picture; everything in it is of the few kinds that pages have classes for."""
     root = ElementTree.fromstring(str(plot))
     for element in root.iter():
-        assert element.tag in {"svg", "title", "desc", "rect", "line", "text"}
+        assert element.tag in {"svg", "title", "desc", "rect", "line", "text", "a"}
         assert set(element.attrib) <= ATTRIBUTES
         if element.tag in {"rect", "line", "text"}:
-            assert re.fullmatch(r"bar-[1-6]|grid|axis|tick", element.attrib["class"])
-    assert root.attrib["role"] == "img"
+            assert re.fullmatch(r"bar-[1-6]|heat-[0-4]|hit|grid|axis|tick", element.attrib["class"])
+    # What is inside of an image cannot be focused.
+    assert root.attrib["role"] == ("group" if any(root.iter("a")) else "img")
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     for bar in root.iter("rect"):
         x, y = float(bar.attrib["x"]), float(bar.attrib["y"])
@@ -88,6 +101,51 @@ def test_bars_show_the_sums(count: int) -> None:
     assert shown(token_chart(used), "cache read") == sum(entry.cache_read for entry in used)
     assert shown(token_chart(used), "input") == sum(entry.input for entry in used)
     assert len(buckets_of(day.day for day in given)) <= 92
+
+
+@pytest.mark.parametrize("count", [1, 92, 400])
+def test_bars_lead_to_their_time(count: int) -> None:
+    """Every day is behind exactly one link of a chart."""
+    plot = activity_chart(days(count), lambda first, after: f"/stats?after={first}&before={after}")
+    found = [link.attrib["href"] for link in parse(plot).iter("a")]
+    spans = sorted({tuple(map(date.fromisoformat, re.findall(r"\d{4}-\d\d-\d\d", address))) for address in found})
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))
+    for number in range(count):
+        day = BEGIN + timedelta(days=number)
+        assert sum(first <= day < after for first, after in spans) == 1
+    assert "&amp;before" in plot
+
+
+def test_costs_are_stacked_by_model() -> None:
+    """The sums are exact to the cent; the cheapest models share a colour, and models without a price have none."""
+    costs = [
+        DayCost(entry.day, f"model {number}", Cost(usd=1.25 * number))
+        for entry in tokens(30)[::2]
+        for number in range(9)
+    ]
+    plot = cost_chart([*costs, DayCost("2026-02-01", "free", Cost(unpriced_tokens=7)), DayCost("?", "a", Cost(usd=1))])
+    titles = [title.text or "" for bar in parse(plot).iter("rect") for title in bar.iter("title")]
+    found = [re.fullmatch(r".*: \$([\d,.]+) (.*)", title) for title in titles]
+    by_name: dict[str, float] = {}
+    for bar in found:
+        assert bar is not None
+        by_name[bar[2]] = by_name.get(bar[2], 0) + float(bar[1].replace(",", ""))
+    assert by_name["model 8"] == pytest.approx(30 * 10)
+    assert by_name["3 other models"] == pytest.approx(30 * 1.25 * (1 + 2 + 3))
+    assert "free" not in plot
+    assert "No data" in cost_chart([DayCost("2026-02-01", "free", Cost(unpriced_tokens=7))])
+
+
+def test_the_calendar_has_every_day_of_a_year() -> None:
+    """A day with sessions leads to them, in one of four shades by its turns."""
+    last = BEGIN + timedelta(days=399)
+    plot = heatmap(days(400), last, lambda first, after: f"/stats?after={first}&before={after}")
+    cells = list(parse(plot).iter("rect"))
+    assert 52 * 7 < len(cells) <= 53 * 7
+    assert len(list(parse(plot).iter("a"))) == len(cells)
+    assert {cell.attrib["class"] for cell in cells} == {"heat-1", "heat-2", "heat-3", "heat-4"}
+    empty = heatmap([], last, lambda *_: "")
+    assert {cell.attrib["class"] for cell in parse(empty).iter("rect")} == {"heat-0"}
 
 
 def test_empty_charts_say_so() -> None:

@@ -158,7 +158,7 @@ def test_long_texts_are_cut(tmp_path: Path) -> None:
 
 
 def test_rejections_stand_out(tmp_path: Path) -> None:
-    """By whom, why, and the rejected change, struck through."""
+    """By whom, why, and the rejected change, tinted."""
     log = ClaudeLog()
     log.user("go")
     log.model(call("c1", "Edit", file_path="a.py", old_string="old <b>", new_string="new <i>"))
@@ -168,7 +168,7 @@ def test_rejections_stand_out(tmp_path: Path) -> None:
     assert "Rejected by you</b> — <q" in html
     assert "use tabs" in html
     assert '<details class="call rejected" open>' in html
-    assert '<div class="diff struck">' in html
+    assert '<div class="diff rejected-action">' in html
     words = Fragment(html).words
     assert "old <b>" in words
     assert "new <i>" in words

@@ -18,7 +18,8 @@ from .conftest import session_rows
 
 
 def _whole(session: Session, branch: int) -> Iterator[Entry]:
-    transcript = Transcript(session, AGENTS[session.agent].describe)
+    agent = AGENTS[session.agent]
+    transcript = Transcript(session, agent.describe, results=agent)
     yield from transcript.beginning()
     on_path = _path(session, branch)
     for message in session.messages:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from .sanitize import harmless
 
 _MOST_CHANGES = 20_000
-"""After so many changes the rest is plain: a hostile text must not become a page fifty times its size."""
+"""After this many changes the rest is plain: a hostile text must not become a page fifty times its size."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 _STEPS = (0, 95, 135, 175, 215, 255)
 _BASIC = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -227,12 +227,18 @@ def _is_cheap(lines: list[_Line]) -> bool:
 def _coloured(lines: list[str], lexer: Lexer | None) -> list[Markup]:
     """The lines of one side; colours may go over several of them."""
     if lexer is not None and lines:
-        found = highlight("\n".join(lines), lexer, HtmlFormatter(nowrap=True)).split("\n")
+        found = highlight("\n".join(lines), lexer, highlighter()).split("\n")
         if len(found) == len(lines) + 1 and not found[-1]:
             found.pop()
         if len(found) == len(lines):
             return [Markup(line) for line in found]
     return [Markup.escape(line) for line in lines]
+
+
+@cache
+def highlighter() -> HtmlFormatter[str]:
+    """Writes colours as classes. Making one takes longer than colouring a short text."""
+    return HtmlFormatter(nowrap=True)
 
 
 @lru_cache(256)

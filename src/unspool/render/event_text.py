@@ -105,6 +105,8 @@ def sureness(confidence: float) -> str:
 def _rejection(event: m.Rejection, width: int) -> str:
     action = event.action
     what = (action.command or action.path or "") if action is not None else ""
+    if event.asked_to_clarify:
+        return f"{event.tool_name or '?'}: the user asked to clarify the questions"
     why = f" “{event.reason}”" if event.reason else ""
     return f"{event.tool_name or '?'} {one_line(what, width)} rejected by {event.by}{why}"
 
@@ -138,6 +140,8 @@ _LINES: dict[type[Any], Callable[[Any], str]] = {
 
 def _rejected_tool(event: m.Rejection) -> str:
     reason = f": “{one_line(event.reason, _WIDTH)}”" if event.reason else ""
+    if event.asked_to_clarify:
+        return "Asked to clarify the questions"
     return f"Rejected {one_line(event.tool_name or '', _NAME_WIDTH)}{reason}"
 
 

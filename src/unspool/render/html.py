@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
-from functools import cache
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import nh3
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
@@ -18,12 +20,14 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 from ..core import model as m
 from ..core.session import Session
 from ..core.views import Branches
+from .diff import highlighter
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
 from .sanitize import harmless, local, one_line, pretty
 from .transcript import Describe, Transcript, folded
@@ -32,15 +36,38 @@ _IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _TAGS = nh3.ALLOWED_TAGS - {"img", "map", "area"}
 _SCHEMES = ("http", "https", "mailto")
 _HIGHLIGHT_LIMIT = 200_000
+_LITERAL_SIGNS = re.compile(r"[/.]\*|(?<!\*)\*[/.]|\w\*\w|__\w+__|~~?/")
+"""Signs that mean emphasis in Markdown, where a pattern of files or the name of a variable has them."""
 
 
-def render_html(session: Session, describe: Describe, branches: Branches = "all") -> Iterator[str]:
-    """The page, in pieces."""
-    return _template().generate(session=session, entries=folded(Transcript(session, describe, branches).entries()))
+def render_html(session: Session, describe: Describe, branches: Branches = "all", notice: str = "") -> Iterator[str]:
+    """The page, in pieces. `notice` is shown at the top."""
+    entries = folded(Transcript(session, describe, branches).entries())
+    return _template("session.html").generate(session=session, entries=entries, notice=notice)
+
+
+class IndexRow(NamedTuple):
+    """A session in an index of pages."""
+
+    name: str
+    """The file of its page."""
+    info: m.SessionInfo
+    messages: int
+    notice: str
+
+
+def render_index(rows: Iterable[IndexRow]) -> str:
+    """A page that links to the pages of sessions beside it, by project, the most recent first."""
+    projects: dict[str, list[IndexRow]] = {}
+    rows = sorted(rows, key=lambda row: str(row.info.started_at or ""), reverse=True)
+    for row in rows:
+        project = row.info.project
+        projects.setdefault((project.path or project.name) if project is not None else "", []).append(row)
+    return _template("index.html").render(projects=projects.items(), count=len(rows))
 
 
 @cache
-def _template() -> Template:
+def _template(name: str) -> Template:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -53,13 +80,23 @@ def _template() -> Template:
         picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
     )  # fmt: skip
     environment.globals.update(marks=MARKS, saved=SAVED, pygments_css=_pygments_css())
-    return environment.get_template("session.html")
+    return environment.get_template(name)
 
 
 def prose(text: str) -> Markup:
     """Markdown to clean HTML."""
+    return _rendered(_markdown(), text)
+
+
+def prompt_prose(text: str) -> Markup:
+    """What a person typed: Markdown in which every line break counts, and signs in paths and names stay as they are."""
+    parser = _markdown(breaks=True, emphasis=_LITERAL_SIGNS.search(text) is None)
+    return _rendered(parser, text)
+
+
+def _rendered(parser: MarkdownIt, text: str) -> Markup:
     # Twice: Markdown can name a character by its number.
-    return Markup(harmless(_clean(_markdown().render(harmless(text)))))
+    return Markup(harmless(_clean(parser.render(harmless(text)))))
 
 
 def code(text: str, language: str) -> Markup:
@@ -67,11 +104,16 @@ def code(text: str, language: str) -> Markup:
     text = harmless(text)
     if len(text) > _HIGHLIGHT_LIMIT:
         return Markup.escape(text)
+    lexer = _lexer(language)
+    return Markup.escape(text) if lexer is None else Markup(highlight(text, lexer, highlighter()))
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> Lexer | None:
     try:
-        lexer = get_lexer_by_name(language, stripnl=False)
+        return get_lexer_by_name(language, stripnl=False)
     except ClassNotFound:
-        return Markup.escape(text)
-    return Markup(highlight(text, lexer, HtmlFormatter(nowrap=True)))
+        return None
 
 
 def diff_lines(text: str) -> list[tuple[str, str]]:
@@ -85,10 +127,11 @@ def diff_lines(text: str) -> list[tuple[str, str]]:
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def _markdown(*, breaks: bool = False, emphasis: bool = True) -> MarkdownIt:
     # A picture from somewhere else becomes a link to it.
-    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight_fence})
-    return parser.enable(["table", "strikethrough"]).disable("image")
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": breaks, "highlight": _highlight_fence})
+    parser.enable(["table", "strikethrough"]).disable("image")
+    return parser if emphasis else parser.disable(["emphasis", "strikethrough"])
 
 
 def _highlight_fence(text: str, language: str, _: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ..core.annotations import Annotation
 from ..core.session import Session
 from ..core.views import Branches
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
@@ -12,9 +13,15 @@ from .sanitize import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
 
 
-def render_markdown(session: Session, describe: Describe, branches: Branches = "all") -> Iterator[str]:
-    """The lines of the document, each without its newline."""
+def render_markdown(
+    session: Session, describe: Describe, branches: Branches = "all", notice: str = ""
+) -> Iterator[str]:
+    """The lines of the document, each without its newline. `notice` is shown at the top."""
     yield from _head(session)
+    if notice:
+        yield f"> {_inline(notice, len(notice))}"
+        yield ""
+    yield from _annotations(session.annotations)
     for entry in Transcript(session, describe, branches).entries():
         yield from _entry(entry)
 
@@ -35,6 +42,17 @@ def _head(session: Session) -> Iterator[str]:
     for name, value in facts.items():
         if value:
             yield f"- **{name}:** {value}"
+    yield ""
+
+
+def _annotations(annotations: Sequence[Annotation]) -> Iterator[str]:
+    if not annotations:
+        return
+    yield "## Pins, notes and tags"
+    yield ""
+    for one in annotations:
+        place = f" at #{one.message_index}" if one.message_index is not None else ""
+        yield f"- **{one.kind}{place}** {_inline(one.text, len(one.text))}".rstrip()
     yield ""
 
 

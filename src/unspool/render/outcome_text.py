@@ -16,7 +16,7 @@ SAVED = "the model was given only the beginning of this output"
 
 
 def outcome_of(call: CallView) -> str:
-    """One of the outcomes, or `unknown` for a call that never finished."""
+    """One of the outcomes, or `unknown` for an unfinished call."""
     return call.result.outcome if call.result is not None else "unknown"
 
 
@@ -33,16 +33,17 @@ def asked_text(change: m.InputChange) -> str:
 
 
 def _ended(call: CallView) -> str:
+    if call.result is not None and call.result.synthetic:
+        return "unfinished (synthetic result)"
+    if call.orphan is not None and call.is_unfinished:
+        return OPEN_CALLS.get(call.orphan.reason, f"unfinished ({call.orphan.reason})")
     if call.result is None:
-        reason = call.orphan.reason if call.orphan is not None else "no result"
-        return OPEN_CALLS.get(reason, f"unfinished ({reason})")
+        return "no result recorded"
     outcome = call.result.outcome
     if outcome == "rejected":
         return _rejection(call)
     if outcome == "error" and call.result.exit_code is not None:
         return f"exit {call.result.exit_code}"
-    if call.result.synthetic:
-        return "unfinished (synthetic result)"
     return {"ok": "ok", "error": "failed", "tool_use_error": "invalid tool call"}.get(outcome, outcome)
 
 
@@ -50,5 +51,7 @@ def _rejection(call: CallView) -> str:
     rejection = call.rejection
     if rejection is None:
         return "rejected"
+    if rejection.asked_to_clarify:
+        return "asked to clarify"
     by = "" if rejection.by == "user" else f" by {rejection.by}"
     return f"rejected{by}: “{rejection.reason}”" if rejection.reason else f"rejected{by}"

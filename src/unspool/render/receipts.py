@@ -142,7 +142,7 @@ def _run_text(receipt: Receipt) -> str:
 
 _UNCLEAR: dict[m.Outcome, str] = {
     "interrupted": "it was interrupted",
-    "tool_use_error": "the tool refused the call",
+    "tool_use_error": "it was an invalid tool call",
 }
 
 

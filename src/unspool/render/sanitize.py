@@ -14,8 +14,13 @@ _BIDI = re.compile(r"[\u202a-\u202e\u2066-\u2069]")
 
 def harmless(text: str) -> str:
     """Text without escape sequences, control characters and marks that turn the direction of reading."""
-    text = _ANSI.sub("", text.replace("\r\n", "\n"))
+    text = without_escapes(text.replace("\r\n", "\n"))
     return _BIDI.sub("", _CONTROL.sub("\ufffd", text))
+
+
+def without_escapes(text: str) -> str:
+    """Text without the escape sequences of terminals."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def one_line(text: str, width: int = 100) -> str:

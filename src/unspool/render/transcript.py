@@ -14,7 +14,9 @@ import msgspec
 from ..core import model as m
 from ..core.decisions import RecordedDecision
 from ..core.events import ENTRY_KINDS, EventKind
-from ..core.session import Session
+from ..core.notebook_cells import NotebookCell
+from ..core.problems import kind_of_problem
+from ..core.session import Session, first_from
 from ..core.views import Branches
 from .event_text import compaction_label, fork_label, subagent_label, timeline_label
 from .receipts import Receipt, decisions_by_call, receipt_of
@@ -24,6 +26,26 @@ EntryKind: TypeAlias = str
 
 Describe = Callable[[str, msgspec.Raw], m.Action]
 """What a tool call does, according to the agent that has the tool."""
+
+
+class ResultReader(Protocol):
+    """Reads results of tools, as the agent that has the tools does."""
+
+    def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
+        """What a person answered to the questions of a call, by question."""
+        ...
+
+    def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
+        """A result as Markdown, if it is written for reading."""
+        ...
+
+    def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
+        """The cells of a notebook that a call writes or changes."""
+        ...
+
+    def cells_read(self, name: str, raw_input: msgspec.Raw, result: m.ToolResult) -> list[NotebookCell]:
+        """The cells of a notebook that is the result of a call."""
+        ...
 
 
 class Placed(Protocol):
@@ -58,6 +80,29 @@ class CallView(msgspec.Struct, kw_only=True):
     """How long it took."""
     receipt: Receipt | None = None
     """Who decided about it, if it was asked for under unspool."""
+    answers: dict[str, str] = {}
+    """What a person answered to its questions, by question."""
+    folder: str = ""
+    """The target in two parts, if it is a path: the folder, relative to the project, and the name."""
+    file: str = ""
+    reason_index: int | None = None
+    """Of a rejection: the prompt that has its reason, which is then shown there."""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the record says so: it has no result, or one that only says that its result was lost."""
+        return self.orphan is not None and (self.result is None or self.result.outcome == "unknown")
+
+
+class CallContent(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call and its result are for people, if they are more than plain text."""
+
+    markdown: str | None = None
+    """The result as Markdown, if it is written for reading."""
+    cells_written: list[NotebookCell] = []
+    """The cells of a notebook that the call writes or changes."""
+    cells_read: list[NotebookCell] = []
+    """The cells of a notebook that is the result."""
 
 
 class Entry(msgspec.Struct, kw_only=True):
@@ -78,6 +123,8 @@ class Entry(msgspec.Struct, kw_only=True):
     timestamp: datetime | None = None
     model: str | None = None
     call: CallView | None = None
+    content: CallContent = CallContent()
+    """Of `call`."""
     image: m.Image | None = None
     picture: tuple[int, int] | None = None
     """Of `image`: its message, and its position among the pictures of that message."""
@@ -85,6 +132,10 @@ class Entry(msgspec.Struct, kw_only=True):
     """The session in which the conversation continues."""
     notes: list[Entry] = []
     """Of `notes`: consecutive notes."""
+    is_harness: bool = False
+    """Of `note` and `notes`: written by the agent program or its hooks, not by a person, a model or unspool."""
+    is_damage: bool = False
+    """Of `problem`: whether something was lost or changed."""
 
 
 class _Found(NamedTuple):
@@ -99,7 +150,9 @@ class _EventIndex:
     """The events of a session by the call or the message they belong to."""
 
     def __init__(self, session: Session) -> None:
-        self.rejections = {rejection.tool_use_id: rejection for rejection in session.rejections}
+        self.rejections: dict[str | None, list[tuple[int, m.Rejection]]] = {}
+        for rejection in session.rejections:
+            self.rejections.setdefault(rejection.tool_use_id, []).append((rejection.message_index, rejection))
         self.changes = {change.tool_use_id: change for change in session.input_changes}
         self.orphans = {orphan.tool_use_id: orphan for orphan in session.orphans}
         self.subagents = {agent.tool_use_id: agent for agent in session.subagents}
@@ -118,7 +171,7 @@ class Transcript:
     """Goes through a session and yields the entries to show: of all branches, or of the active path alone.
 
     It serves a part of a session too: `messages` are then those at hand, in which calls and results find each other,
-    and `branch_of` tells the branch of any message. `decisions` are those of people about its calls.
+    and `branch_of` returns the branch of any message. `decisions` are those of people about its calls.
     """
 
     def __init__(
@@ -129,21 +182,23 @@ class Transcript:
         messages: Sequence[m.Message] | None = None,
         branch_of: Callable[[int], int] | None = None,
         decisions: Iterable[RecordedDecision] = (),
+        results: ResultReader | None = None,
     ) -> None:
         self._session = session
         self._messages = session.messages if messages is None else messages
         self._branch_of = branch_of or (lambda index: session.messages[index].branch)
+        self._project = session.info.project.path if session.info.project is not None else None
         self._hides_dead = branches == "active"
         self._describe = describe
-        # If a result is recorded twice, the first one counts: so it does not depend on which messages are loaded.
-        self._results = {
-            block.call_id: _Found(block, message, place)
-            for message in reversed(self._messages)
-            for place, block in enumerate(message.blocks)
-            if isinstance(block, m.ToolResult)
-        }
-        self._calls = {
-            block.id for message in self._messages for block in message.blocks if isinstance(block, m.ToolCall)
+        self._reader = results
+        self._results = _results_in(self._messages)
+        self._calls: dict[str, list[int]] = {}
+        for message in self._messages:
+            for block in message.blocks:
+                if isinstance(block, m.ToolCall):
+                    self._calls.setdefault(block.id, []).append(message.index)
+        self._prompts = {
+            message.text.strip(): message.index for message in reversed(self._messages) if message.author == "human"
         }
         self._index = _EventIndex(session)
         self._decisions = decisions_by_call(decisions)
@@ -164,7 +219,7 @@ class Transcript:
 
     def of(self, message: m.Message) -> Iterator[Entry]:
         """The entries of one message."""
-        found = [*self._message(message), *self._events(message)]
+        found = _without_repeats([*self._message(message), *self._events(message)])
         for number, entry in enumerate(found):
             entry.key = f"{message.index}.{number}"
             yield entry
@@ -187,11 +242,12 @@ class Transcript:
                     entry.place = entry.place or place
                     entry.branch, entry.context = message.branch, message.context
                     entry.timestamp, entry.model = message.timestamp, message.model
+                    entry.is_harness = entry.kind == "note" and _is_harness(message, block)
                     yield entry
 
     def _pictures(self, index: int, block: m.Block) -> Iterator[Entry]:
         """The parts of a result other than text."""
-        found = self._results.get(block.id) if isinstance(block, m.ToolCall) else None
+        found = self._result(block.id, index) if isinstance(block, m.ToolCall) else None
         for part in found.result.parts if found is not None else ():
             if found is not None and isinstance(part, m.Image):
                 yield _image(index, part, found.message)
@@ -205,9 +261,10 @@ class Transcript:
         if isinstance(block, m.Thinking):
             return Entry(kind="thinking", index=index, text=block.text) if block.text else None
         if isinstance(block, m.ToolCall):
-            return Entry(kind="call", index=index, call=self._call(block, message, place))
-        if isinstance(block, m.ToolResult) and block.call_id not in self._calls:
-            return Entry(kind="note", index=index, text=block.content, label="result of a call that is not in the log")
+            call = self._call(block, message, place)
+            return Entry(kind="call", index=index, call=call, content=self._content(call))
+        if isinstance(block, m.ToolResult):
+            return self._unshown_result(index, block)
         if isinstance(block, m.Image):
             return _image(index, block, message)
         if isinstance(block, m.CompactionMark):
@@ -219,6 +276,15 @@ class Transcript:
         if isinstance(block, m.Unknown):
             return Entry(kind="note", index=index, label=block.kind)
         return None
+
+    def _unshown_result(self, index: int, result: m.ToolResult) -> Entry | None:
+        """A result that no call shows. One that only repeats another is not shown again."""
+        if result.call_id not in self._calls:
+            return Entry(kind="note", index=index, text=result.content, label="result without its call")
+        found = (self._result(result.call_id, call) for call in self._calls[result.call_id])
+        if any(one is not None and one.result.content == result.content for one in found):
+            return None
+        return Entry(kind="note", index=index, text=result.content, label="another result of the same call")
 
     def _words(self, message: m.Message, text: str) -> Entry | None:
         if not text.strip():
@@ -232,19 +298,23 @@ class Transcript:
         return Entry(kind="note", index=message.index, text=text, label=label)
 
     def _call(self, call: m.ToolCall, message: m.Message, place: int) -> CallView:
-        found = self._results.get(call.id)
+        found = self._result(call.id, message.index)
         result = found.result if found is not None else None
-        rejection = self._index.rejections.get(call.id)
+        _, rejection = first_from(self._index.rejections.get(call.id, []), message.index)
         change = self._index.changes.get(call.id)
         # The rejection may have a better record of the action than the input, and something else may have run.
         recorded = rejection.action if rejection is not None else change.ran if change is not None else None
         action = recorded or self._describe(call.name, call.raw_input)
         question = action.questions[0].question if action.questions else None
         decided = self._decisions.get(call.id)
+        target = action.command or action.path or question or _first_string(action)
+        folder, file = split_path(target, self._project) if target is not None and target == action.path else ("", "")
         return CallView(
             id=call.id,
             name=call.name,
-            target=action.command or action.path or question or _first_string(action),
+            target=target,
+            folder=folder,
+            file=file,
             action=action,
             result=result,
             rejection=rejection,
@@ -257,7 +327,25 @@ class Transcript:
             result_place=found.place if found is not None else 0,
             seconds=_seconds_between(message, found.message) if found is not None else None,
             receipt=receipt_of(decided, action, result, change) if decided else None,
+            answers=self._reader.answers(action, result) if self._reader and action.questions and result else {},
+            reason_index=self._prompts.get((rejection.reason or "").strip()) if rejection is not None else None,
         )
+
+    def _content(self, call: CallView) -> CallContent:
+        """What only the agent that has the tool knows of a call and its result."""
+        reader, raw, result = self._reader, call.action.raw_input, call.result
+        if reader is None:
+            return CallContent()
+        is_ok = result is not None and result.outcome == "ok"
+        return CallContent(
+            markdown=reader.markdown_of(call.name, result) if result is not None and is_ok else None,
+            cells_written=reader.cells_written(call.name, raw),
+            cells_read=reader.cells_read(call.name, raw, result) if result is not None and is_ok else [],
+        )
+
+    def _result(self, call_id: str, index: int) -> _Found | None:
+        """The result of a call in a message. An id may be used again on another branch."""
+        return first_from(self._results.get(call_id, []), index)[1]
 
     def _compaction(self, index: int, block: m.CompactionMark) -> Entry | None:
         boundary = self._index.boundaries.get(index)
@@ -299,11 +387,37 @@ class Transcript:
         return index is not None and self._branch_of(index) == branch.id
 
 
+def _without_repeats(entries: list[Entry]) -> list[Entry]:
+    """The entries of a message; one whose text is only that of a failure is left out in favour of the failure."""
+    failures = [entry for entry in entries if entry.kind == "error" and entry.text.strip()]
+    said = [entry for entry in entries if entry.kind in ("answer", "note") and entry.text.strip()]
+    repeats = [(entry, failure) for failure in failures for entry in said if _says_the_same(entry, failure)]
+    for entry, failure in repeats:
+        # The message has all of the text, and its place leads to it.
+        failure.text, failure.place = max(entry.text, failure.text, key=len), entry.place
+    left_out = {id(entry) for entry, _ in repeats}
+    return [entry for entry in entries if id(entry) not in left_out]
+
+
+def _says_the_same(entry: Entry, failure: Entry) -> bool:
+    one, other = entry.text.strip(), failure.text.strip()
+    return one == other or (one.startswith(other) and "\n" not in one[len(other) :].strip())
+
+
+def _results_in(messages: Iterable[m.Message]) -> dict[str, list[tuple[int, _Found]]]:
+    found: dict[str, list[tuple[int, _Found]]] = {}
+    for message in sorted(messages, key=lambda message: message.index):
+        for place, block in enumerate(message.blocks):
+            if isinstance(block, m.ToolResult):
+                found.setdefault(block.call_id, []).append((message.index, _Found(block, message, place)))
+    return found
+
+
 def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Consecutive notes as one entry, so that they take little space in the conversation."""
     run: list[Entry] = []
     for entry in entries:
-        if entry.kind == "note" and (not run or (run[0].branch, run[0].context) == (entry.branch, entry.context)):
+        if entry.kind == "note" and (not run or _group(run[0]) == _group(entry)):
             run.append(entry)
             continue
         yield from _fold(run)
@@ -311,6 +425,15 @@ def folded(entries: Iterable[Entry]) -> Iterator[Entry]:
         if not run:
             yield entry
     yield from _fold(run)
+
+
+def _group(entry: Entry) -> tuple[object, ...]:
+    """What notes that are folded together have in common."""
+    return entry.branch, entry.context, entry.is_harness
+
+
+def _is_harness(message: m.Message, block: m.Block) -> bool:
+    return message.author in ("harness", "hook") and not isinstance(block, m.ToolResult)
 
 
 def _fold(run: list[Entry]) -> list[Entry]:
@@ -321,7 +444,7 @@ def _fold(run: list[Entry]) -> list[Entry]:
     return [
         Entry(
             kind="notes", index=first.index, key=first.key, label=label, branch=first.branch, context=first.context,
-            notes=run,
+            notes=run, is_harness=first.is_harness,
         )
     ]  # fmt: skip
 
@@ -358,7 +481,23 @@ def _image(index: int, image: m.Image, message: m.Message) -> Entry:
 def problem_entry(number: int, problem: m.Problem) -> Entry:
     """The entry of a record that could not be read."""
     where = f"line {problem.source.line}: " if problem.source is not None else ""
-    return Entry(kind="problem", index=None, key=f"problem{number}", label=problem.reason, text=where + problem.detail)
+    kind = kind_of_problem(problem)
+    return Entry(
+        kind="problem",
+        index=None,
+        key=f"problem{number}",
+        label=kind.one,
+        text=where + problem.detail,
+        is_damage=kind.is_damage,
+    )
+
+
+def split_path(path: str, project: str | None) -> tuple[str, str]:
+    """The folder of a file, relative to the project if it is in it, and the name of the file."""
+    root = (project or "").rstrip("/")
+    shown = path.removeprefix(f"{root}/") if root and path != f"{root}/" else path
+    folder, slash, name = shown.rpartition("/")
+    return folder + slash, name
 
 
 def _seconds_between(call: m.Message, result: m.Message) -> float | None:

@@ -32,8 +32,10 @@ from .auth import AuthMiddleware, hosts_of
 from .errors import on_error
 from .ingest_process import IngestProcess
 from .live_events import LiveEvents
+from .mcp_endpoint import McpEndpoint, mcp_endpoint
 from .notifications import PushNotifier
 from .pages.routes import routes as page_routes
+from .raw_requests import MCP
 from .run_events import RunEvents
 from .session_list import title_of_session, url_name
 from .session_query import SessionQuery
@@ -52,6 +54,7 @@ class AppState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.pool = StorePool(partial(open_store, settings.store, read_only=True))
+        self.mcp = McpEndpoint(self.pool, settings)
         self.live_events = LiveEvents(self.pool, _render_new)
         self.progress: dict[str, Any] | None = None
         """How far the first reading of all sessions is."""
@@ -86,11 +89,14 @@ class AppState:
         if "progress" in report:
             self.progress = report["progress"]
             self.live_events.announce("progress", **report["progress"])
+        elif "slow" in report:
+            self.pool.delay_reason = report["slow"]
+            self.live_events.announce("updates.slow", reason=report["slow"])
         elif "error" in report:
             _log.warning("%s", report["error"])
         else:
             if report.get("ready"):
-                self.progress = None
+                self.progress = self.pool.delay_reason = None
             self.live_events.wake()
 
     @asynccontextmanager
@@ -109,6 +115,7 @@ class AppState:
             yield
         finally:
             self.end_streams()
+            await self.mcp.close()
             await self._stop_supervisor()
             for task in tasks:
                 task.cancel()
@@ -156,7 +163,7 @@ def create_app(settings: Settings) -> Litestar:
     """An app that is ready to be served."""
     state = AppState(settings)
     app = Litestar(
-        route_handlers=[asset_file, *api_routes, *page_routes],
+        route_handlers=[asset_file, mcp_endpoint, *api_routes, *page_routes],
         dependencies={
             "pool": Provide(lambda: state.pool, sync_to_thread=False),
             "live_events": Provide(lambda: state.live_events, sync_to_thread=False),
@@ -170,7 +177,7 @@ def create_app(settings: Settings) -> Litestar:
             backend="gzip",
             gzip_compress_level=3,
             minimum_size=1000,
-            exclude=[f"^{LIVE_EVENTS}$", f"^{RUN_EVENTS}$", f"^{ASSETS}/"],
+            exclude=[f"^{LIVE_EVENTS}$", f"^{RUN_EVENTS}$", f"^{ASSETS}/", f"^{MCP}$"],
         ),
         # The API publishes its own, more precise description.
         openapi_config=None,

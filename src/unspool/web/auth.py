@@ -16,7 +16,7 @@ import msgspec
 from .access import Access, BrowserSession, is_key_of
 from .login import LOOPBACK_NAMES, PROBE, LoginPage, Reply, message_reply, probe_reply
 from .peers import PEER_IS_GONE, FoundPeer, Peer, find_peer, is_agent
-from .raw_requests import MalformedRequestError, RawRequest, Receive, Scope, Send, parse_request
+from .raw_requests import MCP, MalformedRequestError, RawRequest, Receive, Scope, Send, parse_request
 from .settings import OPEN
 
 POLICY = (
@@ -33,6 +33,10 @@ _HEADERS = {
     b"cache-control": b"no-cache, private",
 }
 KEY_HEADER = "x-unspool-key"
+_NOT_LOGGED_IN = "Access denied: log in with the link that `unspool serve --link` prints."
+_NO_TOKEN = (
+    "Access denied: send the token in the link that `unspool serve --link` prints, as Authorization: Bearer TOKEN."
+)
 _AGENT = "Agents that unspool runs cannot use it to act: decisions about them are made by people."
 _GONE = "The connection was closed before the request could be checked."
 _STRANGER = "This browser session belongs to another user of this computer."
@@ -113,6 +117,8 @@ class AuthMiddleware:
         token = request.bearer
         if token and self._access.is_token(token):
             return _Grant(lambda: self._access.is_token(token))
+        if request.path == MCP:
+            return None  # Browsers have no business there.
         session = self._access.session(request.cookie(self._cookie), request.host)
         if session is None:
             return None
@@ -121,9 +127,7 @@ class AuthMiddleware:
     async def _reject(self, request: RawRequest, grant: _Grant | None) -> Reply | None:
         """The response to a request that is not passed on."""
         if grant is None:
-            return message_reply(
-                request, 401, "Access denied: log in with the link that `unspool serve --link` prints."
-            )  # fmt: skip
+            return message_reply(request, 401, _NO_TOKEN if request.path == MCP else _NOT_LOGGED_IN)
         if request.is_acting:
             rejection = _reject_action(request, grant.session) if grant.session else None
             return rejection or await _reject_peer(request, await _peer(request), grant.session)
@@ -134,7 +138,7 @@ class AuthMiddleware:
 
 
 def _is_api(scope: Scope) -> bool:
-    return str(scope.get("path")).startswith("/api/")
+    return str(scope.get("path")).startswith(("/api/", MCP))
 
 
 def _is_same_origin(request: RawRequest) -> bool:

@@ -1,6 +1,7 @@
 """Charts as SVG, coloured by the classes of the page.
 
-They need no script: each bar has its value in a `<title>`, and the page has the same numbers as a table.
+They need no script: each bar has its value in a `<title>` and may link to what it counts, and the page has the same
+numbers as a table.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
 from typing import NamedTuple
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ..render.sanitize import one_line
 from ..store.stats import Day, Tokens, Tool
+from ..usage.cost import Cost, dollars
 
 WIDTH = 720
 _LEFT, _RIGHT = 56, 12
@@ -23,6 +25,7 @@ _HEADING = 24
 _FOOT = 24
 _GAP = 14
 _ROW = 22
+_LINE = 18
 _NAMES = 148
 _NUMBERS = 64
 _MOST_TOOLS = 15
@@ -33,6 +36,13 @@ _MOST_YEARS = 60
 _LABELS = 8
 _NARROWEST = 1.5
 """One rejection among a thousand calls must still be visible."""
+_MOST_SERIES = 6
+_CENTS = 10_000
+"""Costs are drawn as whole numbers of this part of a dollar."""
+_WEEKS = 53
+_CELL = 12
+_SQUARE = {"width": 10, "height": 10}
+_WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
@@ -47,6 +57,10 @@ class Bucket(NamedTuple):
     """In full."""
 
 
+Link = Callable[[date, date], str]
+"""The address of the page about the time from one day up to another, without the latter."""
+
+
 class Series(NamedTuple):
     """The values of one colour, one for each bucket."""
 
@@ -55,10 +69,26 @@ class Series(NamedTuple):
     values: list[int]
 
 
+class Scale(NamedTuple):
+    """How values are written."""
+
+    full: Callable[[int], str]
+    short: Callable[[int], str]
+    """For the axis."""
+
+
+class DayCost(NamedTuple):
+    """The cost of one model on one day."""
+
+    day: str
+    model: str
+    cost: Cost
+
+
 # --- the charts ------------------------------------------------------------------------------------------------------
 
 
-def activity_chart(days: Sequence[Day]) -> Markup:
+def activity_chart(days: Sequence[Day], link: Link | None = None) -> Markup:
     """Sessions, turns and calls over time, in separate panels because their scales differ."""
     buckets = buckets_of(day.day for day in days)
     sessions = "sessions" if _are_days(buckets) else "sessions per day, added up"
@@ -67,38 +97,97 @@ def activity_chart(days: Sequence[Day]) -> Markup:
         [Series("turns", 2, _sums(buckets, ((day.day, day.turns) for day in days)))],
         [Series("calls", 3, _sums(buckets, ((day.day, day.calls) for day in days)))],
     ]
-    return _over_time("activity", "Activity", buckets, panels, _PANEL)
+    return _over_time("activity", "Activity", buckets, panels, _PANEL, link)
 
 
-def token_chart(tokens: Sequence[Tokens]) -> Markup:
-    """Tokens over time, by kind."""
+def token_chart(tokens: Sequence[Tokens], link: Link | None = None) -> Markup:
+    """Tokens over time, by kind. The cache has a panel of its own: it is read so often that it would hide the rest."""
+    tokens = [entry for entry in tokens if is_date(entry.day)]
     buckets = buckets_of(entry.day for entry in tokens)
     kinds: tuple[tuple[str, Callable[[Tokens], int]], ...] = (
         ("input", lambda entry: entry.input), ("output", lambda entry: entry.output),
         ("cache read", lambda entry: entry.cache_read), ("cache write", lambda entry: entry.cache_write),
     )  # fmt: skip
-    stacked = [
+    series = [
         Series(name, colour, _sums(buckets, ((entry.day, value(entry)) for entry in tokens)))
         for colour, (name, value) in enumerate(kinds, 1)
     ]
-    return _over_time("tokens", "Tokens", buckets, [stacked], _TALL)
+    return _over_time("tokens", "Tokens", buckets, [series[:2], series[2:]], _TALL - 60, link)
 
 
-def stop_chart(days: Sequence[Day]) -> Markup:
+def cost_chart(costs: Sequence[DayCost], link: Link | None = None) -> Markup:
+    """Cost over time, by model; the cheapest models share a colour."""
+    costs = [entry for entry in costs if is_date(entry.day)]
+    buckets = buckets_of(entry.day for entry in costs)
+    by_model: dict[str, float] = {}
+    for entry in costs:
+        by_model[entry.model] = by_model.get(entry.model, 0) + entry.cost.usd
+    paid = sorted((model for model, usd in by_model.items() if usd), key=lambda model: (-by_model[model], model))
+    named = paid if len(paid) <= _MOST_SERIES else paid[: _MOST_SERIES - 1]
+    groups = [(_short(model), {model}) for model in named]
+    if len(paid) > len(named):
+        groups.append((f"{len(paid) - len(named)} other models", {*paid} - {*named}))
+    stacked = [
+        Series(
+            name,
+            colour,
+            _sums(buckets, ((e.day, round(e.cost.usd * _CENTS)) for e in costs if e.model in models)),
+        )
+        for colour, (name, models) in enumerate(groups, 1)
+    ]
+    return _over_time("cost", "Cost", buckets if stacked else [], [stacked] if stacked else [], _TALL, link, _MONEY)
+
+
+def stop_chart(days: Sequence[Day], link: Link | None = None) -> Markup:
     """Rejections and interruptions over time."""
     buckets = buckets_of(day.day for day in days)
     stacked = [
         Series("rejections", 1, _sums(buckets, ((day.day, day.rejections) for day in days))),
         Series("interruptions", 2, _sums(buckets, ((day.day, day.interruptions) for day in days))),
     ]
-    return _over_time("stops", "Rejections and interruptions", buckets, [stacked], _TALL - 60)
+    return _over_time("stops", "Rejections and interruptions", buckets, [stacked], _TALL - 60, link)
+
+
+def heatmap(days: Sequence[Day], today: date, link: Link) -> Markup:
+    """A year of days, a column for each week, coloured by the number of turns. Each day links to its sessions."""
+    counts = {day.day: day for day in days}
+    monday = today - timedelta(days=today.weekday(), weeks=_WEEKS - 1)
+    shown = [monday + timedelta(days=number) for number in range((today - monday).days + 1)]
+    turns = [counts[day.isoformat()].turns for day in shown if day.isoformat() in counts]
+    steps = _levels(turns)
+    parts = [_text(name, _LEFT - 6, _HEADING + row * _CELL + 10, "end") for row, name in enumerate(_WEEKDAYS) if name]
+    for number, day in enumerate(shown):
+        week, row = divmod(number, 7)
+        x, y = _LEFT + week * _CELL, _HEADING + row * _CELL
+        if row == 0 and day.day <= 7:
+            parts.append(_text(_MONTHS[day.month - 1], x, _HEADING - 8, "start"))
+        parts.append(_heat_cell(day, counts.get(day.isoformat()), steps, x, y, link))
+    days_used = sum(count > 0 for count in turns)
+    description = f"{sum(turns):,} turns on {days_used:,} days, at most {max(turns, default=0):,} on one day"
+    return _picture("heat", "Turns per day in the last year", description, _HEADING + 7 * _CELL + 4, parts, bool(turns))
+
+
+def _heat_cell(day: date, counted: Day | None, steps: list[int], x: float, y: float, link: Link) -> Markup:
+    name = _day(day).name
+    if counted is None:
+        return _element("rect", _element("title", f"{name}: nothing"), class_="heat-0", x=_n(x), y=_n(y), **_SQUARE)
+    title = f"{name}: {counted.turns:,} turns, {counted.calls:,} calls in {counted.sessions:,} sessions"
+    level = 1 + bisect_right(steps, counted.turns)
+    cell = _element("rect", _element("title", title), class_=f"heat-{level}", x=_n(x), y=_n(y), **_SQUARE)
+    return _link(link(day, day + timedelta(days=1)), title, cell)
+
+
+def _levels(values: list[int]) -> list[int]:
+    """Limits that divide the values above 0 into four parts of about the same size."""
+    used = sorted(value for value in values if value)
+    return [used[len(used) * part // 4] for part in (1, 2, 3)] if used else [1, 2, 3]
 
 
 def tool_chart(tools: Sequence[Tool]) -> Markup:
     """The tools that were called most, by the outcome of their calls."""
     shown, rest = tools[:_MOST_TOOLS], tools[_MOST_TOOLS:]
     names = ("succeeded", "failed", "rejected", "interrupted")
-    parts = [_legend(list(zip(names, range(1, 5), strict=True)))] if shown else []
+    parts = [_legend(list(zip(names, range(1, 5), strict=True)))[0]] if shown else []
     most = max((tool.calls for tool in shown), default=0)
     for number, tool in enumerate(shown):
         parts += _tool_row(tool, most, _HEADING + number * _ROW)
@@ -142,19 +231,24 @@ def _short(name: str) -> str:
 # --- bars over time --------------------------------------------------------------------------------------------------
 
 
-def _over_time(key: str, title: str, buckets: list[Bucket], panels: list[list[Series]], tall: int) -> Markup:
+def _over_time(
+    key: str, title: str, buckets: list[Bucket], panels: list[list[Series]], tall: int, link: Link | None,
+    scale: Scale | None = None,
+) -> Markup:  # fmt: skip
     """Panels with stacked bars, one above the other, over one time axis."""
+    scale = scale or _COUNTS
     parts: list[Markup] = []
     top = 0.0
     for stacked in panels if buckets else []:
-        parts.append(_legend([(series.name, series.colour) for series in stacked], top))
-        top += _HEADING
-        parts += _panel(buckets, stacked, top, tall)
+        legend, top = _legend([(series.name, series.colour) for series in stacked], top)
+        parts.append(legend)
+        parts += _panel(buckets, stacked, top, tall, link, scale)
         top += tall + _GAP
     if buckets:
         parts += _time_axis(buckets, top - _GAP)
     descriptions = [
-        f"{sum(series.values):,} {series.name}, at most {max(series.values):,} in one {_unit(buckets)}"
+        f"{scale.full(sum(series.values))} {series.name}, at most {scale.full(max(series.values))} "
+        f"in one {_unit(buckets)}"
         for stacked in panels
         for series in stacked
         if series.values
@@ -166,29 +260,39 @@ def _over_time(key: str, title: str, buckets: list[Bucket], panels: list[list[Se
         if descriptions
         else ""
     )
-    return _picture(key, title + when, "; ".join(descriptions), top - _GAP + _FOOT, parts)
+    return _picture(key, title + when, "; ".join(descriptions), top - _GAP + _FOOT, parts, link is not None)
 
 
-def _panel(buckets: list[Bucket], stacked: list[Series], top: float, tall: int) -> list[Markup]:
+def _panel(
+    buckets: list[Bucket], stacked: list[Series], top: float, tall: int, link: Link | None, scale: Scale
+) -> list[Markup]:
     most = max(sum(values) for values in zip(*(series.values for series in stacked), strict=True))
     ticks = ticks_up_to(most)
-    scale = tall / ticks[-1]
+    unit = tall / ticks[-1]
     foot = top + tall
     parts = []
     for value in ticks:
-        y = foot - value * scale
+        y = foot - value * unit
         name = "axis" if value == 0 else "grid"
         parts.append(_element("line", class_=name, x1=_LEFT, y1=_n(y), x2=WIDTH - _RIGHT, y2=_n(y)))
-        parts.append(_text(compact(value), _LEFT - 6, y + 4, "end"))
+        parts.append(_text(scale.short(value), _LEFT - 6, y + 4, "end"))
     step, width = _band(len(buckets))
     for number, bucket in enumerate(buckets):
+        bars = []
         y = foot
         for series in stacked:
             if value := series.values[number]:
-                height = value * scale
+                height = value * unit
                 y -= height
-                title = f"{bucket.name}: {value:,} {series.name}"
-                parts.append(_bar(series.colour, _LEFT + number * step + (step - width) / 2, y, width, height, title))
+                title = f"{bucket.name}: {scale.full(value)} {series.name}"
+                bars.append(_bar(series.colour, _LEFT + number * step + (step - width) / 2, y, width, height, title))
+        if link is not None and bars:
+            # A low bar would be hard to hit.
+            hit = _element("rect", _element("title", bucket.name), class_="hit", x=_n(_LEFT + number * step), y=_n(top),
+                           width=_n(step), height=_n(tall))  # fmt: skip
+            after = bucket.last + min(timedelta(days=1), date.max - bucket.last)
+            bars = [_link(link(bucket.first, after), f"Sessions: {bucket.name}", Markup("").join([hit, *bars]))]
+        parts += bars
     return parts
 
 
@@ -254,6 +358,11 @@ def _years(year: int, step: int) -> Bucket:
     return Bucket(date(year, 1, 1), date(last, 12, 31), str(year), str(year) if step == 1 else f"{year}–{last}")
 
 
+def is_date(day: str) -> bool:
+    """Whether a day is known."""
+    return day[:1].isdigit()
+
+
 def _are_days(buckets: list[Bucket]) -> bool:
     return all(bucket.first == bucket.last for bucket in buckets)
 
@@ -293,10 +402,16 @@ def compact(value: int) -> str:
     return str(value)
 
 
+_COUNTS = Scale("{:,}".format, compact)
+_MONEY = Scale(lambda value: dollars(Cost(usd=value / _CENTS)), lambda value: f"${value / _CENTS:,.10g}")
+
+
 # --- SVG -------------------------------------------------------------------------------------------------------------
 
 
-def _picture(key: str, title: str, description: str, height: float, parts: list[Markup]) -> Markup:
+def _picture(
+    key: str, title: str, description: str, height: float, parts: list[Markup], has_links: bool = False
+) -> Markup:
     tall = height if parts else 48
     inner = [
         _element("title", title, id=f"plot-{key}-title"),
@@ -304,24 +419,34 @@ def _picture(key: str, title: str, description: str, height: float, parts: list[
         *(parts or [_text("No data in this period.", WIDTH / 2, 28, "middle")]),
     ]
     return _element(
-        "svg", Markup("").join(inner), class_=f"plot plot-{key}", viewBox=f"0 0 {WIDTH} {_n(tall)}", role="img",
+        "svg", Markup("").join(inner), class_=f"plot plot-{key}", viewBox=f"0 0 {WIDTH} {_n(tall)}",
+        role="group" if has_links and parts else "img",
         aria_labelledby=f"plot-{key}-title", aria_describedby=f"plot-{key}-desc",
     )  # fmt: skip
 
 
-def _legend(entries: Sequence[tuple[str, int]], top: float = 0.0) -> Markup:
+def _legend(entries: Sequence[tuple[str, int]], top: float = 0.0) -> tuple[Markup, float]:
+    """The names of colours, in as many lines as they need, and where they end."""
     parts = []
     left = float(_LEFT)
     for name, colour in entries:
+        width = 15 + len(name) * 7 + 18
+        if left > _LEFT and left + width > WIDTH:
+            left, top = float(_LEFT), top + _LINE
         parts.append(_element("rect", class_=f"bar-{colour}", x=_n(left), y=_n(top + 4), width=10, height=10))
         parts.append(_text(name, left + 15, top + 13, "start"))
-        left += 15 + len(name) * 7.5 + 18
-    return Markup("").join(parts)
+        left += width
+    return Markup("").join(parts), top + _HEADING
 
 
 def _bar(colour: int, x: float, y: float, width: float, height: float, title: str) -> Markup:
     inner = _element("title", title)
     return _element("rect", inner, class_=f"bar-{colour}", x=_n(x), y=_n(y), width=_n(width), height=_n(height))
+
+
+def _link(address: str, name: str, inner: Markup) -> Markup:
+    """A link that the tab key skips: the table below the picture has the same ones."""
+    return _element("a", inner, href=address, aria_label=name, tabindex=-1)
 
 
 def _text(text: str, x: float, y: float, anchor: str) -> Markup:
@@ -330,10 +455,8 @@ def _text(text: str, x: float, y: float, anchor: str) -> Markup:
 
 def _element(tag: str, inner: str | Markup = "", **attributes: object) -> Markup:
     """An element; what is not markup is escaped."""
-    given = Markup("").join(
-        Markup(' {}="{}"').format(name.rstrip("_").replace("_", "-"), value) for name, value in attributes.items()
-    )
-    return Markup("<{0}{1}>{2}</{0}>").format(tag, given, inner)
+    given = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
+    return Markup(f"<{tag}{given}>{escape(inner)}</{tag}>")
 
 
 def _n(value: float) -> str:

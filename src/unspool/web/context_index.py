@@ -9,16 +9,20 @@ import msgspec
 from ..core.session import Context, Session
 from ..store import Store
 from ..store.message_patches import MessagePatches
+from .branch_path import BranchPaths
 from .session_query import SessionQuery
 from .views import ContextSpan, ContextView, SpanState
 
 _REASONS: dict[SpanState, str] = {
     "in": "in context",
+    "reply": "written during the same reply",
     "summarised": "replaced by a summary",
+    "dropped": "old results that were dropped to save space",
     "cleared": "removed when the context was cleared",
     "rewound": "on another branch",
+    "gap": "before a gap: the messages that follow it are missing from the log",
     "unsent": "lost: the agent did not send it again",
-    "after": "later in the session",
+    "after": "this message and later ones",
 }
 _CACHED_SESSIONS = 4
 
@@ -28,12 +32,21 @@ class ContextIndex:
 
     def __init__(self, store: Store, id: int, head: Session, patches: MessagePatches) -> None:
         self._session = msgspec.structs.replace(head, messages=store.messages.outlines(id, patches))
+        self._branches = BranchPaths(len(self._session.messages), patches.spans, head.branches)
         self._clears = sorted(
             clear.after_message_index for clear in head.context_clears if clear.after_message_index is not None
         )
         compactions = (*head.compaction.inherited, *head.compaction.boundaries)
         boundaries = [boundary for boundary in compactions if boundary.scope == "messages"]
+        self._dropped = {
+            place: boundary.message_index
+            for boundary in compactions
+            if boundary.scope == "results"
+            for place in boundary.replaced_message_indices
+        }
         self._boundaries = sorted(boundary.message_index for boundary in boundaries)
+        self._gaps = sorted(self._session.find_gaps())
+        self._lost = {place for resume in head.resumes for place in resume.lost_message_indices}
         self._summaries = {boundary.message_index: boundary.summary for boundary in boundaries}
 
     def __len__(self) -> int:
@@ -59,10 +72,10 @@ class ContextIndex:
         )
 
     def _spans(self, index: int, inside: set[int]) -> list[ContextSpan]:
-        path = self._path(index)
+        path, first = self._path(index), self._session.first_part(index)
         found: list[ContextSpan] = []
         for place in range(len(self)):
-            state = self._state(place, index, inside, path)
+            state = self._state(place, (first, index), inside, path)
             if found and found[-1].state == state:
                 found[-1].last = place
             else:
@@ -75,17 +88,29 @@ class ContextIndex:
         chain = tree.path(index)
         return {*chain, *(side for place in chain for side in tree.sides(place))}
 
-    def _state(self, place: int, index: int, inside: set[int], path: set[int]) -> SpanState:
+    def _state(self, place: int, reply: tuple[int, int], inside: set[int], path: set[int]) -> SpanState:
+        """The state of a message; `reply` is the first message of the response, and the one whose context it is."""
+        first, index = reply
         if place in inside:
             return "in"
         if place >= index:
             return "after"
-        if place not in path:
+        if place not in path and self._branches.branch_of(place) != self._branches.branch_of(index):
             return "rewound"
+        here, there = self._session.messages[index].reply, self._session.messages[place].reply
+        if place >= first or (there is not None and there == here):
+            return "reply"
+        if place not in path:
+            # The log has it before messages that it follows.
+            return "after"
+        if self._dropped.get(place, index) < index:
+            return "dropped"
         cleared, compacted = _next(self._clears, place), _next(self._boundaries, place + 1)
         if cleared < min(index, compacted):
             return "cleared"
-        return "summarised" if compacted <= index else "unsent"
+        if compacted <= index:
+            return "summarised"
+        return "gap" if _next(self._gaps, place + 1) <= index and place not in self._lost else "unsent"
 
 
 def _next(places: list[int], after: int) -> int:

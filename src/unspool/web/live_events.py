@@ -90,7 +90,7 @@ class LiveEvents:
                 for client in clients:
                     client.put(frame)
 
-    def announce(self, kind: LiveEventKind, **facts: int) -> None:
+    def announce(self, kind: LiveEventKind, **facts: int | str) -> None:
         """Send an event that is not in the change log to all clients."""
         event = LiveEvent(seq=self._sent, at=datetime.now(UTC), kind=kind, **facts)  # type: ignore[arg-type]
         frame = encode_frame(kind, _encode(event), None)

@@ -18,7 +18,7 @@ import msgspec
 from .access import SESSION_SECONDS, Access, Login
 from .assets import assets
 from .errors import error_json
-from .raw_requests import MalformedRequestError, RawRequest, Receive, read_body
+from .raw_requests import MCP, MalformedRequestError, RawRequest, Receive, read_body
 from .settings import OPEN
 
 PROBE = "/open/probe"
@@ -50,8 +50,8 @@ class _LoginBody(msgspec.Struct, kw_only=True):
 
 
 def message_reply(request: RawRequest | None, status: int, message: str, *, is_api: bool = False) -> Reply:
-    """A message, as JSON below /api and as a page elsewhere."""
-    if is_api or (request is not None and (request.path.startswith("/api") or request.is_acting)):
+    """A message, as JSON for programs and as a page elsewhere."""
+    if is_api or (request is not None and (request.path.startswith(("/api", MCP)) or request.is_acting)):
         return Reply(status, error_json(status, message), "application/json")
     # After a link from another site the browser sends the cookie only with the second request.
     again = '<p><a href="">Try again</a></p>' if status == 401 else ""

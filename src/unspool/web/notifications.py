@@ -154,7 +154,7 @@ class PushNotifier:
         if status in _GONE:
             self.unsubscribe(subscription.endpoint)
         elif status >= 400:
-            _log.warning("The push service of %s refused a notification with status %d", subscription.who, status)
+            _log.warning("The push service of %s rejected a notification with status %d", subscription.who, status)
 
     def _loaded(self) -> _Kept:
         if self._kept is None:

@@ -16,6 +16,9 @@ _CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f]")
 _ONLY_ONCE = ("host", "origin", "authorization")
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
+MCP = "/mcp"
+"""The address at which agents ask about earlier sessions. Its requests have bodies, but change nothing."""
+
 Scope = Any
 Receive = Any
 Send = Any
@@ -44,7 +47,7 @@ class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_acting(self) -> bool:
         """Whether the request may change something."""
-        return self.method not in _SAFE_METHODS
+        return self.method not in _SAFE_METHODS and self.path != MCP
 
     def first(self, name: str) -> str:
         """The first value of a parameter in the address, or an empty string."""

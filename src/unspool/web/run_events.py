@@ -14,6 +14,8 @@ from .sse import HELLO, Clients, Frame, encode_frame
 _QUEUE_SIZE = 512
 _REPLAY_LIMIT = 2000
 """A client that missed more entries than this reloads everything."""
+WORDS = b"event: words\n"
+"""How the frames begin that have text while it is written."""
 _encode = msgspec.json.Encoder().encode
 
 

@@ -10,7 +10,9 @@ import msgspec
 
 from ..core.errors import UsageError
 from ..core.events import find_kind
+from ..core.timestamps import parse_time
 from ..render.sanitize import harmless, one_line
+from ..repositories import repositories_of
 from ..store import Store
 from ..store.filters import SessionFilter
 from ..store.rows import SessionRow
@@ -20,6 +22,8 @@ from .views import ListedSession, ListParams, ProjectRow, SessionList
 
 _FRESH_SECONDS = 120
 """A session that was written to within this time counts as live."""
+_SKEW_SECONDS = 86_400
+"""Clocks and time zones may differ; what is written later than this from now was written with a wrong clock."""
 _MOST = 1000
 _DEEPEST = 4
 _SORTS: tuple[SessionOrder, ...] = ("recent", "started", "messages", "title")
@@ -52,8 +56,9 @@ def title_of_session(store: Store, agent: str, session: str | None) -> str | Non
 
 
 def url_name(row: SessionRow) -> str:
-    """The name of a session in addresses."""
-    return str(row.id) if not row.name or "/" in row.name or row.name.isdecimal() else row.name
+    """The name of a session in addresses; its number if the name is no part of an address, or looks like a number."""
+    is_plain = row.name.isprintable() and "/" not in row.name and not row.name.isdecimal()
+    return row.name if row.name and is_plain else str(row.id)
 
 
 def is_live(row: SessionRow, now: float | None = None) -> bool:
@@ -63,22 +68,14 @@ def is_live(row: SessionRow, now: float | None = None) -> bool:
     if (run := run_on(row)) is not None:
         return run.is_active
     ended = row.ended_at.timestamp() if row.ended_at is not None else 0.0
-    return row.status in ("running", "waiting") or ended > (time.time() if now is None else now) - _FRESH_SECONDS
+    age = (time.time() if now is None else now) - ended
+    return row.status in ("running", "waiting") or -_SKEW_SECONDS < age < _FRESH_SECONDS
 
 
 def list_sessions(store: Store, params: ListParams) -> SessionList:
     """The sessions that match, live ones first."""
     order = _check(params)
-    # Sub-agents are listed below the session that started them, if that is known.
-    wanted = SessionFilter(
-        text=params.q,
-        agent=params.agent,
-        project=params.project,
-        status=params.status,
-        has=find_kind(params.has).name if params.has else None,
-        is_nested=False,
-        is_empty=False,
-    )
+    wanted = filter_of(store, params)
     live_since = time.time() - _FRESH_SECONDS if order == "recent" else None
     rows = store.sessions.select(wanted, order=order, live_since=live_since, limit=params.limit, offset=params.offset)
     below = _subagents(store, rows)
@@ -86,6 +83,42 @@ def list_sessions(store: Store, params: ListParams) -> SessionList:
     if order == "recent":
         listed.sort(key=lambda one: one.run_state != "waiting-input")
     return SessionList(sessions=listed, total=store.sessions.count(wanted))
+
+
+def filter_of(store: Store, params: ListParams) -> SessionFilter:
+    """Which sessions a list shows. A project includes the worktrees of its repository."""
+    projects = None
+    if params.project:
+        known = repositories_of(path for path in project_paths(store) if path)
+        projects = tuple(sorted({params.project, *(path for path, top in known.items() if top == params.project)}))
+    # Sub-agents are listed below the session that started them, if that is known.
+    return SessionFilter(
+        text=params.q,
+        agent=params.agent,
+        projects=projects,
+        status=params.status,
+        has=find_kind(params.has).name if params.has else None,
+        model=params.model,
+        active_since=parse_time(params.after),
+        started_before=parse_time(params.before),
+        is_nested=False,
+        is_empty=False,
+    )
+
+
+def project_paths(store: Store) -> list[str]:
+    """The folders of all sessions."""
+    return [row.value for row in store.sessions.count_by("project", SessionFilter(is_empty=False)) if row.value]
+
+
+def listed_session(store: Store, row: SessionRow) -> ListedSession:
+    """One session as lists show it, or the session that started it."""
+    for _ in range(_DEEPEST):
+        above = store.sessions.select(SessionFilter(agent=row.agent, name=row.parent), limit=1) if row.parent else []
+        if not above or not above[0].messages:
+            break
+        row = above[0]
+    return _listed(row, _subagents(store, [row]).get(row.id, []))
 
 
 def _listed(row: SessionRow, subagents: list[SessionRow]) -> ListedSession:

@@ -19,8 +19,9 @@ from ..core.explain import Explainer, Explanation
 from ..core.session import Session
 from ..runs.session_runs import SessionRun
 from ..store import Store
+from ..store.blocks import BLOCK
 from ..store.message_patches import MessagePatches
-from ..store.messages import BLOCK, unpack_head
+from ..store.messages import unpack_head
 from ..store.rows import SessionRow
 from .branch_path import BranchPath, BranchPaths
 from .run_states import open_calls, run_on

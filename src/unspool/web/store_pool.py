@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from ..runs.session_runs import SessionRuns
 from ..store import Store
 from .run_states import known_runs
+from .update_delay import known_delay
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,6 +26,8 @@ class StorePool:
     def __init__(self, open_store: Callable[[], Store], threads: int = _THREADS) -> None:
         self.session_runs: Callable[[], SessionRuns] = dict
         """What the supervisor knows about sessions, if there is one."""
+        self.delay_reason: str | None = None
+        """Why changes of files are noticed late, if they are."""
         self._open_store = open_store
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="unspool-store")
         self._local = threading.local()
@@ -45,7 +48,7 @@ class StorePool:
             with self._lock:
                 self._opened.append(store)
         try:
-            with store.snapshot(), known_runs(runs):
+            with store.snapshot(), known_runs(runs), known_delay(self.delay_reason):
                 return query(store, *args, **kwargs)
         finally:
             # A lost connection is opened again by the next query.

@@ -6,7 +6,7 @@ Nothing in a session is trusted: templates escape, Markdown is sanitized, and co
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2s
@@ -19,19 +19,23 @@ from markupsafe import Markup
 
 from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
+from ..formats import FORMATS
 from ..render.ansi import coloured
 from ..render.diff import count_changes, diff_rows
 from ..render.exact_markup import exact_inline, exact_json, exact_rows, exact_title, json_text
-from ..render.html import code, is_picture, prose
+from ..render.html import code, is_picture, prompt_prose, prose
 from ..render.outcome_text import MARKS, SAVED, asked_text, outcome_of, outcome_text
 from ..render.receipts import receipt_lines
 from ..render.sanitize import harmless, local, one_line, pretty
-from ..render.transcript import CallView, Entry
+from ..render.transcript import CallView, Entry, split_path
 from ..render.truncate import cut, cut_prose
+from ..search.snippet import Snippet
 from ..store.rows import SessionRow
+from ..usage.cost import dollars
 from .agent_styles import AgentBadges, session_folder, stylesheet_url
 from .approval_view import approval_view, text_view
 from .assets import asset_url
+from .session_details import duration_of
 from .session_list import short_id, shown_title, url_name
 from .views import LiveEntry
 
@@ -49,6 +53,9 @@ TOOL_ICONS = (
     ("skill", "book"), ("memory", "book"),
 )  # fmt: skip
 """Icons by words in the names of tools."""
+
+EXPORTS = {"md": "Markdown", "html": "HTML", "ndjson": "NDJSON", **{format.name: format.title for format in FORMATS}}
+"""The formats in which a session can be downloaded, and what they are called."""
 
 
 @cache
@@ -70,8 +77,9 @@ def environment() -> Environment:
         address=address,
         exact=exact_inline, exact_rows=exact_rows, exact_title=exact_title, exact_json=exact_json, json_text=json_text,
         approval_view=approval_view, text_view=text_view, is_picture=is_picture, is_expanded=is_expanded,
-        compact=compact, link=link, session_folder=session_folder,
-        receipt_lines=receipt_lines,
+        compact=compact, link=link, session_folder=session_folder, session_duration=session_duration,
+        dollars=dollars, highlight=highlight,
+        receipt_lines=receipt_lines, prompt_prose=render_prompt, split_path=split_path,
     )  # fmt: skip
     made.globals.update(
         marks=MARKS,
@@ -84,6 +92,7 @@ def environment() -> Environment:
         badge_kinds=BADGE_KINDS,
         event_lists=LISTED_KINDS,
         event_marks=MARKED_KINDS,
+        exports=EXPORTS,
     )
     return made
 
@@ -119,9 +128,18 @@ def live_entries(entries: Iterable[Entry], key: str) -> list[LiveEntry]:
 
 def render_prose(text: str) -> Markup:
     """Markdown as HTML, with headings below those of the page."""
+    return _below_the_page(text, prose)
+
+
+def render_prompt(text: str) -> Markup:
+    """The same for what a person typed."""
+    return _below_the_page(text, prompt_prose)
+
+
+def _below_the_page(text: str, to_html: Callable[[str], Markup]) -> Markup:
     if len(text) > LONGEST_PROSE or _cells(text) > MOST_CELLS:
         return Markup('<pre class="plain">{}</pre>').format(harmless(text))
-    html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(prose(text)))
+    html = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + 2)}>", str(to_html(text)))
     # What scrolls sideways must be reachable with the keyboard.
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(
@@ -163,12 +181,40 @@ def duration(seconds: float | None) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
+def session_duration(row: SessionRow) -> str:
+    """The time from the first to the last message of a session."""
+    return rough_duration(duration_of(row))
+
+
+def rough_duration(seconds: float | None) -> str:
+    """A duration in two units at most, for columns of a list."""
+    if seconds is None or seconds < 0:
+        return ""
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // (24 * 60)} days"
+
+
 def when(time: datetime | None) -> Markup:
     """A time, which the script replaces by one relative to now."""
     if time is None:
         return Markup("")
     exact = time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{}">{}</time>').format(exact, local(time))
+
+
+def highlight(snippet: Snippet) -> Markup:
+    """A snippet with its matches marked."""
+    parts, begin = [], 0
+    for start, end in snippet.marks:
+        parts += [Markup.escape(harmless(snippet.text[begin:start]))]
+        parts += [Markup("<mark>{}</mark>").format(harmless(snippet.text[start:end]))]
+        begin = end
+    parts.append(Markup.escape(harmless(snippet.text[begin:])))
+    return Markup("").join(parts)
 
 
 def base_name(path: str | None) -> str:

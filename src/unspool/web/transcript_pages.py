@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from ..agents import agent_named
 from ..core import model as m
@@ -17,6 +19,8 @@ from .views import EntryPage
 
 _MOST_BLOCKS_BACK = 65
 """How many stored blocks before a page are searched for the call that a result belongs to."""
+_MOST_BLOCKS = 4
+"""How many are searched in the other direction: few logs have a result before its call."""
 
 
 class TranscriptPages:
@@ -37,11 +41,17 @@ class TranscriptPages:
     def own_page(self, branch: int, number: int = 0) -> EntryPage:
         """A page of the messages that only this branch has."""
         self._query.check_branch(branch)
-        return self._page(number, self._query.paths.own(branch))
+        ranges = _ranges_of(number, self._query.paths.own(branch))
+        return _entry_page(number, ranges, list(self._entries(ranges)))
 
     def entries(self, first: int, last: int) -> list[Entry]:
         """The entries of the messages from `first` to the one before `last`."""
         return list(self._entries([(first, last - 1)]))
+
+    def call_index(self, index: int, call_id: str) -> int | None:
+        """The message of a call that has its result in message `index`; None if it is not found before it."""
+        found = next(self._counterparts((index, index), {call_id}, set(), is_call=True), None)
+        return found.index if found is not None else None
 
     def new_entries(self, first: int, last: int) -> list[Entry]:
         """What new messages change on the active branch: their own entries, and earlier calls they have results for."""
@@ -61,8 +71,9 @@ class TranscriptPages:
         return found + [entry for message in shown for entry in transcript.of(message)]
 
     def _page(self, number: int, path: BranchPath) -> EntryPage:
-        ranges = path.slice(number * PAGE_SIZE, (number + 1) * PAGE_SIZE)
-        entries = list(self._entries(ranges, is_first=number == 0))
+        ranges = _ranges_of(number, path)
+        entries = list(self._beginning(path)) if number == 0 else []
+        entries += self._entries(ranges, path)
         if (number + 1) * PAGE_SIZE >= len(path):
             entries += self._transcript([]).without_place()
             entries += [
@@ -70,72 +81,105 @@ class TranscriptPages:
                 for place, problem in enumerate(self._head.problems)
                 if problem.source is None or not ranges
             ]
-        return EntryPage(number, ranges[0][0] if ranges else None, ranges[-1][1] if ranges else None, entries)
+        return _entry_page(number, ranges, entries)
 
-    def _entries(self, ranges: list[IndexRange], is_first: bool = False) -> Iterator[Entry]:
-        query = self._query
-        shown = [message for first, last in ranges for message in query.messages(first, last + 1)]
+    def _beginning(self, path: BranchPath) -> Iterator[Entry]:
+        """What comes before the first message."""
+        if len(path):
+            yield from self._transcript([]).beginning()
+            yield from _entries_of(self._problems(None, self._query.message(path.index_at(0))))
+
+    def _entries(self, ranges: list[IndexRange], path: BranchPath | None = None) -> Iterator[Entry]:
+        """The entries of some messages, with the problems after each of them, up to the next one of a branch."""
+        shown = [message for first, last in ranges for message in self._query.messages(first, last + 1)]
         if not shown:
             return
         transcript = self._transcript(list(self._with_counterparts(shown)))
-        if is_first:
-            yield from transcript.beginning()
-        # One more message, so that damage between this page and the next is shown on this one.
-        following: list[m.Message | None] = [*query.messages(shown[-1].index + 1, shown[-1].index + 2)] or [None]
-        problems = self._problems(None if is_first else shown[0], following[0])
-        yield from _problems_between(problems, None, shown[0])
-        for message, after in zip(shown, chain(shown[1:], following), strict=True):
+        following = self._next(shown[-1].index, path)
+        problems = self._problems(shown[0], following)
+        for message, after in zip(shown, [*shown[1:], following], strict=True):
             yield from transcript.of(message)
-            yield from _problems_between(problems, message, after)
+            yield from _entries_of(one for one in problems if _is_between(one[1].source, message, after))
+
+    def _next(self, index: int, path: BranchPath | None) -> m.Message | None:
+        """The message after one, on a branch if there is one given; None at the end."""
+        following = index + 1
+        if path is not None:
+            position = path.position_of(index) + 1
+            following = path.index_at(position) if position < len(path) else self._query.row.messages
+        return next(iter(self._query.messages(following, following + 1)), None)
 
     def _transcript(self, messages: list[m.Message]) -> Transcript:
         row = self._query.row
+        agent = agent_named(row.agent)
         return Transcript(
             self._head,
-            agent_named(row.agent).describe,
+            agent.describe,
             messages=messages,
             branch_of=self._query.branch_of,
             decisions=recorded_decisions(row.agent, main_session(row.name)),
+            results=agent,
         )
+
+    def message_before(self, problem: m.Problem, branch: int = 0) -> int | None:
+        """The message of a branch after which a problem is shown; None if the branch has no messages."""
+        path = self._query.path(branch)
+        if not len(path) or problem.source is None:
+            return path.index_at(len(path) - 1) if len(path) else None
+        position = problem.source.file, problem.source.line
+        places = range(len(path))
+        after = bisect_left(places, position, key=lambda place: _line_of(self._query.message(path.index_at(place))))
+        return path.index_at(max(0, after - 1))
 
     def _problems(self, before: m.Message | None, after: m.Message | None) -> list[tuple[int, m.Problem]]:
         """The problems between two messages, each with its number in the record."""
-        return [
-            (number, problem)
-            for number, problem in enumerate(self._head.problems)
-            if problem.source is not None and _is_between(problem.source, before, after)
-        ]
+        problems = enumerate(self._head.problems)
+        return [(number, problem) for number, problem in problems if _is_between(problem.source, before, after)]
 
     def _with_counterparts(self, shown: list[m.Message]) -> Iterator[m.Message]:
         """The messages together with the results of their calls and the calls of their results, wherever those are."""
-        calls = {block.id for message in shown for block in message.blocks if isinstance(block, m.ToolCall)}
-        results = {block.call_id for message in shown for block in message.blocks if isinstance(block, m.ToolResult)}
+        calls = {block.id: message.index for message, block in _blocks_of(shown) if isinstance(block, m.ToolCall)}
+        results = {
+            block.call_id: message.index for message, block in _blocks_of(shown) if isinstance(block, m.ToolResult)
+        }
         orphans = {orphan.tool_use_id for orphan in self._head.orphans}
         known = {message.index for message in shown}
-        if early := results - calls:
-            yield from self._counterparts(shown[-1].index, early, known, backwards=True)
+        edges = shown[0].index, shown[-1].index
+        if early := results.keys() - calls.keys():
+            yield from self._counterparts(edges, early, known, is_call=True)
         yield from shown
-        if open := calls - results - orphans:
-            yield from self._counterparts(shown[0].index, open, known, backwards=False)
+        # An id can be used again: the result of an earlier call is not the result of a later one.
+        if open := {id for id, index in calls.items() if results.get(id, -1) < index} - orphans:
+            yield from self._counterparts(edges, open, known, is_call=False)
 
-    def _counterparts(self, index: int, ids: set[str], known: set[int], *, backwards: bool) -> Iterator[m.Message]:
-        """Search onwards or backwards from a message for the calls or results with these ids."""
+    def _counterparts(self, shown: IndexRange, ids: set[str], known: set[int], *, is_call: bool) -> Iterator[m.Message]:
+        """Search for the calls or results with these ids: calls are before their results in nearly all logs."""
         left = set(ids)
-        messages = self._query.store.messages.scan(
+        usual = _MOST_BLOCKS_BACK if is_call else None
+        for backwards in (is_call, not is_call):
+            most = usual if backwards == is_call else _MOST_BLOCKS
+            for message in self._scan(shown[1 if backwards else 0], left, backwards, most):
+                found = {_call_id(block, is_call) for block in message.blocks} & left
+                if found and message.index not in known:
+                    left -= found
+                    yield message
+                    if not left:
+                        return
+
+    def _scan(self, index: int, ids: set[str], backwards: bool, most_blocks: int | None) -> Iterator[m.Message]:
+        """The messages from one on, or back from it, of blocks that have any of the ids."""
+        return self._query.store.messages.scan(
             self._query.row.id,
-            lambda data: any(id.encode() in data for id in left),
+            lambda data: any(msgspec.json.encode(id)[1:-1] in data for id in ids),
             index,
             backwards=backwards,
-            most_blocks=_MOST_BLOCKS_BACK if backwards else None,
+            most_blocks=most_blocks,
             patches=self._query.patches,
         )
-        for message in messages:
-            found = {_call_id(block, backwards) for block in message.blocks} & left
-            if found and message.index not in known:
-                left -= found
-                yield message
-                if not left:
-                    return
+
+
+def _blocks_of(messages: list[m.Message]) -> Iterator[tuple[m.Message, m.Block]]:
+    return ((message, block) for message in messages for block in message.blocks)
 
 
 def _call_id(block: m.Block, is_call: bool) -> str | None:
@@ -144,16 +188,27 @@ def _call_id(block: m.Block, is_call: bool) -> str | None:
     return block.call_id if isinstance(block, m.ToolResult) else None
 
 
-def _problems_between(
-    problems: list[tuple[int, m.Problem]], before: m.Message | None, after: m.Message | None
-) -> Iterator[Entry]:
-    for number, problem in problems:
-        if problem.source is not None and _is_between(problem.source, before, after):
-            yield problem_entry(number, problem)
+def _entries_of(problems: Iterable[tuple[int, m.Problem]]) -> Iterator[Entry]:
+    return (problem_entry(number, problem) for number, problem in problems)
 
 
-def _is_between(source: m.Source, before: m.Message | None, after: m.Message | None) -> bool:
-    position = source.file, source.line
-    if before is not None and (before.source.file, before.source.line) >= position:
+def _ranges_of(number: int, path: BranchPath) -> list[IndexRange]:
+    return path.slice(number * PAGE_SIZE, (number + 1) * PAGE_SIZE)
+
+
+def _entry_page(number: int, ranges: list[IndexRange], entries: list[Entry]) -> EntryPage:
+    return EntryPage(number, ranges[0][0] if ranges else None, ranges[-1][1] if ranges else None, entries)
+
+
+def _is_between(source: m.Source | None, before: m.Message | None, after: m.Message | None) -> bool:
+    if source is None:
         return False
-    return after is None or position <= (after.source.file, after.source.line)
+    position = source.file, source.line
+    if before is not None and _line_of(before) >= position:
+        return False
+    return after is None or position <= _line_of(after)
+
+
+def _line_of(message: m.Message) -> tuple[int, int]:
+    """The file of a message, and the line in it."""
+    return message.source.file, message.source.line

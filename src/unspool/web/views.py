@@ -12,7 +12,7 @@ from ..render.transcript import Entry
 from ..runs.state import State
 from ..store.rows import SessionRow
 
-SpanState = Literal["in", "summarised", "cleared", "rewound", "unsent", "after"]
+SpanState = Literal["in", "reply", "summarised", "dropped", "cleared", "rewound", "gap", "unsent", "after"]
 
 
 class ListParams(msgspec.Struct, kw_only=True):
@@ -22,7 +22,12 @@ class ListParams(msgspec.Struct, kw_only=True):
     agent: str | None = None
     project: str | None = None
     has: str | None = None
+    model: str | None = None
     status: str | None = None
+    after: str | None = None
+    """Active at this time or later, as `parse_time` reads it."""
+    before: str | None = None
+    """Started before this time."""
     sort: str = "recent"
     limit: int = 200
     offset: int = 0
@@ -121,6 +126,7 @@ class FoundEvent(msgspec.Struct):
 LiveEventKind = Literal[
     "session.created", "messages.appended", "messages.superseded", "branches.changed", "events.found",
     "subagents.changed", "session.changed", "session.ended", "session.gone", "session.forgotten", "resync", "progress",
+    "updates.slow",
 ]  # fmt: skip
 
 
@@ -153,7 +159,7 @@ class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     title: str | None = None
     counts: dict[str, int] | None = None
     reason: str | None = None
-    """For `resync`: why the client has to reload."""
+    """For `resync`: why the client has to reload; for `updates.slow`: why changes of files are noticed late."""
     done: int | None = None
     total: int | None = None
     bytes_done: int | None = None

@@ -94,7 +94,8 @@ def test_stats_equal_those_of_the_command(
     client: Client, store_path: Path, capsys: pytest.CaptureFixture[str], filter: dict[str, str]
 ) -> None:
     """`unspool stats --json` counts the same."""
-    assert [get(client, "/api/stats", **filter)] == command_output(capsys, "stats", store_path, filter)
+    expected = {"type": "stats", **get(client, "/api/stats", **filter)}
+    assert command_output(capsys, "stats", store_path, filter) == [expected]
 
 
 @pytest.mark.parametrize("kind", ["rejections", "interruptions", "compactions", "clears"])
@@ -105,7 +106,7 @@ def test_events_equal_those_of_the_command(
     """The same events with the same text."""
     found = get(client, f"/api/events/{kind}", limit=500, **filter)["entries"]
     assert [(entry["session"]["name"], entry["message_index"], entry["text"], entry["event"]) for entry in found] == [
-        (entry["session"], entry["message_index"], entry["text"], entry["event"])
+        (entry["session"]["name"], entry["message_index"], entry["text"], entry["event"])
         for entry in command_output(capsys, kind, store_path, filter)
     ]
 

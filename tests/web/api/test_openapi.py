@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -53,7 +54,7 @@ CHECKS: list[CheckFunction] = [
     response_schema_conformance,
 ]  # fmt: skip
 BOUNDED = settings(
-    max_examples=12, derandomize=True, deadline=None, phases=[Phase.explicit, Phase.generate],
+    max_examples=8, derandomize=True, deadline=None, phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
@@ -206,3 +207,19 @@ def test_an_agent_that_runs_is_described(idle: Client) -> None:
     answer = idle.post("/api/runs", json={"agent": "claude", "folder": "/"})
     assert answer.status_code == 400
     assert "Unknown agent 'claude'" in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("folder", ["", ".", "project"])
+def test_a_request_that_is_refused_makes_no_worktree(
+    idle: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Neither of the directory that the server was started in, nor before the rest of the request is checked."""
+    project = tmp_path / "project"
+    subprocess.run(("git", "init", "-q", project), check=True)
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(("git", "-C", project, *identity, "commit", "-qm", "first", "--allow-empty"), check=True)
+    monkeypatch.chdir(tmp_path if folder == "project" else project)
+    for place in (folder, str(project)):
+        answer = idle.post("/api/runs", json={"agent": "claude", "folder": place, "worktree": True})
+        assert answer.status_code == 400
+    assert list(tmp_path.iterdir()) == [project]

@@ -23,7 +23,7 @@ INVALID = [
     ("/api/sessions?q=%00", "NUL character"),
     ("/api/sessions?q=%FF", "not valid UTF-8"),
     ("/api/sessions/%FF", "not valid UTF-8"),
-    ("/api/projects?limit=3", "Allowed: none"),
+    ("/api/projects?limit=3", "Allowed: redact, redact_personal"),
     ("/api/sessions/1/messages?first=5&last=4", "last must be at least first"),
     ("/api/sessions/1/messages?last=1001", "at most 1,000"),
     ("/api/sessions/1/context/first", "index is a whole number"),

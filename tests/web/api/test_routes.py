@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,12 @@ from litestar.testing import TestClient
 from unspool.ingest.sync import Syncer
 from unspool.store import Store
 from unspool.store.backends.postgres import PostgresDatabase
-from unspool.store.filters import SessionFilter
+from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
 from ...store import server
-from ..conftest import PORT, TOKEN
+from ..conftest import PORT, TOKEN, home_of_recordings
 from .helpers import EVENT_LISTS, Client, address_of, get
 
 
@@ -54,23 +57,34 @@ def test_health(client: Client, store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_postgresql_gives_the_same_responses(client: Client, home: Path) -> None:
+def test_postgresql_gives_the_same_responses(tmp_path: Path) -> None:
     """A shared store is queried in the same way."""
     if server.programs() is None:
         pytest.skip(server.MISSING)
-    from unspool.web.app import create_app
+    home = home_of_recordings(tmp_path)
+    with ExitStack() as stack:
+        addresses = (stack.enter_context(server.running()), str(tmp_path / "sessions.db"))
+        postgres, sqlite = (stack.enter_context(_client_of(address, home)) for address in addresses)
+        names = [entry["row"]["name"] for entry in get(sqlite, "/api/sessions?limit=500")["sessions"]]
+        tails = ("", "/messages", "/history", "/tree", "/events", "/context/0", "/raw/0")
+        for question in (*COMPARED, *(f"/api/sessions/{name}{tail}" for name in names[::2] for tail in tails)):
+            assert _without_numbers(get(postgres, question)) == _without_numbers(get(sqlite, question)), question
 
-    with server.running() as address:
-        store = Store(PostgresDatabase(address, machine=("tests", "tests")))
-        assert not Syncer(store, home).run().failures
-        names = [row.name for row in store.sessions.select(SessionFilter(kind="main"))[:20]]
-        store.close()
-        app = create_app(Settings(token=TOKEN, store=address, port=PORT, follows=False))
-        with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as other:
-            other.headers["authorization"] = f"Bearer {TOKEN}"
-            tails = ("", "/messages", "/history", "/tree", "/events", "/context/0", "/raw/0")
-            for question in (*COMPARED, *(f"/api/sessions/{name}{tail}" for name in names for tail in tails)):
-                assert _without_numbers(get(other, question)) == _without_numbers(get(client, question)), question
+
+@contextmanager
+def _client_of(address: str, home: Path) -> Iterator[Client]:
+    """A client of an app with a store that holds what is in a home."""
+    machine = ("tests", "tests")
+    is_postgres = "://" in address
+    store = Store(
+        PostgresDatabase(address, machine=machine) if is_postgres else SqliteDatabase(Path(address), machine=machine)
+    )
+    assert not Syncer(store, home).run().failures
+    store.close()
+    app = create_app(Settings(token=TOKEN, store=address, port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers["authorization"] = f"Bearer {TOKEN}"
+        yield client
 
 
 COMPARED = [

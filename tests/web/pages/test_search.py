@@ -29,3 +29,29 @@ def test_the_page_links_to_further_sessions(client: Client, monkeypatch: pytest.
     assert link == "/search?q=hello&offset=3"
     assert "sessions 4–" in page(client, link).words
     assert "Nothing found" in page(client, "/search?q=hello&offset=1000").words
+
+
+def test_facets_narrow_the_search_and_are_removed(client: Client) -> None:
+    """Each is a link; what was chosen stays in the form, in the order and on the next page."""
+    everything = page(client, "/search?q=hello")
+    narrow = next(href for href in everything.all("href") if "agent=codex" in href)
+    only = page(client, narrow)
+    assert "Remove" in only.words
+    assert "/search?q=hello" in only.all("href")
+    assert "/search?q=hello&agent=codex&sort=time" in only.all("href")
+    assert ("agent", "codex") in [(a.get("name"), a.get("value")) for tag, a in only.tags if tag == "input"]
+    assert "Nothing found" in page(client, "/search?q=hello&project=nowhere").words
+    assert "Invalid query" in page(client, "/results?q=hello&agent=nobody").words
+    assert client.get("/search?q=hello&sort=size").status_code == 400
+
+
+def test_hits_carry_the_words_to_mark(client: Client) -> None:
+    hrefs = page(client, '/results?q=hello -goodbye "do:*" in:user').all("href")
+    assert any("&mark=hello" in href for href in hrefs)
+    assert not any("goodbye" in href for href in hrefs if "?at=" in href)
+
+
+def test_a_regular_expression_is_narrowed_too(client: Client) -> None:
+    words = page(client, "/results?q=hel+lo|hello&regex=1&agent=codex").words
+    assert "Codex CLI" in words
+    assert "sorted by" not in words

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from litestar.testing import TestClient
 
 from unspool.core import model as m
 from unspool.core.decisions import RecordedDecision
+from unspool.formats import FORMATS
 from unspool.runs.log import RunLog
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -27,6 +29,7 @@ from unspool.web.templating import address
 from unspool.web.transcript_pages import TranscriptPages
 
 from ...forks import continued, family, forked
+from ...formats.checks import check_anthropic, check_log_file
 from ...store.contents import MACHINE, new_store, synced
 from ...store.homes import claude_log
 from ..conftest import PORT, TOKEN
@@ -90,6 +93,31 @@ def test_exports_are_downloads(client: Client, store: Store, format: str) -> Non
     assert answer.status_code == 200
     assert re.fullmatch(rf'attachment; filename="[\w.-]+\.{format}"', answer.headers["content-disposition"])
     assert len(answer.content) > 100
+
+
+def test_exports_in_formats_of_other_programs(client: Client, store: Store) -> None:
+    """All of them are in the menu, and the same as on the command line."""
+    row = next(
+        row for row in store.sessions.select() if store.messages.load_session(row.id).context_now().message_indices
+    )
+    page = client.get(address(url_name(row))).text
+    for format in FORMATS:
+        link = f"{address(url_name(row))}/export/{format.name}"
+        assert f'href="{link}"' in page
+        answer = client.get(link)
+        assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (200, format.media_type)
+        assert answer.headers["content-disposition"].endswith(f'{format.suffix}"')
+    assert check_log_file(client.get(f"{address(url_name(row))}/export/inspect").content)[0]["messages"]
+    check_anthropic(client.get(f"{address(url_name(row))}/export/anthropic").json())
+
+
+def test_a_session_without_a_context_is_no_request(client: Client, store: Store) -> None:
+    found = (
+        row for row in store.sessions.select() if not store.messages.load_session(row.id).context_now().message_indices
+    )
+    answer = client.get(f"{address(url_name(next(found)))}/export/openai")
+    assert answer.status_code == 404
+    assert "nothing in its context now" in answer.text
 
 
 @contextmanager
@@ -201,3 +229,73 @@ def test_a_review_is_offered_where_there_is_something_to_review(store: Store) ->
         if query.row.kind == "main"
     }
     assert set(offered.values()) == {True, False}
+
+
+def test_two_sessions_side_by_side(client: Client, store: Store) -> None:
+    """The same page of both, with links to each."""
+    one, other = list(queries(store))[:2]
+    names = [url_name(query.row) for query in (one, other)]
+    parsed = page(client, f"/compare?a={quote(names[0], safe='')}&b={quote(names[1], safe='')}")
+    assert_valid_structure(parsed)
+    assert {address(name) for name in names} <= set(parsed.all("href"))
+    assert client.get(f"/compare?a={quote(names[0], safe='')}&b=nothing-like-this").status_code == 404
+
+
+def test_annotations_are_added_shown_exported_and_removed(tmp_path: Path) -> None:
+    """Through the API and on the page."""
+    log = ClaudeLog()
+    log.user("Please look")
+    log.model("Looked.")
+    log.write(tmp_path / "home")
+    with serving(tmp_path / "home", tmp_path / "sessions.db") as client:
+        url = f"/api/annotations/{log.session}"
+        assert client.post(url, json={"kind": "tag", "text": "later <b>"}).status_code == 201
+        assert client.post(url, json={"kind": "pin", "message_index": 1}).status_code == 201
+        answer = client.post(url, json={"kind": "note", "text": "see here", "message_index": 0})
+        assert [one["kind"] for one in answer.json()["annotations"]] == ["tag", "note", "pin"]
+        assert client.post(url, json={"kind": "note", "text": "x", "message_index": 99}).status_code == 404
+        assert client.post(url, json={"kind": "note", "text": " "}).status_code == 400
+        shown = page(client, f"/sessions/{log.session}")
+        assert_valid_structure(shown)
+        assert "later <b>" in shown.words
+        assert shown.all("data-pinned") == ["1"]
+        for format in ("md", "html"):
+            text = client.get(f"/sessions/{log.session}/export/{format}").text
+            assert "see here" in text
+            assert "later <b>" not in text
+        record = client.get(f"/sessions/{log.session}/export/ndjson").json()
+        assert [one["kind"] for one in record["annotations"]] == ["tag", "note", "pin"]
+        for one in answer.json()["annotations"]:
+            client.post(f"{url}/remove", json={"id": one["id"]})
+        assert client.get(url).json()["annotations"] == []
+        assert "annotations" not in client.get(f"/sessions/{log.session}/export/ndjson").json()
+
+
+def test_questions_show_their_answers(tmp_path: Path) -> None:
+    """What was chosen is marked, another answer is shown, and asking to clarify is no rejection."""
+    question = {"question": "Which port?", "header": "Port", "options": [{"label": "80"}, {"label": "8080"}]}
+    asked = {"questions": [question]}
+    log = ClaudeLog()
+    log.user("Ask me")
+    for id in ("chosen", "typed", "clarified"):
+        log.model(call(id, "AskUserQuestion", **asked))
+        if id == "clarified":
+            log.result(id, CLARIFY, error=True)
+        else:
+            answer = "8080" if id == "chosen" else "any free one"
+            said = f'"Which port?"="{answer}". You can now continue with the user\'s answers in mind.'
+            log.result(id, f"User has answered your questions: {said}")
+    log.write(tmp_path / "home")
+    with serving(tmp_path / "home", tmp_path / "sessions.db") as client:
+        html = client.get(f"/sessions/{log.session}").text
+    assert html.count('class="chosen"') == 1
+    assert "any free one" in html
+    assert "You asked to clarify" in html
+    assert "Rejected by" not in html
+
+
+CLARIFY = (
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the "
+    "new_string was NOT written to the file). To tell you how to proceed, the user said:\n"
+    "The user wants to clarify these questions."
+)

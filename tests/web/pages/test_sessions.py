@@ -28,6 +28,22 @@ def test_session_list_filters(client: Client, store: Store) -> None:
     assert "No sessions match" in page(client, "/list?q=nothing-is-called-so").words
 
 
+def test_why_updates_are_slow_is_on_every_page(tmp_path: Path) -> None:
+    """Until the process that reads the files starts again."""
+    store = new_store(tmp_path / "store.db", machine_identity(data_folder()))
+    app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
+    state = app.state["app_state"]
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        for report, is_hidden in ({"slow": "of <a> limit"}, False), ({"ready": True}, True):
+            state._on_report(report)
+            for path in ("/", "/search?q=a", "/stats", "/rules"):
+                (notice,) = (facts for _, facts in page(client, path).tags if "data-delay" in facts)
+                assert ("hidden" in notice) == is_hidden, path
+                assert ("because of <a> limit." in " ".join(page(client, path).words.split())) != is_hidden
+    store.close()
+
+
 def test_what_could_not_be_read_is_listed(tmp_path: Path) -> None:
     """With the reason, and what to do."""
     store = new_store(tmp_path / "store.db", machine_identity(data_folder()))

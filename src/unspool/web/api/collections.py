@@ -15,9 +15,13 @@ from ...core.timestamps import parse_time, zone_seconds
 from ...render.event_text import describe_event
 from ...store import Store
 from ...store.filters import EventFilter, SessionFilter
+from ...store.locate import data_folder
 from ...store.rows import EventRow, SessionRow
 from ...store.stats import Stats, compute_stats
+from ...store.usage_report import UsageFilter, UsageReport, parse_dimensions
+from ...usage.prices import load_prices
 from ..session_list import list_projects, list_sessions, name_of_project
+from ..usage_view import usage_report
 from ..views import ListParams
 from .params import Endpoint
 from .schemas import (
@@ -32,6 +36,7 @@ from .schemas import (
     SessionsParams,
     StatsParams,
     SubagentParams,
+    UsageParams,
 )
 from .search import search
 
@@ -144,7 +149,18 @@ def stats(store: Store, params: StatsParams) -> Stats:
         active_since=parse_time(params.after),
         started_before=parse_time(params.before),
     )
-    return compute_stats(store.database, wanted, zone_seconds())
+    return compute_stats(store.database, wanted, zone_seconds(), load_prices(data_folder()))
+
+
+def usage(store: Store, params: UsageParams) -> UsageReport:
+    """Tokens and their cost, as `unspool usage --json`."""
+    filter = UsageFilter(
+        sessions=SessionFilter(agent=_or_none(params.agent), project_contains=params.project or None),
+        since=parse_time(params.after),
+        until=parse_time(params.before),
+        model=params.model or None,
+    )
+    return usage_report(store, filter, parse_dimensions(params.by))
 
 
 def health(store: Store, _: NoParams) -> Health:
@@ -165,5 +181,6 @@ ENDPOINTS = [
     Endpoint.of("/events/{kind}", all_events),
     Endpoint.of("/search", search),
     Endpoint.of("/stats", stats),
+    Endpoint.of("/usage", usage),
     Endpoint.of("/health", health),
 ]

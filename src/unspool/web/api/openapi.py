@@ -9,11 +9,12 @@ import msgspec
 
 from ... import __version__
 from ...core.events import EVENT_KINDS
+from ...runs.run_view import RunView
 from ..errors import ErrorBody
 from ..settings import PORT
 from ..views import LiveEvent
-from .params import PREFIX, Endpoint, parameter_schemas
-from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent
+from .params import PREFIX, Endpoint, Params, parameter_schemas
+from .run_schemas import RUN_ENDPOINTS, RunEndpoint, RunEvent, RunList
 from .schemas import SCHEMAS
 
 _ABOUT = """The sessions of coding agents on this computer, as unspool stores them. Agents are started, messaged,
@@ -96,7 +97,10 @@ def _run_operation(endpoint: RunEndpoint) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": f"{endpoint.name}_run" if endpoint.body else endpoint.name,
         "summary": endpoint.summary,
-        "parameters": [{**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in places],
+        "parameters": [
+            *({**_param(name, "path", _IN_PATH[name], _TEXT), "required": True} for name in places),
+            *(_redaction() if endpoint.response in (RunList, RunView) and endpoint.body is None else ()),
+        ],
         "responses": {str(endpoint.status): {"description": endpoint.summary, "content": content}} | _errors(),
     }
     if endpoint.body is not None:
@@ -113,6 +117,7 @@ def _run_events() -> dict[str, Any]:
         "parameters": [
             _param("since", "query", "The number of the last known event.", {"type": "integer", "minimum": 0}),
             _param("Last-Event-ID", "header", "The same as `since`; browsers send it when they reconnect.", _TEXT),
+            *_redaction(),
         ],
         "responses": {"200": {"description": "Events.", "content": _stream("RunEvent")}} | _errors(),
     }
@@ -125,6 +130,7 @@ def _live_events() -> dict[str, Any]:
             "session", "query", "Sessions whose new entries are also sent as HTML.", {"type": "array", "items": _TEXT}
         ),
         _param("Last-Event-ID", "header", "The same as `since`; browsers send it when they reconnect.", _TEXT),
+        *_redaction(),
     ]
     return {
         "operationId": "live_events",
@@ -133,6 +139,13 @@ def _live_events() -> dict[str, Any]:
         "parameters": parameters,
         "responses": {"200": {"description": "Events.", "content": _stream("LiveEvent")}} | _errors(),
     }
+
+
+def _redaction() -> list[dict[str, Any]]:
+    """The parameters of endpoints that do not have a Struct for theirs."""
+    _, definitions = msgspec.json.schema_components([Params])
+    fields = definitions[Params.__name__]["properties"]
+    return [_param(name, "query", field.pop("description"), field) for name, field in fields.items()]
 
 
 def _stream(name: str) -> dict[str, Any]:

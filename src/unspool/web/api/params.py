@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import Meta
 
 from ...agents import AGENTS
 from ...core.errors import NotFoundError
+from ...redact import Redactor
+from ...store.redaction_key import make_redactor
 from ..errors import InvalidRequestError
 from ..session_query import SessionQuery
 
@@ -36,10 +39,28 @@ Synonyms: TypeAlias = Mapping[str, Callable[[str], str]]
 """For parameters that accept synonyms of their values: a function that gives the value for a word."""
 
 
+Redact = Annotated[bool, Meta(description="Replace secrets with placeholders, the same one for the same secret.")]
+RedactPersonal = Annotated[
+    bool, Meta(description="Also replace personal data: names of users and hosts, home directories, e-mail addresses.")
+]
+
+
+def find_redactor(*, redact: bool, personal: bool) -> Redactor | None:
+    """A redactor with the key of this machine, if one is asked for."""
+    return make_redactor(personal=personal) if redact or personal else None
+
+
 class Params(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The parameters of an endpoint."""
 
     synonyms: ClassVar[Synonyms] = {}
+
+    redact: Redact = False
+    redact_personal: RedactPersonal = False
+
+    def redactor(self) -> Redactor | None:
+        """What takes secrets out of the answer, if that is asked for."""
+        return find_redactor(redact=self.redact, personal=self.redact_personal)
 
 
 class Endpoint(NamedTuple):

@@ -11,11 +11,12 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 
 from ... import __version__
+from ...redact import Redactor
 from ...store import Store
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
-from . import collections, composing, notifications, reverts, runs, session, streams
+from . import annotating, collections, composing, notifications, reverts, runs, session, streams
 from .openapi import openapi_text
 from .params import Endpoint, Params, SessionContext, find_endpoint, parse_params
 from .schemas import SessionParams
@@ -25,7 +26,7 @@ ENDPOINTS = sorted([*collections.ENDPOINTS, *session.ENDPOINTS], key=lambda endp
 # Names of sessions and projects may contain escaped slashes, so the framework must not split their paths.
 _PATHS = [
     "/api/projects", "/api/projects/{rest:path}", "/api/sessions", "/api/sessions/{rest:path}",
-    "/api/events/{kind:str}", "/api/search", "/api/stats", "/api/health",
+    "/api/events/{kind:str}", "/api/search", "/api/stats", "/api/usage", "/api/health",
 ]  # fmt: skip
 
 
@@ -62,26 +63,29 @@ routes: list[HTTPRouteHandler] = [
     *reverts.routes,
     *notifications.routes,
     *composing.routes,
+    *annotating.routes,
 ]
 
 
 def reply_to(store: Store, endpoint: Endpoint, params: Params, known: str) -> ApiReply:
     """The answer to a query; without its body if `known` lists its ETag."""
+    redactor = params.redactor()
     if not endpoint.is_of_session:
-        body = _encoded(endpoint.handler(store, params))
+        body = _encoded(endpoint.handler(store, params), redactor)
         etag = _etag(hashlib.blake2b(body, digest_size=9).hexdigest())
         return ApiReply(etag, None if _is_known(etag, known) else body)
     assert isinstance(params, SessionParams)
     seq = store.changes.last_seq()
     query = SessionQuery(store, find(store, params.key))
-    etag = _etag(query.version())
+    etag = _etag(query.version() if redactor is None else f"{query.version()}-{redactor.rules}")
     if _is_known(etag, known):
         return ApiReply(etag, None)
-    return ApiReply(etag, _encoded(endpoint.handler(SessionContext(query, seq), params)))
+    return ApiReply(etag, _encoded(endpoint.handler(SessionContext(query, seq), params), redactor))
 
 
-def _encoded(answer: object) -> bytes:
-    return answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+def _encoded(answer: object, redactor: Redactor | None) -> bytes:
+    data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+    return data if redactor is None else redactor.data(data)
 
 
 def _etag(version: str) -> str:

@@ -11,12 +11,13 @@ import msgspec
 from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import FromPath
+from litestar.params import FromPath, FromQuery
 from msgspec.structs import replace
 
 from ...agents import SessionRef, agent_named
 from ...core.errors import NotFoundError, UnspoolError, UsageError
 from ...library import Library
+from ...redact import Redactor
 from ...runs.fork import Branch, ForkPlan, nearest_named, plan_fork
 from ...runs.log import RunLog
 from ...runs.messages import RunMessage
@@ -29,6 +30,7 @@ from ...store.rows import SessionRow
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool
+from .params import find_redactor
 from .run_schemas import (
     AgentKind,
     AnswerBody,
@@ -48,9 +50,11 @@ _LONGEST_BODY = 9 << 20
 """Enough for the files that can be attached to a message, in base64."""
 
 
-def json_response(value: object, status: int = 200) -> Response[bytes]:
+def json_response(value: object, status: int = 200, redactor: Redactor | None = None) -> Response[bytes]:
     """A value as JSON."""
-    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+    data = msgspec.json.encode(value)
+    data = data if redactor is None else redactor.data(data)
+    return Response(data, status_code=status, media_type="application/json")
 
 
 async def decoded_body(request: Request[Any, Any, Any], kind: type[Any]) -> Any:
@@ -95,15 +99,21 @@ async def agents(supervisor: Runs) -> Response[bytes]:
 
 
 @get("/api/runs", include_in_schema=False)
-async def runs(supervisor: Runs) -> Response[bytes]:
+async def runs(
+    supervisor: Runs, redact: FromQuery[bool] = False, redact_personal: FromQuery[bool] = False
+) -> Response[bytes]:
     """All runs, active and ended."""
-    return json_response(RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq()))
+    found = RunList(runs=supervisor.runs(), seq=supervisor.log.last_seq())
+    return json_response(found, redactor=find_redactor(redact=redact, personal=redact_personal))
 
 
 @get("/api/runs/{id:str}", include_in_schema=False)
-async def run(supervisor: Runs, id: FromPath[str]) -> Response[bytes]:
+async def run(
+    supervisor: Runs, id: FromPath[str], redact: FromQuery[bool] = False, redact_personal: FromQuery[bool] = False
+) -> Response[bytes]:
     """One run."""
-    return json_response(supervisor.run(id).view())
+    redactor = find_redactor(redact=redact, personal=redact_personal)
+    return json_response(supervisor.run(id).view(), redactor=redactor)
 
 
 # --- acting ----------------------------------------------------------------------------------------------------------
@@ -115,10 +125,13 @@ async def start(
 ) -> Response[bytes]:
     """Start an agent: in a folder, on a past session, or forked from a message of one."""
     body: StartBody = await decoded_body(request, StartBody)
-    if body.worktree:
-        body.folder = await asyncio.to_thread(make_worktree, body.folder or "")
     planned = await pool.run(plan, body, homes, supervisor.log, supervisor.fork_reach)
-    found = await supervisor.start(planned.agent, planned.spec, planned.ref, take_over=body.take_over)
+    spec = planned.spec
+    if body.worktree:
+        # A request that is refused leaves no worktree behind.
+        supervisor.check_startable(planned.agent, spec.folder)
+        spec = replace(spec, folder=await asyncio.to_thread(make_worktree, spec.folder))
+    found = await supervisor.start(planned.agent, spec, planned.ref, take_over=body.take_over)
     if body.prompt:
         await found.send(body.message_id or f"first-{found.id}", body.prompt, body.who, body.attachments)
     return json_response(Started(run=found.view(), remark=planned.remark), 201)

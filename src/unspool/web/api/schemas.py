@@ -21,7 +21,8 @@ from ...core.events import (
 from ...core.views import OrphanMode
 from ...render.transcript import CallView
 from ...store.rows import SessionRow
-from ...store.search import Found
+from ...store.search import Found, SearchOrder
+from ...store.usage_report import DIMENSIONS
 from ..views import ListedSession, ProjectRow
 from .params import Params, Synonyms
 
@@ -47,6 +48,10 @@ After = Annotated[
     str, Meta(max_length=40, description="Start of the period: 2026-11-01, 2026-11-01T14:30, 7d, 12h or today.")
 ]
 Before = Annotated[str, Meta(max_length=40, description="End of the period, in the same forms.")]
+ModelName = Annotated[str, Meta(max_length=200, description="Only this model, by its recorded name.")]
+Grouping = Annotated[
+    str, Meta(max_length=100, description=f"How to group, separated by commas: {', '.join(DIMENSIONS)}.")
+]
 Limit = Annotated[int, Meta(ge=1, le=500, description="Maximum number of items.")]
 Offset = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Number of items to skip.")]
 Sort = Literal["recent", "started", "messages", "title"]
@@ -178,6 +183,9 @@ class SearchParams(Params):
 
     q: Annotated[str, Meta(max_length=2000, description="Words and filters, as in `unspool search`.")] = ""
     regex: Annotated[str, Meta(max_length=500, description="A regular expression; filters in `q` still apply.")] = ""
+    sort: Annotated[
+        SearchOrder, Meta(description="The best matches first, or the latest. Patterns are always sorted by time.")
+    ] = "relevance"
     limit: Annotated[int, Meta(ge=1, le=100, description="Maximum number of sessions.")] = 20
     offset: Annotated[int, Meta(ge=0, le=1_000_000, description="How many of the best sessions to leave out.")] = 0
     hits: Annotated[int, Meta(ge=1, le=20, description="Maximum number of hits per session.")] = 3
@@ -190,6 +198,13 @@ class StatsParams(Params):
     project: ProjectSubstring = ""
     after: After = ""
     before: Before = ""
+
+
+class UsageParams(StatsParams):
+    """Which tokens to count, and how to group them."""
+
+    model: ModelName = ""
+    by: Grouping = "day"
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import msgspec
 from ...core.errors import UnspoolError
 from ...search.query import parse
 from ...store import Store
+from ...store.redacted_hits import redact_hits
 from ...store.regex_search import OUT_OF_TIME, RegexRequest
 from ..errors import InvalidRequestError
 from .schemas import SearchAnswer, SearchParams
@@ -37,13 +38,22 @@ class _TooSlowError(InvalidRequestError):
 
 def search(store: Store, params: SearchParams) -> SearchAnswer:
     """Search what was said, done or printed, in all sessions."""
+    answer = _search(store, params)
+    redactor = params.redactor()
+    if redactor is not None:
+        node = parse(params.q).match if params.q.strip() and not params.regex else None
+        redact_hits(store, answer.found, node, redactor)
+    return answer
+
+
+def _search(store: Store, params: SearchParams) -> SearchAnswer:
     if params.regex:
         answer = search_regex(store, params.regex, params.q, params.offset + params.limit, params.hits)
         answer.found = answer.found[params.offset :]
         return answer
     if not params.q.strip():
         raise InvalidRequestError("The query is empty.", "Pass words as q, or a pattern as regex.")
-    found, more = store.search.run(parse(params.q), params.limit, params.hits, offset=params.offset)
+    found, more = store.search.run(parse(params.q), params.limit, params.hits, offset=params.offset, order=params.sort)
     return SearchAnswer(found=found, complete=not more)
 
 
@@ -67,7 +77,7 @@ def search_regex(store: Store, pattern: str, filters: str, limit: int, hits: int
         raise _TooSlowError
     if process.returncode:
         reason = errors.decode(errors="replace")[-500:]
-        raise UnspoolError(f"The search process exited with status {process.returncode}: {reason}")
+        raise UnspoolError(f"The search process ended with status {process.returncode}: {reason}")
     return msgspec.json.decode(output, type=SearchAnswer)
 
 

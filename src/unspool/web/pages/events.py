@@ -18,6 +18,7 @@ from ...render.event_text import describe_event
 from ...store import Store
 from ...store.filters import EventFilter, SessionFilter
 from ...store.rows import EventRow, SessionRow
+from ..failure_groups import group_failures
 from ..session_list import url_name
 from ..session_query import SessionQuery
 from ..templating import address, render
@@ -52,10 +53,11 @@ async def events(
     tool: FromQuery[str | None] = None,
     after: FromQuery[str | None] = None,
     before: FromQuery[str | None] = None,
+    view: FromQuery[str] = "",
     page: FromQuery[int] = 0,
 ) -> Response[str]:
-    """The events of one kind."""
-    params = {"agent": agent, "project": project, "tool": tool, "after": after, "before": before}
+    """The events of one kind, one by one or in groups."""
+    params = {"agent": agent, "project": project, "tool": tool, "after": after, "before": before, "view": view}
     filter = {name: value or None for name, value in params.items()}
     return html_response(await pool.run(_page, kind, filter, max(0, page), progress_of(app_state)))
 
@@ -74,9 +76,11 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
         since=parse_time(filter["after"]),
         until=parse_time(filter["before"]),
     )
-    offset = page * _PAGE_SIZE
-    rows, total = store.events.page(wanted, _PAGE_SIZE, offset)
     kind = listed.plural
+    can_group = issubclass(listed.struct, m.Failure)
+    grouped = can_group and filter["view"] == "groups"
+    offset = page * _PAGE_SIZE
+    rows, total = ([], 0) if grouped else store.events.page(wanted, _PAGE_SIZE, offset)
     view = {
         "kind": kind,
         "name": listing.title,
@@ -84,7 +88,9 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
         "empty": listing.empty,
         "filter": filter,
         "total": total,
-        "is_filtered": any(filter.values()),
+        "is_filtered": any(value for name, value in filter.items() if name != "view"),
+        "failures": group_failures(store, wanted) if grouped else None,
+        "views": _views(kind, filter) if can_group else [],
         "has_tools": listed.has_tool,
         "sign_class": listed.name,
         "entries": [_item(store, row) for row in rows],
@@ -92,6 +98,12 @@ def _page(store: Store, kind: str, filter: dict[str, str | None], page: int, pro
         "next": _url(kind, filter, page + 1) if offset + len(rows) < total else None,
     }
     return render("events.html", layout=layout_of(store, "events", progress, events=kind), view=view)
+
+
+def _views(kind: str, filter: dict[str, str | None]) -> list[tuple[str, str, bool]]:
+    """The ways to show the events: name, address, and whether it is the current one."""
+    named = {"one by one": None, "grouped": "groups"}
+    return [(name, _url(kind, {**filter, "view": view}, 0), filter["view"] == view) for name, view in named.items()]
 
 
 def _url(kind: str, filter: dict[str, str | None], page: int) -> str:

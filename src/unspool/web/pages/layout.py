@@ -15,6 +15,7 @@ from ..run_states import current_runs
 from ..session_list import is_live
 from ..store_pool import StorePool
 from ..templating import render
+from ..update_delay import delay_reason
 
 Pool: TypeAlias = NamedDependency[StorePool]
 State: TypeAlias = NamedDependency[Any]
@@ -32,6 +33,8 @@ class Layout(msgspec.Struct, kw_only=True):
     live: int = 0
     progress: tuple[int, int] | None = None
     """Sessions read so far and in total, while they are read for the first time."""
+    delay: str | None = None
+    """Why changes of files are noticed late."""
 
 
 def progress_of(app_state: Any) -> tuple[int, int] | None:
@@ -49,7 +52,10 @@ def layout_of(
     # An agent that has been idle for long is live, too.
     known = {(row.agent, row.name) for row in rows}
     live += sum(run.is_active for key, run in current_runs().items() if key not in known)
-    return Layout(kind=kind, seq=store.changes.last_seq(), live=live, progress=progress, events=events, query=query)
+    return Layout(
+        kind=kind, seq=store.changes.last_seq(), live=live, progress=progress, delay=delay_reason(), events=events,
+        query=query,
+    )  # fmt: skip
 
 
 def html_response(html: str) -> Response[str]:

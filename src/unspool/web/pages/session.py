@@ -1,8 +1,8 @@
-"""One session: its page, two of its branches side by side, its images, and the session as a file."""
+"""One session: its page, two of its branches side by side, and its images."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal
 
 import msgspec
 from litestar import Response, get
@@ -10,16 +10,16 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from markupsafe import Markup
 
-from ...agents import agent_named
-from ...core.errors import NotFoundError, UsageError
+from ...core.errors import NotFoundError
 from ...core.session import Session
-from ...core.views import OrphanMode, View
-from ...render.html import picture_bytes, render_html
-from ...render.markdown import render_markdown
+from ...core.views import OrphanMode
+from ...render.html import picture_bytes
 from ...render.transcript import pictures_of
 from ...store import Store
 from ...store.rows import SessionRow
+from ...usage.cost import Cost
 from ..branch_path import BranchPath
+from ..problem_view import ProblemsView, problems_view
 from ..relatives import Relatives, find_relatives
 from ..run_review import has_review
 from ..run_states import shown_counts
@@ -27,11 +27,20 @@ from ..session_list import is_live, url_name
 from ..session_query import PAGE_SIZE, SessionQuery
 from ..templating import address, render
 from ..transcript_pages import TranscriptPages
+from ..usage_view import usage_of
 from ..views import ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
-from .session_fragments import MOST_BESIDE, query_of, rendered, timeline_view, transcript_section
+from .session_fragments import (
+    MOST_BESIDE,
+    own_section,
+    query_of,
+    rendered,
+    timeline_view,
+    transcript_section,
+)
 from .sessions import list_view
 
+NoteMode = Literal["hide", "show"]
 _PAGES_AT_ONCE = 2
 """Pages of the transcript that are rendered with the session's page."""
 _IMAGE_HEADERS = {
@@ -39,6 +48,15 @@ _IMAGE_HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "private, max-age=3600",
 }
+
+
+class Choices(msgspec.Struct, kw_only=True):
+    """What a reader chose to see."""
+
+    orphans: OrphanMode = "mark"
+    """How unfinished calls are shown."""
+    notes: NoteMode = "hide"
+    """Whether notes of the agent program are shown."""
 
 
 class SessionView(msgspec.Struct, kw_only=True):
@@ -66,11 +84,13 @@ class SessionView(msgspec.Struct, kw_only=True):
     seconds: float | None
     tokens_in: int
     tokens_out: int
-    orphans: OrphanMode
-    """How unfinished calls are shown."""
+    cost: Cost
+    """At list prices, with sub-agents."""
+    choices: Choices
     unfinished: int
     has_review: bool
     """Whether the session ran or changed anything, or has a decision."""
+    problems: ProblemsView
 
 
 class Position(msgspec.Struct, kw_only=True):
@@ -79,14 +99,6 @@ class Position(msgspec.Struct, kw_only=True):
     branch: int | None
     at: int | None
     page: int | None
-
-
-class Download(NamedTuple):
-    """A file to save."""
-
-    data: bytes
-    media_type: str
-    name: str
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -101,10 +113,26 @@ async def session(
     at: FromQuery[int | None] = None,
     page: FromQuery[int | None] = None,
     orphans: FromQuery[OrphanMode] = "mark",
+    notes: FromQuery[NoteMode] = "hide",
 ) -> Response[str]:
     """A session, opened at a message, at a page, or at the beginning."""
     position = Position(branch=branch, at=at, page=page)
-    return html_response(await pool.run(_page, key, position, orphans, progress_of(app_state)))
+    choices = Choices(orphans=orphans, notes=notes)
+    return html_response(await pool.run(session_page, key, position, choices, progress_of(app_state)))
+
+
+@get("/sessions/{key:str}/head", include_in_schema=False)
+async def head(
+    pool: Pool,
+    key: FromPath[str],
+    branch: FromQuery[int | None] = None,
+    at: FromQuery[int | None] = None,
+    orphans: FromQuery[OrphanMode] = "mark",
+    notes: FromQuery[NoteMode] = "hide",
+) -> Response[str]:
+    """The head of a session, for a page that shows an older one."""
+    position = Position(branch=branch, at=at, page=None)
+    return html_response(await pool.run(_head, key, position, Choices(orphans=orphans, notes=notes)))
 
 
 @get("/sessions/{key:str}/compare", include_in_schema=False)
@@ -122,25 +150,35 @@ async def image(pool: Pool, key: FromPath[str], index: FromPath[int], place: Fro
     return Response(data, media_type=media_type, headers=_IMAGE_HEADERS)
 
 
-@get("/sessions/{key:str}/export/{format:str}", include_in_schema=False)
-async def export(
-    pool: Pool, key: FromPath[str], format: FromPath[str], orphans: FromQuery[OrphanMode] = "mark"
-) -> Response[bytes]:
-    """The session as a file."""
-    file = await pool.run(_export, key, format, orphans)
-    safe = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_.") else "-" for sign in file.name)
-    headers = {"content-disposition": f'attachment; filename="{safe}"'}
-    return Response(file.data, media_type=file.media_type, headers=headers)
-
-
-routes: list[HTTPRouteHandler] = [session, compare, image, export]
+routes: list[HTTPRouteHandler] = [session, head, compare, image]
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
 
 
-def _page(store: Store, key: str, position: Position, orphans: OrphanMode, progress: tuple[int, int] | None) -> str:
+def session_page(store: Store, key: str, position: Position, choices: Choices, progress: tuple[int, int] | None) -> str:
+    """The page of a session."""
     query = query_of(store, key)
+    branch, shown = _shown(query, position)
+    return render(
+        "session.html",
+        layout=layout_of(store, "session", progress),
+        view=_view(query, branch, shown, choices),
+        list=list_view(store, ListParams(), progress, query.row),
+        sections=[Markup(transcript_section(query, number, branch)) for number in shown],
+        rail=timeline_view(query, branch),
+        own=own_section(query),
+    )
+
+
+def _head(store: Store, key: str, position: Position, choices: Choices) -> str:
+    query = query_of(store, key)
+    branch, shown = _shown(query, position)
+    return render("session_head.html", view=_view(query, branch, shown, choices))
+
+
+def _shown(query: SessionQuery, position: Position) -> tuple[int, range]:
+    """The branch and the pages that an address asks for."""
     branch, at = position.branch or 0, position.at
     if at is not None and 0 <= at < query.row.messages and at not in query.path(branch):
         # A link to a message leads to the branch it is on: branches may have other numbers since the link was made.
@@ -148,18 +186,10 @@ def _page(store: Store, key: str, position: Position, orphans: OrphanMode, progr
     pages = query.pages(branch)
     number = query.page_of(at, branch) if at is not None else position.page or 0
     first = max(0, min(number, pages - 1) - (1 if at is not None else 0))
-    shown = range(first, min(first + _PAGES_AT_ONCE + (1 if at is not None else 0), pages))
-    return render(
-        "session.html",
-        layout=layout_of(store, "session", progress),
-        view=_view(query, branch, shown, orphans),
-        list=list_view(store, ListParams(), progress, query.row),
-        sections=[Markup(transcript_section(query, number, branch)) for number in shown],
-        rail=timeline_view(query, branch),
-    )
+    return branch, range(first, min(first + _PAGES_AT_ONCE + (1 if at is not None else 0), pages))
 
 
-def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -> SessionView:
+def _view(query: SessionQuery, branch: int, shown: range, choices: Choices) -> SessionView:
     head, row, path = query.head, query.row, query.path(branch)
     started, ended, usage = head.info.started_at, head.info.ended_at, head.info.usage
     return SessionView(
@@ -183,9 +213,11 @@ def _view(query: SessionQuery, branch: int, shown: range, orphans: OrphanMode) -
         seconds=(ended - started).total_seconds() if started is not None and ended is not None else None,
         tokens_in=sum(part or 0 for part in (usage.input, usage.cache_read, usage.cache_write)),
         tokens_out=usage.output or 0,
-        orphans=orphans,
+        cost=usage_of(query).total,
+        choices=choices,
         unfinished=sum(not one.is_open for one in head.orphans),
         has_review=has_review(query),
+        problems=problems_view(query, branch),
     )
 
 
@@ -234,7 +266,7 @@ def _side(query: SessionQuery, branch: int, path: BranchPath, shared: int) -> di
     }
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- images ----------------------------------------------------------------------------------------------------------
 
 
 def _image(store: Store, key: str, index: int, place: int) -> tuple[bytes, str]:
@@ -244,19 +276,3 @@ def _image(store: Store, key: str, index: int, place: int) -> tuple[bytes, str]:
     if data is None:
         raise NotFoundError(f"message {index} of session {query.row.name} has no image {place} that can be shown")
     return data, pictures[place].media_type or ""
-
-
-def _export(store: Store, key: str, format: str, orphans: OrphanMode) -> Download:
-    if format not in ("ndjson", "md", "html"):
-        raise UsageError(f"Unknown export format {format!r}; choose from md, html, ndjson")
-    row = query_of(store, key).row
-    session = View(store.messages.load_session(row.id), (), "all", orphans).whole()
-    describe = agent_named(row.agent).describe
-    name = f"{row.agent}-{row.name.replace('/', '-')}"
-    if format == "ndjson":
-        return Download(msgspec.json.encode(session) + b"\n", "application/x-ndjson", f"{name}.ndjson")
-    if format == "md":
-        text = "\n".join(render_markdown(session, describe))
-        return Download(text.encode("utf-8", "replace"), "text/markdown; charset=utf-8", f"{name}.md")
-    text = "".join(render_html(session, describe))
-    return Download(text.encode("utf-8", "replace"), "text/html; charset=utf-8", f"{name}.html")

@@ -15,14 +15,14 @@ from ...render.sanitize import pretty
 from ...render.transcript import Entry, folded
 from ...store import Store
 from .. import svg
-from ..branch_path import IndexRange
+from ..context_contents import context_difference, gone_files, measure, ranges_of
 from ..context_index import context_view
 from ..session_list import find, url_name
 from ..session_query import PAGE_SIZE, SessionQuery
 from ..templating import SLASH, address, render, render_entries
-from ..timeline import timeline_marks
+from ..timeline import OutlineTurn, outline
 from ..transcript_pages import TranscriptPages
-from ..views import TimelineMark
+from ..usage_view import turn_at
 from .layout import Pool, html_response
 
 MOST_BESIDE = 60
@@ -32,10 +32,10 @@ MOST_BESIDE = 60
 class TimelineView(msgspec.Struct, kw_only=True):
     """The timeline of a branch."""
 
-    marks: list[TimelineMark]
+    outline: list[OutlineTurn]
     count: int
     turns: int
-    """Can be more than there are marks for."""
+    """Can be more than there are lines for."""
     base: str
     branch: int
 
@@ -74,9 +74,11 @@ async def replaced(pool: Pool, key: FromPath[str], index: FromPath[int]) -> Resp
 
 
 @get("/sessions/{key:str}/context/{index:int}", include_in_schema=False)
-async def context(pool: Pool, key: FromPath[str], index: FromPath[int]) -> Response[str]:
-    """What was in context before a message."""
-    return html_response(await pool.run(_context, key, index))
+async def context(
+    pool: Pool, key: FromPath[str], index: FromPath[int], since: FromQuery[int | None] = None
+) -> Response[str]:
+    """What was in context before a message, and what has changed in it since another one."""
+    return html_response(await pool.run(_context, key, index, since))
 
 
 @get("/sessions/{key:str}/rail", include_in_schema=False)
@@ -91,7 +93,13 @@ async def tree(pool: Pool, key: FromPath[str]) -> Response[str]:
     return html_response(await pool.run(_tree, key))
 
 
-routes: list[HTTPRouteHandler] = [page, branch, embedded, output, replaced, context, rail, tree]
+@get("/sessions/{key:str}/own", include_in_schema=False)
+async def own(pool: Pool, key: FromPath[str]) -> Response[str]:
+    """The reader's own pins, notes and tags."""
+    return html_response(await pool.run(_own, key))
+
+
+routes: list[HTTPRouteHandler] = [page, branch, embedded, output, replaced, context, rail, tree, own]
 
 
 # --- shared with the page --------------------------------------------------------------------------------------------
@@ -116,12 +124,19 @@ def transcript_section(query: SessionQuery, number: int, branch: int) -> str:
 def timeline_view(query: SessionQuery, branch: int) -> TimelineView:
     """The timeline of a branch."""
     return TimelineView(
-        marks=timeline_marks(query, branch),
+        outline=outline(query, branch),
         count=len(query.path(branch)),
         turns=len(query.turn_starts(branch)),
         base=address(url_name(query.row)),
         branch=branch,
     )
+
+
+def own_section(query: SessionQuery) -> Markup:
+    """The pins, notes and tags of the reader."""
+    key = url_name(query.row)
+    own = query.store.annotations.of(query.row.agent, query.row.name)
+    return Markup(render("own.html", own=own, base=address(key), key=key))
 
 
 def rendered(query: SessionQuery, entries: list[Entry], prefix: str = "") -> Markup:
@@ -134,6 +149,10 @@ def rendered(query: SessionQuery, entries: list[Entry], prefix: str = "") -> Mar
 
 def _page(store: Store, key: str, number: int, branch: int) -> str:
     return transcript_section(query_of(store, key), number, branch)
+
+
+def _own(store: Store, key: str) -> str:
+    return own_section(query_of(store, key))
 
 
 def _rail(store: Store, key: str, branch: int) -> str:
@@ -167,9 +186,11 @@ def _embedded(store: Store, key: str) -> str:
     )
 
 
-def _context(store: Store, key: str, index: int) -> str:
+def _context(store: Store, key: str, index: int, since: int | None) -> str:
     query = query_of(store, key)
     context = context_view(query, index)
+    inside = (place for span in context.stretches if span.state == "in" for place in range(span.first, span.last + 1))
+    contents = measure(query, inside)
     base = address(url_name(query.row))
     return render(
         "inspector.html",
@@ -177,6 +198,11 @@ def _context(store: Store, key: str, index: int) -> str:
         base=base,
         gauge=svg.gauge(context.stretches),
         explanation=query.explanation(index),
+        contents=contents,
+        gone=gone_files(query, context, contents.files),
+        difference=context_difference(query, query.message(since).index, index) if since is not None else None,
+        project=query.head.info.project.path if query.head.info.project is not None else None,
+        turn=turn_at(query, index),
     )
 
 
@@ -200,7 +226,7 @@ def _replaced(store: Store, key: str, index: int) -> str:
     transcript = TranscriptPages(query)
     entries = [
         entry
-        for first, last in _ranges(replaced[-MOST_BESIDE:])
+        for first, last in ranges_of(replaced[-MOST_BESIDE:])
         for entry in transcript.entries(first, last + 1)
         if entry.kind != "fork"
     ]
@@ -211,18 +237,11 @@ def _replaced(store: Store, key: str, index: int) -> str:
         count=len(replaced),
         shown=min(MOST_BESIDE, len(replaced)),
         first=replaced[0] if replaced else None,
+        lost=measure(query, replaced),
+        kept_contents=measure(query, boundary.preserved_message_indices),
+        project=query.head.info.project.path if query.head.info.project is not None else None,
         entries=rendered(query, entries, f"r{index}."),
     )
-
-
-def _ranges(indices: list[int]) -> list[IndexRange]:
-    found: list[IndexRange] = []
-    for index in indices:
-        if found and found[-1][1] == index - 1:
-            found[-1] = found[-1][0], index
-        else:
-            found.append((index, index))
-    return found
 
 
 def _output(store: Store, key: str, index: int, place: int) -> str:

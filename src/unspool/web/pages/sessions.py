@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,18 +13,35 @@ from litestar.handlers import HTTPRouteHandler
 from ...agents import AGENTS
 from ...core.errors import UsageError
 from ...core.events import BADGE_KINDS, find_kind
+from ...repositories import repositories_of
 from ...store import Store
 from ...store.rows import SessionRow
+from ...store.session_facts import model_counts
 from ..assets import assets
-from ..session_list import list_sessions, name_of_project
+from ..session_details import SessionDetails, details_of
+from ..session_list import filter_of, list_sessions, listed_session, name_of_project
 from ..templating import render
 from ..views import ListedSession, ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
 
 _PAGE_SIZE = 200
+_BESIDE = 60
+"""Rows beside a session: each costs time on every page that is opened."""
 _BADGES = [kind.name for kind in BADGE_KINDS]
 _SORTS = ("recent", "started", "messages", "title")
-_PARAMS = ("q", "agent", "project", "has", "status", "sort")
+_PERIODS = {"": "Any time", "today": "Today", "7d": "7 days", "30d": "30 days"}
+_PARAMS = ("q", "agent", "project", "model", "has", "status", "after", "before", "sort")
+_FILTERS = ("q", "agent", "project", "model", "has", "status", "after", "before")
+_MOST_PROJECTS = 200
+
+
+class PageParams(ListParams, kw_only=True):
+    """What the address of a list says: which sessions, and how they are shown."""
+
+    flat: bool = False
+    """One list instead of one for each project."""
+    here: int | None = None
+    """The session that is open beside the list."""
 
 
 class SessionGroup(msgspec.Struct, kw_only=True):
@@ -35,6 +53,18 @@ class SessionGroup(msgspec.Struct, kw_only=True):
     sessions: list[ListedSession]
 
 
+class Choice(msgspec.Struct, kw_only=True):
+    """A value of a filter, and the list with it."""
+
+    name: str
+    url: str
+    is_current: bool
+    sessions: int | None = None
+    """How many sessions the list has then."""
+    title: str = ""
+    is_worktree: bool = False
+
+
 class SessionListView(msgspec.Struct, kw_only=True):
     """The list of sessions with the links that change it."""
 
@@ -42,17 +72,49 @@ class SessionListView(msgspec.Struct, kw_only=True):
     total: int
     is_reading: bool
     """The sessions are being read for the first time."""
-    here: int | None
-    """The session that is open beside the list."""
-    filter: ListParams
+    filter: PageParams
     is_filtered: bool
     next: str | None
     all: str
-    with_agent: dict[str, str]
     with_kind: dict[str, str]
     sorted_by: dict[str, str]
+    details: dict[int, SessionDetails] = {}
+    """By the number of the session; only of the list that is a page of its own."""
+    choices: ListChoices | None = None
+    """The same."""
     unreadable: dict[str, str] = {}
     """Files and folders that could not be read, with the reason."""
+
+    @property
+    def here(self) -> int | None:
+        """The session that is open beside the list."""
+        return self.filter.here
+
+    @property
+    def without_project(self) -> str:
+        """The address of the list of all projects."""
+        return _url(self.filter, project=None)
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """The parameters that a form has to repeat, apart from its own."""
+        return _params(self.filter)
+
+
+class ListChoices(msgspec.Struct, kw_only=True):
+    """What can be chosen on the page of the list."""
+
+    agents: dict[str, Choice]
+    projects: list[Choice]
+    project: str
+    """The name of the chosen project."""
+    periods: list[Choice]
+    has_range: bool
+    """Whether dates were given instead of one of the periods."""
+    models: str
+    """The address of the choice of models."""
+    layout: Choice
+    """Changes between one list and one for each project."""
 
 
 # --- routes ----------------------------------------------------------------------------------------------------------
@@ -61,13 +123,19 @@ class SessionListView(msgspec.Struct, kw_only=True):
 @get("/", include_in_schema=False)
 async def sessions(request: Request[Any, Any, Any], pool: Pool, app_state: State) -> Response[str]:
     """The list of sessions."""
-    return html_response(await pool.run(_page, _filter_of(request), progress_of(app_state)))
+    return html_response(await pool.run(_page, _params_of(request), progress_of(app_state)))
 
 
 @get("/list", include_in_schema=False)
 async def session_list(request: Request[Any, Any, Any], pool: Pool, app_state: State) -> Response[str]:
     """The list without the page around it."""
-    return html_response(await pool.run(_fragment, _filter_of(request), progress_of(app_state)))
+    return html_response(await pool.run(_fragment, _params_of(request), progress_of(app_state)))
+
+
+@get("/list/models", include_in_schema=False)
+async def session_models(request: Request[Any, Any, Any], pool: Pool) -> Response[str]:
+    """The models to choose from. Counting them reads more than the list does, so they are loaded on demand."""
+    return html_response(await pool.run(_models, _params_of(request)))
 
 
 @get("/favicon.ico", include_in_schema=False)
@@ -76,67 +144,111 @@ async def icon() -> Response[bytes]:
     return Response(assets()["icon.svg"].data, media_type="image/svg+xml")
 
 
-routes: list[HTTPRouteHandler] = [icon, sessions, session_list]
+routes: list[HTTPRouteHandler] = [icon, sessions, session_list, session_models]
 
 
-def _filter_of(request: Request[Any, Any, Any]) -> ListParams:
+def _params_of(request: Request[Any, Any, Any]) -> PageParams:
     given = request.query_params
-    page = given.get("page", "0")
-    if not (page.isascii() and page.isdecimal() and len(page) < 10):
-        raise UsageError(f"page must be a number, not {page!r}")
     known = {name: given.get(name) or None for name in _PARAMS}
-    return ListParams(
+    return PageParams(
         q=known["q"] or "",
         agent=known["agent"],
         project=known["project"],
         has=find_kind(known["has"]).name if known["has"] else None,
+        model=known["model"],
         status=known["status"],
+        after=known["after"],
+        before=known["before"],
         sort=known["sort"] or "recent",
         limit=_PAGE_SIZE,
-        offset=int(page) * _PAGE_SIZE,
+        offset=(_number(given.get("page"), "page") or 0) * _PAGE_SIZE,
+        flat=given.get("view") == "flat",
+        here=_number(given.get("here"), "here"),
     )
+
+
+def _number(text: str | None, name: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise UsageError(f"{name} must be a number, not {text!r}")
+    return int(text)
 
 
 # --- views -----------------------------------------------------------------------------------------------------------
 
 
-def _page(store: Store, filter: ListParams, progress: tuple[int, int] | None) -> str:
+def _page(store: Store, params: PageParams, progress: tuple[int, int] | None) -> str:
     layout = layout_of(store, "sessions", progress)
-    view = list_view(store, filter, progress)
+    view = _list_page(store, params, progress)
     view.unreadable = store.files.unreadable()
     return render("sessions.html", layout=layout, list=view)
 
 
-def _fragment(store: Store, filter: ListParams, progress: tuple[int, int] | None) -> str:
-    return render("sessions_pane.html", list=list_view(store, filter, progress))
+def _fragment(store: Store, params: PageParams, progress: tuple[int, int] | None) -> str:
+    if params.here is None:
+        return render("sessions_pane.html", list=_list_page(store, params, progress))
+    return render("sessions_pane.html", list=list_view(store, params, progress, store.sessions.get(params.here)))
+
+
+def _models(store: Store, params: PageParams) -> str:
+    counts = model_counts(store.database, filter_of(store, _changed(params, model=None)))
+    choices = [_choice(params, row.model, "model", row.model, row.sessions) for row in counts]
+    return render("models.html", choices=choices, all=_url(params, model=None), is_chosen=params.model is not None)
+
+
+def _list_page(store: Store, params: PageParams, progress: tuple[int, int] | None) -> SessionListView:
+    """The list as a page of its own."""
+    view = list_view(store, params, progress)
+    view.details = details_of(store, (listed.row for group in view.groups for listed in group.sessions))
+    view.choices = _choices(store, params)
+    return view
 
 
 def list_view(
     store: Store, filter: ListParams, progress: tuple[int, int] | None, here: SessionRow | None = None
 ) -> SessionListView:
-    """The sessions that match a filter."""
-    found = list_sessions(store, filter)
-    shown = filter.offset + len(found.sessions)
+    """The sessions that match a filter, with the one that is open beside them."""
+    params = _as_page(filter, here)
+    found = list_sessions(store, params)
+    shown = params.offset + len(found.sessions)
+    listed = found.sessions if here is None else _with_open(store, found.sessions, here)
+    repositories = repositories_of(one.row.project for one in listed if one.row.project)
     return SessionListView(
-        groups=_group(found.sessions),
+        groups=_flat(listed) if params.flat else _group(listed, repositories),
         total=found.total,
         is_reading=progress is not None,
-        here=here.id if here is not None else None,
-        filter=filter,
-        is_filtered=bool(filter.q or filter.agent or filter.project or filter.has or filter.status),
-        next=_url(filter, page=shown // filter.limit) if shown < found.total else None,
-        all=_url(ListParams(sort=filter.sort)),
-        with_agent={name: _url(filter, agent=None if filter.agent == name else name) for name in AGENTS},
-        with_kind={kind: _url(filter, has=None if filter.has == kind else kind) for kind in _BADGES},
-        sorted_by={sort: _url(filter, sort=sort) for sort in _SORTS},
+        filter=params,
+        is_filtered=any(getattr(params, name) for name in _FILTERS),
+        # Beside a session, the rest is on the page of the list.
+        next=_url(params, page=shown // params.limit if here is None else 0) if shown < found.total else None,
+        all=_url(PageParams(sort=params.sort, flat=params.flat)),
+        with_kind={kind: _url(params, has=None if params.has == kind else kind) for kind in _BADGES},
+        sorted_by={sort: _url(params, sort=sort) for sort in _SORTS},
     )
 
 
-def _group(sessions: list[ListedSession]) -> list[SessionGroup]:
-    """Live sessions first, then the others by project, in the order given."""
+def _as_page(filter: ListParams, here: SessionRow | None) -> PageParams:
+    given = {name: getattr(filter, name) for name in ListParams.__struct_fields__}
+    if here is not None:
+        given["limit"] = min(filter.limit, _BESIDE)
+    flat = isinstance(filter, PageParams) and filter.flat
+    return PageParams(**given, flat=flat, here=here.id if here is not None else None)
+
+
+def _with_open(store: Store, sessions: list[ListedSession], here: SessionRow) -> list[ListedSession]:
+    """The list, in any case with the open session, or the session that started it."""
+    if any(here.id in (one.row.id, *(row.id for row in one.subagents)) for one in sessions):
+        return sessions
+    return [listed_session(store, here), *sessions]
+
+
+def _group(sessions: list[ListedSession], repositories: dict[str, str]) -> list[SessionGroup]:
+    """Live sessions first, then the others by repository, in the order given."""
     found: dict[str, SessionGroup] = {}
     for listed in sessions:
-        path = listed.row.project or ""
+        project = listed.row.project or ""
+        path = repositories.get(project, project)
         key = "live" if listed.live else f"project {path}"
         if key not in found:
             name = "Live" if listed.live else name_of_project(path) if path else "No project"
@@ -145,10 +257,94 @@ def _group(sessions: list[ListedSession]) -> list[SessionGroup]:
     return list(found.values())
 
 
-def _url(filter: ListParams, page: int = 0, **changes: str | None) -> str:
-    values: dict[str, str | int | None] = {name: getattr(filter, name) for name in _PARAMS}
-    values |= {"page": page or None, **changes}
+def _flat(sessions: list[ListedSession]) -> list[SessionGroup]:
+    return [SessionGroup(name="", path="", is_live=False, sessions=sessions)] if sessions else []
+
+
+# --- choices ---------------------------------------------------------------------------------------------------------
+
+
+def _choices(store: Store, params: PageParams) -> ListChoices:
+    agents = {
+        row.value: row.sessions
+        for row in store.sessions.count_by("agent", filter_of(store, _changed(params, agent=None)))
+    }
+    periods = [
+        _choice(params, name, "after", value, is_current=params.before is None and (params.after or "") == value)
+        for value, name in _PERIODS.items()
+    ]
+    other = "grouped" if params.flat else "flat"
+    return ListChoices(
+        agents={
+            name: _choice(params, agent.info.title, "agent", name, agents.get(name, 0))
+            for name, agent in AGENTS.items()
+        },
+        projects=_project_choices(store, params),
+        project=name_of_project(params.project) if params.project else "",
+        periods=periods,
+        has_range=not any(period.is_current for period in periods),
+        models="/list/models?" + urlencode(_params(params)),
+        layout=Choice(name=other, url=_url(params, view=other), is_current=False),
+    )
+
+
+def _project_choices(store: Store, params: PageParams) -> list[Choice]:
+    """The repositories, the most recent first, each followed by its worktrees."""
+    rows = store.sessions.count_by("project", filter_of(store, _changed(params, project=None)))
+    known = {row.value: row for row in rows if row.value}
+    trees: dict[str, list[str]] = {}
+    for path, top in repositories_of(known).items():
+        trees.setdefault(top, []).append(path)
+    recent = sorted(trees, key=lambda top: max(_ended(known[path].ended_at) for path in trees[top]), reverse=True)
+    found: list[Choice] = []
+    for top in recent[:_MOST_PROJECTS]:
+        below = sorted(path for path in trees[top] if path != top)
+        sessions = sum(known[path].sessions for path in trees[top])
+        found.append(_choice(params, name_of_project(top), "project", top, sessions, title=top))
+        for path in below:
+            name, count = name_of_project(path), known[path].sessions
+            found.append(_choice(params, name, "project", path, count, title=path, is_worktree=True))
+    return found
+
+
+def _ended(at: datetime | None) -> float:
+    return at.timestamp() if at is not None else 0.0
+
+
+def _choice(
+    params: PageParams, name: str, field: str, value: str, sessions: int | None = None, *,
+    title: str = "", is_worktree: bool = False, is_current: bool | None = None,
+) -> Choice:  # fmt: skip
+    """A value of a filter; the one that is chosen leads back to the list without it."""
+    is_chosen = getattr(params, field) == value if is_current is None else is_current
+    changes = {field: None if is_chosen and field != "after" else value or None}
+    if field == "after":
+        changes["before"] = None
+    url = _changed_url(params, changes)
+    return Choice(
+        name=name, url=url, is_current=is_chosen, sessions=sessions, title=title, is_worktree=is_worktree
+    )  # fmt: skip
+
+
+def _changed(params: PageParams, **changes: str | None) -> PageParams:
+    return msgspec.structs.replace(params, **changes)
+
+
+def _params(params: PageParams) -> dict[str, str]:
+    """The parameters of an address, without those that have their default."""
+    values: dict[str, str | None] = {name: getattr(params, name) for name in _PARAMS}
     if values["sort"] == "recent":
         values["sort"] = None
-    query = urlencode({name: value for name, value in values.items() if value})
+    values["view"] = "flat" if params.flat else None
+    return {name: value for name, value in values.items() if value}
+
+
+def _url(params: PageParams, page: int = 0, **changes: str | None) -> str:
+    return _changed_url(params, changes, page)
+
+
+def _changed_url(params: PageParams, changes: dict[str, str | None], page: int = 0) -> str:
+    values = {**_params(params), **changes, "page": str(page) if page else None}
+    defaults = {"sort": "recent", "view": "grouped"}
+    query = urlencode({name: value for name, value in values.items() if value and value != defaults.get(name)})
     return f"/?{query}" if query else "/"

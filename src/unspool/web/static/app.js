@@ -2,10 +2,13 @@
  * Starts the scripts that the page needs. Without them everything can still be read.
  */
 
+import { Annotations } from "./annotations.js";
 import { startBoard } from "./board.js";
 import { Composer } from "./composer.js";
 import { startCopying } from "./copy-button.js";
 import { find } from "./dom.js";
+import { FindBar } from "./find-bar.js";
+import { LastSeen } from "./last-seen.js";
 import { LiveUpdates } from "./live-updates.js";
 import { startKeys } from "./keyboard.js";
 import { startLazy } from "./lazy-load.js";
@@ -18,6 +21,7 @@ import { startReview } from "./review.js";
 import { startQueue } from "./queue.js";
 import { startRuns } from "./runs.js";
 import { startSearch } from "./search.js";
+import { ShareDialog } from "./share-dialog.js";
 import { startTimes } from "./relative-time.js";
 import { ContextView } from "./context-view.js";
 
@@ -29,11 +33,15 @@ function startReading() {
   const pages = new Pages(main);
   const navigation = new Navigation(pages);
   void navigation.open();
+  new LastSeen(navigation);
+  new Annotations(navigation);
+  new ShareDialog();
   return {
     navigation,
     updates: new LiveUpdates(pages),
     rail: new Rail(navigation),
     contextView: new ContextView(navigation),
+    findBar: new FindBar(navigation),
   };
 }
 

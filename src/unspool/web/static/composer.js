@@ -76,6 +76,15 @@ export class Composer {
     return this.box.dataset.run || this.box.dataset.lastRun;
   }
 
+  /** What the form is folded into for a session that nothing runs on. */
+  get fold() {
+    return find(".compose", this.box);
+  }
+
+  expand(isWanted = true) {
+    if (isWanted) this.fold.open = true;
+  }
+
   get area() {
     return find("#message", this.box);
   }
@@ -96,6 +105,7 @@ export class Composer {
       if (piece.turn === known.turn) known.logged = Math.max(known.logged, piece.offset);
     }
     this.showStream();
+    this.expand(this.fold.dataset.expanded !== undefined || Boolean(sessionStorage[this.source]));
     if (!this.navigation && home && !this.isInUse) return location.replace(home);
     this.area.value ||= sessionStorage[this.source] ?? "";
     if (isAtEnd) this.navigation?.viewport.scrollToEnd();
@@ -260,6 +270,9 @@ export class Composer {
     if (!entry) return;
     this.navigation?.select(entry);
     this.source = this.source.replace(/(&at=.*)?$/, `&at=${indexOf(entry)}`);
-    void this.draw().then(() => this.area.focus());
+    void this.draw().then(() => {
+      this.expand();
+      this.area.focus();
+    });
   }
 }

@@ -1,6 +1,6 @@
 /** The context view: highlights what was in context at the current message, and dims the rest. */
 
-import { contentAdded, fetchFragment, fetchJson, find, findAll, onContent, toast } from "./dom.js";
+import { contentAdded, fetchFragment, fetchJson, find, findAll, onClick, onContent, toast } from "./dom.js";
 import { waiting } from "./lazy-load.js";
 import { indexOf, onMove, onOpen } from "./navigation.js";
 
@@ -11,6 +11,8 @@ export class ContextView {
   spans = [];
   timer = 0;
   abort = new AbortController();
+  /** @type {number | null} the message with whose context it is compared */
+  since = null;
   hint = find("#inspector")?.firstElementChild;
 
   /** @param {import("./navigation.js").Navigation} navigation */
@@ -20,12 +22,15 @@ export class ContextView {
     onMove((entry) => this.index !== null && entry && this.show(indexOf(entry)));
     onContent((root) => this.paint(root));
     onOpen(() => this.read());
+    onClick("[data-compare-context]", ({ dataset }) => this.compare(Number(dataset.compareContext)));
     this.read();
   }
 
   /** Show what the address asks for. */
   read() {
-    const asked = new URLSearchParams(location.search).get("context") ?? "";
+    const given = new URLSearchParams(location.search);
+    const [asked, since] = [given.get("context") ?? "", given.get("since") ?? ""];
+    this.since = /^\d+$/.test(since) ? Number(since) : null;
     if (/^\d+$/.test(asked)) this.show(Number(asked));
     else this.close();
   }
@@ -35,6 +40,13 @@ export class ContextView {
     if (this.close() || !entry) return;
     this.navigation.select(entry);
     this.show(indexOf(entry));
+  }
+
+  /** The next context that is shown is compared with this one. */
+  compare(index) {
+    this.since = index;
+    this.navigation.remember({ since: index });
+    toast("Choose another message to see what changed in the context.");
   }
 
   show(index) {
@@ -53,7 +65,8 @@ export class ContextView {
     const box = find("#inspector");
     const done = waiting(box, "Loading the context…");
     try {
-      const requests = [fetchJson(`/api${address}`, signal), fetchFragment(address, signal)];
+      const query = this.since === null || this.since === index ? "" : `?since=${this.since}`;
+      const requests = [fetchJson(`/api${address}`, signal), fetchFragment(address + query, signal)];
       const [view, inspector] = await Promise.all(requests);
       this.spans = view.stretches;
       this.main.classList.add("context-view");
@@ -90,7 +103,8 @@ export class ContextView {
     this.main.classList.remove("context-view");
     for (const entry of findAll("[data-context-state]")) entry.removeAttribute("data-context-state");
     find("#inspector").replaceChildren(this.hint ?? "");
-    this.navigation.remember({ context: null });
+    this.since = null;
+    this.navigation.remember({ context: null, since: null });
     return true;
   }
 }

@@ -2,8 +2,8 @@
 
 const KINDS = (
   "session.created messages.appended messages.superseded branches.changed events.found subagents.changed " +
-  "session.changed session.ended session.gone session.forgotten resync progress run.started session state sent queue " +
-  "taken_up asked answered withdrawn turn_ended changed remarked interrupting processes cut_off words"
+  "session.changed session.ended session.gone session.forgotten resync progress updates.slow run.started session " +
+  "state sent queue taken_up asked answered withdrawn turn_ended changed remarked interrupting processes cut_off words"
 ).split(" ");
 const LONGEST_PAUSE = 15_000;
 

@@ -4,7 +4,7 @@ import { find, findAll, inside, onClick } from "./dom.js";
 
 /** What j and k step through on pages without a transcript. */
 const LINKS = "#sessions li.session > a, #results li > a, .events a.event-title";
-const EVENTS = ".mark:not(.turn)";
+const EVENTS = ".mark[data-indices]";
 const TYPING = "input, textarea, select, [contenteditable]";
 
 /** @typedef {import("./app.js").Reading} Reading */
@@ -47,6 +47,7 @@ function back(reading) {
   const menu = find("details.menu[open]");
   if (menu) menu.open = false;
   else if (document.activeElement?.matches(TYPING)) document.activeElement.blur();
+  else if (reading?.findBar.close()) return;
   else if (reading && !reading.contextView.close()) reading.navigation.select(null);
 }
 
@@ -66,7 +67,8 @@ function commandsOf(reading) {
     ...always,
     j: () => step(1),
     k: () => step(-1),
-    n: () => stepThroughPrompts(reading, 1),
+    n: () => (reading.findBar.isOpen ? void reading.findBar.step(1) : stepThroughPrompts(reading, 1)),
+    N: () => void reading.findBar.step(-1),
     p: () => stepThroughPrompts(reading, -1),
     "]": () => stepThroughMarks(reading, EVENTS, 1),
     "[": () => stepThroughMarks(reading, EVENTS, -1),
@@ -86,6 +88,11 @@ export function startKeys(reading, openPalette) {
     if ((event.ctrlKey || event.metaKey) && event.key === "k") {
       event.preventDefault();
       return openPalette();
+    }
+    if ((event.ctrlKey || event.metaKey) && event.key === "f" && reading && !find("dialog[open]")) {
+      // Again for the search of the browser itself.
+      if (reading.findBar.open()) event.preventDefault();
+      return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
     if (event.key === "Escape") return back(reading);

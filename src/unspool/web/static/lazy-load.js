@@ -24,7 +24,8 @@ export function waiting(box, what) {
   };
 }
 
-async function fill(details) {
+/** Fill details with their content, once. @param {any} details */
+export async function loadDetails(details) {
   if (details.dataset.state) return;
   const box = find(":scope > .loaded", details);
   details.dataset.state = "loading";
@@ -36,13 +37,14 @@ async function fill(details) {
     contentAdded(box);
   } catch (error) {
     details.dataset.state = "";
-    box.replaceChildren(failure(error, () => fill(details)));
+    box.replaceChildren(failure(error, () => loadDetails(details)));
   } finally {
     done();
   }
 }
 
-async function unfold(button) {
+/** Replace a truncated text with all of it. @param {any} button */
+export async function loadRest(button) {
   const cut = button.closest("[data-cut]") ?? button;
   const hadFocus = document.activeElement === button;
   button.disabled = true;
@@ -57,12 +59,12 @@ async function unfold(button) {
     fresh.focus({ preventScroll: true });
   } catch (error) {
     button.disabled = false;
-    button.after(failure(error, () => unfold(button)));
+    button.after(failure(error, () => loadRest(button)));
   }
 }
 
 export function startLazy() {
   // `toggle` does not bubble, but it can be captured.
-  document.addEventListener("toggle", ({ target }) => target.open && target.dataset.load && fill(target), true);
-  onClick("button[data-load]", unfold);
+  document.addEventListener("toggle", ({ target }) => target.open && target.dataset.load && loadDetails(target), true);
+  onClick("button[data-load]", loadRest);
 }

@@ -5,6 +5,10 @@ import { morph } from "./morph.js";
 import { onScroll } from "./viewport.js";
 import { listen } from "./event-stream.js";
 import { onRun } from "./runs.js";
+import { fetchList } from "./search.js";
+
+/** Events that a hidden page keeps; when there are more, it fetches everything again. */
+const MOST_POSTPONED = 100;
 
 export class LivePage {
   main = find("main");
@@ -13,6 +17,8 @@ export class LivePage {
   pill = find("#new-messages");
   unread = 0;
   offlineTimer = 0;
+  /** @type {any[]} events of the session that arrived while the page was hidden */
+  postponed = [];
   refreshList = debounce(() => this.fetchList(), 1000);
   refreshHead = debounce(() => this.fetchHead(), 1500);
   /** Sooner than anything else, so that the parts of the page do not contradict each other. */
@@ -50,12 +56,28 @@ export class LivePage {
 
   handle(event) {
     if (event.kind === "progress") return this.showProgress(event);
+    if (event.kind === "updates.slow") return this.showDelay(event);
     this.seq = event.seq;
     this.refreshList();
     const kind = document.body.dataset.pageKind;
     if (kind === "events" && /^(events|session|resync)/.test(event.kind)) this.refreshMain();
     const isOurs = event.kind === "resync" || String(event.session?.id) === this.session;
-    if (isOurs && this.reading) this.apply(event, this.reading);
+    if (!isOurs || !this.reading) return;
+    if (document.hidden) this.postpone(event);
+    else this.apply(event, this.reading);
+  }
+
+  /** The page that is looked at is drawn first, however many others are open. */
+  postpone(event) {
+    if (!this.postponed.length) {
+      document.addEventListener("visibilitychange", () => this.applyPostponed(), { once: true });
+    }
+    if (this.postponed.length < MOST_POSTPONED) this.postponed.push(event);
+    else this.postponed = [{ ...event, kind: "resync" }];
+  }
+
+  applyPostponed() {
+    for (const event of this.postponed.splice(0)) this.apply(event, this.reading);
   }
 
   /** What the supervisor reports outranks the log, so it is shown at once. */
@@ -101,19 +123,30 @@ export class LivePage {
     box.textContent = `Reading sessions: ${grouped(done)} of ${grouped(total)}`;
   }
 
+  /** @param {{reason: string}} event */
+  showDelay({ reason }) {
+    const box = find("[data-delay]");
+    if (!box) return;
+    find("[data-reason]", box).textContent = reason;
+    box.hidden = false;
+  }
+
   async fetchHead() {
     if (!this.reading) return;
     const { navigation } = this.reading;
     const { base, branch: before } = navigation.pages;
     // The number of an abandoned branch can change; its last message identifies it.
     const tip = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
-    const page = await fetchFragment(`${base}?branch=${before}${tip}`);
-    const [old, { count, live, branch }] = [find(".session-head"), find("main", page).dataset];
+    const asked = new URLSearchParams(location.search);
+    const choices = ["notes", "orphans"].map((name) => (asked.has(name) ? `&${name}=${asked.get(name)}` : ""));
+    const page = await fetchFragment(`${base}/head?branch=${before}${tip}${choices.join("")}`);
+    const [old, { count, live, branch, tip: last }] = [find(".session-head"), find("main", page).dataset];
     await navigation.viewport.change(() => {
       morph(old, find(".session-head", page));
       contentAdded(old);
     });
     Object.assign(this.main.dataset, { count, live, branch });
+    if (branch === "0" && last) this.main.dataset.tip = last;
     navigation.pages.branch = branch;
     if (branch !== before) navigation.remember({});
   }
@@ -123,9 +156,7 @@ export class LivePage {
     if (!old) return;
     const isPage = document.body.dataset.pageKind === "sessions";
     const query = new URLSearchParams(isPage ? location.search : { q: find("#filter")?.value ?? "" });
-    morph(old, find("#sessions", await fetchFragment(`/list?${query}`)));
-    const here = `[data-session="${this.session}"]`;
-    for (const link of findAll(`li${here} > a, a${here}`, old)) link.ariaCurrent = "page";
+    await fetchList([...query]);
     contentAdded(old);
     // A filtered list does not say how many there are.
     if ([...query.values()].some(Boolean)) return;

@@ -2,7 +2,7 @@
 
 import { contentAdded, busy, parse } from "./dom.js";
 import { morph, morphChildren } from "./morph.js";
-import { entriesOf } from "./viewport.js";
+import { entriesOf, visibleEntriesOf } from "./viewport.js";
 
 /** @typedef {{key: string, index: number, html: string, position: number}} Entry */
 /** @typedef {{first: number, count: number, position: number, trail_length: number, entries?: Entry[]}} News */
@@ -46,7 +46,7 @@ export class LiveUpdates {
   /** The last entry and its page, if the reader is at the end. @returns {any[] | null} */
   get end() {
     const { viewport, sections, last } = this.pages;
-    return viewport.isAtEnd ? [entriesOf(sections[last]).at(-1), sections[last]] : null;
+    return viewport.isAtEnd ? [visibleEntriesOf(sections[last]).at(-1), sections[last]] : null;
   }
 
   /** Scroll to the new end, unless the reader has left the old one in the meantime. */

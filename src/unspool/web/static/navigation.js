@@ -1,11 +1,13 @@
 /** The current entry, moving to another one, and an address that leads back to this view. */
 
 import { busy, find, inside, onContent } from "./dom.js";
-import { entriesOf, onScroll } from "./viewport.js";
+import { onScroll, visibleEntriesOf } from "./viewport.js";
 
 const MOVED = "unspool:current";
 const OPENED = "unspool:address";
 const MARGIN = 12;
+/** The address of a problem: it is between messages. */
+const PROBLEM = /^#problem\d+$/;
 
 /** When another entry becomes the current one. @param {(entry: HTMLElement | null) => void} listener */
 export const onMove = (listener) =>
@@ -82,9 +84,21 @@ export class Navigation {
   clicked(event) {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const link = inside(event, "a[href]");
+    if (link?.dataset.toggleNotes) return this.toggleNotes(link, event);
     if (link) return this.followed(new URL(link.href), event);
     const entry = inside(event, "section.page > .entry");
     if (entry && getSelection()?.isCollapsed) this.select(entry);
+  }
+
+  /** Show or hide the notes of the agent program, without moving what is being read. */
+  toggleNotes(link, event) {
+    event.preventDefault();
+    const mode = link.dataset.toggleNotes;
+    const isShown = mode === "show";
+    this.remember({ notes: isShown ? mode : null });
+    link.dataset.toggleNotes = isShown ? "hide" : "show";
+    link.textContent = isShown ? "Hide notes" : "Show notes";
+    void this.viewport.change(() => (this.pages.main.dataset.notes = mode));
   }
 
   /** Follow a link to a message on this branch without loading the page again. */
@@ -146,14 +160,14 @@ export class Navigation {
     const start = current && this.viewport.isNear(current) ? current : this.here;
     if (!start || (start !== this.current && direction > 0 && fits(start))) return start;
     let number = Number(start.parentElement.dataset.page);
-    let entries = entriesOf(pages.sections[number]);
+    let entries = visibleEntriesOf(pages.sections[number]);
     let at = entries.indexOf(start) + direction;
     for (;;) {
       for (; entries[at]; at += direction) if (fits(entries[at])) return entries[at];
       number += direction;
       if (!pages.sections[number]) return null;
       await pages.load(number, true);
-      entries = entriesOf(pages.sections[number]);
+      entries = visibleEntriesOf(pages.sections[number]);
       at = direction > 0 ? 0 : entries.length - 1;
     }
   }
@@ -175,13 +189,20 @@ export class Navigation {
     document.dispatchEvent(new Event(OPENED));
     // A page that cannot be fetched shows the error itself.
     if (index !== null) await this.goTo(index, -Number(asked.get("y") ?? -MARGIN)).catch(() => undefined);
-    else if (!location.hash && !asked.has("page")) scrollTo(0, 0);
+    if (PROBLEM.test(location.hash)) this.goToProblem(find(location.hash, this.pages.box));
+    else if (index === null && !location.hash && !asked.has("page")) scrollTo(0, 0);
+  }
+
+  goToProblem(entry) {
+    if (!entry) return;
+    this.select(entry, true);
+    this.viewport.scrollTo(entry, MARGIN);
   }
 
   /** The address with some parameters changed; null removes one. @param {Record<string, any>} changes */
   address(changes) {
     const url = new URL(location.href);
-    if (url.hash.startsWith("#m")) url.hash = "";
+    if (url.hash.startsWith("#m") || PROBLEM.test(url.hash)) url.hash = "";
     const branch = this.pages.branch === "0" ? null : this.pages.branch;
     for (const [name, value] of Object.entries({ ...changes, branch, page: null })) {
       if (value === null) url.searchParams.delete(name);

@@ -1,19 +1,40 @@
 /** The command palette: views, sessions by title, and messages by their text. */
 
-import { fetchFragment, fetchJson, find, findAll, make } from "./dom.js";
+import { contentAdded, fetchFragment, fetchJson, find, findAll, make } from "./dom.js";
 import { asTyped } from "./search.js";
 
 const MOST_HITS = 12;
+/** Characters of a title that change what is around them. */
+const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-const link = (kind, label, href) => make("a", { href }, make("span", { class: "kind" }, kind), ` ${label}`);
+/** @param {string} text from a transcript, which the API does not change */
+const harmless = (text) => text.replace(CONTROLS, "\ufffd");
+
+const link = (kind, label, href, ...more) =>
+  make("a", { href }, make("span", { class: "kind" }, kind), make("span", { class: "label" }, label), ...more);
+
+/** A session, with its project and when it was last active. */
+function sessionLink({ row }) {
+  const project = make("span", {}, harmless((row.project ?? "").split(/[\\/]/).at(-1)));
+  const when = row.ended_at ? [make("time", { datetime: row.ended_at }, row.ended_at.slice(0, 10))] : [];
+  const href = `/sessions/${encodeURIComponent(/\/|^\d+$/.test(row.name) ? row.id : row.name)}`;
+  return link(row.agent, harmless(row.title || row.name), href, make("span", { class: "where-from" }, project, " ", ...when));
+}
 
 export class Palette {
   dialog = find("#palette");
   input = find("#palette-input");
   list = find("#palette-list");
   at = 0;
+  /** The reader has chosen something since the last keystroke. */
+  isMoved = false;
+  /** The words whose titles are listed. @type {string | undefined} */
+  answered;
+  /** Enter was pressed before the titles for what was typed were there. */
+  isEntered = false;
 
   constructor() {
+    this.input.addEventListener("input", () => (this.isEntered = false));
     this.input.addEventListener("input", asTyped((signal) => this.ask(signal)));
     this.dialog.addEventListener("keydown", (event) => this.press(event));
     this.dialog.addEventListener("click", ({ target }) => target === this.dialog && this.dialog.close());
@@ -27,29 +48,50 @@ export class Palette {
   }
 
   async ask(signal) {
+    this.isMoved = false;
     const words = this.input.value.trim();
     const query = new URLSearchParams({ q: words });
     const views = [["Sessions", "/"], ...findAll(".views a").map(({ textContent, href }) => [textContent, href])];
     const meant = views.filter(([name]) => name.toLowerCase().includes(words.toLowerCase()));
     const known = meant.map(([name, href]) => link("view", name, href));
     if (words) known.push(link("search", words, `/search?${query}`));
-    this.show(known);
-    const [sessions, hits] = await Promise.all([
-      fetchJson(`/api/sessions?${query}&limit=8`, signal).then((answer) => answer.sessions, () => []),
-      words ? fetchFragment(`/results?${query}`, signal).then((found) => findAll("li > a", found), () => []) : [],
+    let [named, hits] = [[], []];
+    // Titles are there long before the full text has been searched.
+    const show = () => signal.aborted || this.show([...named, ...known, ...hits]);
+    show();
+    await Promise.all([
+      fetchJson(`/api/sessions?${query}&limit=8`, signal).then((answer) => {
+        named = answer.sessions.map(sessionLink);
+        show();
+      }, () => undefined).then(() => signal.aborted || this.settled(words)),
+      words && fetchFragment(`/results?${query}&brief=1`, signal).then((found) => {
+        hits = findAll("section.result li > a", found).slice(0, MOST_HITS);
+        show();
+      }, () => undefined),
     ]);
-    if (signal.aborted) return;
-    const href = ({ name }) => `/sessions/${encodeURIComponent(name)}`;
-    const named = sessions.map(({ row }) => link(row.agent, row.title || row.name, href(row)));
-    this.show([...named, ...known, ...hits.slice(0, MOST_HITS)]);
+  }
+
+  /** The titles for some words are listed. */
+  settled(words) {
+    this.answered = words;
+    if (this.isEntered) this.enter();
+  }
+
+  /** Follow the choice; what is listed must be for what was typed. */
+  enter() {
+    this.isEntered = !this.isMoved && this.answered !== this.input.value.trim();
+    if (!this.isEntered) find("[aria-selected=true]", this.list)?.click();
   }
 
   show(links) {
     for (const [at, each] of links.entries()) {
       Object.assign(each, { tabIndex: -1, role: "option", id: `palette-${at}` });
     }
+    const chosen = find("[aria-selected=true]", this.list)?.href;
     this.list.replaceChildren(...links.map((each) => make("li", { role: "none" }, each)));
-    this.choose(0);
+    contentAdded(this.list);
+    // What arrives later does not move the choice.
+    this.choose(this.isMoved ? Math.max(links.findIndex(({ href }) => href === chosen), 0) : 0);
   }
 
   choose(at) {
@@ -62,8 +104,9 @@ export class Palette {
 
   press(event) {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    this.isMoved ||= Boolean(step);
     if (step) this.choose(this.at + step);
-    else if (event.key === "Enter") find("[aria-selected=true]", this.list)?.click();
+    else if (event.key === "Enter") this.enter();
     else return;
     event.preventDefault();
   }

@@ -1,7 +1,8 @@
-/** The timeline beside the transcript: marks, a frame around what is on the screen, and jumps. */
+/** The timeline beside the transcript: an outline, a scale with a frame around what is on the screen, and jumps. */
 
 import { debounce, fetchFragment, find, findAll, inside } from "./dom.js";
 import { morph } from "./morph.js";
+import { indexOf } from "./navigation.js";
 import { onScroll } from "./viewport.js";
 
 export class Rail {
@@ -13,11 +14,14 @@ export class Rail {
     onScroll(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.pages.box);
     document.addEventListener("pointerdown", (event) => this.press(event));
+    document.addEventListener("click", (event) => this.cycle(event), true);
     this.arrange();
   }
 
   arrange() {
-    for (const mark of findAll("#rail .mark[data-at]")) mark.style.top = `${mark.dataset.at * 100}%`;
+    /** @type {any[]} the lines of the outline, and the message at which each begins */
+    this.lines = findAll("#rail .outline > li[data-index]");
+    this.starts = this.lines.map(({ dataset }) => Number(dataset.index));
     this.draw();
   }
 
@@ -28,6 +32,22 @@ export class Rail {
     const from = this.shareAt(top);
     frame.style.top = `${from * 100}%`;
     frame.style.height = `${(this.shareAt(bottom) - from) * 100}%`;
+    this.markLine();
+  }
+
+  /** Mark the line of the turn that is being read, and keep it in view. */
+  markLine() {
+    const entry = this.pages.viewport.topEntry;
+    if (!entry) return;
+    const index = indexOf(entry);
+    const line = this.lines[Math.max(this.starts.findLastIndex((start) => start <= index), 0)];
+    if (!line || line === this.line) return;
+    this.line?.removeAttribute("aria-current");
+    this.line = line;
+    line.setAttribute("aria-current", "true");
+    const list = line.parentElement;
+    const [above, below] = [line.offsetTop - list.scrollTop, line.offsetTop + line.offsetHeight - list.scrollTop];
+    if (above < 0 || below > list.clientHeight) list.scrollTop += above - list.clientHeight / 3;
   }
 
   /** How far along the session a vertical position on the screen is, 0 to 1. */
@@ -37,10 +57,10 @@ export class Rail {
     return (number * size + share * this.pages.lengthOf(number)) / (count || 1);
   }
 
-  /** Pressing or dragging beside the marks scrolls the transcript. */
+  /** Pressing or dragging on the scale scrolls the transcript. */
   press(event) {
-    const line = inside(event, "#rail .timeline");
-    if (!line || event.button || inside(event, "a, button, summary")) return;
+    const line = inside(event, "#rail .scale");
+    if (!line || event.button) return;
     const rect = line.getBoundingClientRect();
     const go = ({ clientY }) => this.navigation.goToShare((clientY - rect.top) / rect.height);
     const end = new AbortController();
@@ -52,9 +72,22 @@ export class Rail {
     }
   }
 
+  /** A mark for several events leads from one to the next. */
+  cycle(event) {
+    const mark = inside(event, "#rail .mark[data-indices]");
+    if (!mark) return;
+    const indices = mark.dataset.indices.split(" ").map(Number);
+    const next = indices.find((index) => index > this.navigation.index) ?? indices[0];
+    const url = new URL(mark.href);
+    url.searchParams.set("at", next);
+    url.hash = `#m${next}`;
+    mark.href = url.href;
+  }
+
   /** The message of the next mark after (or before) one. @param {1 | -1} direction */
   next(selector, index, direction) {
-    const indices = findAll(`#rail ${selector}`).map((mark) => Number(mark.dataset.index));
+    const marks = findAll(`#rail ${selector}`);
+    const indices = marks.flatMap(({ dataset }) => (dataset.indices ?? dataset.index).split(" ").map(Number));
     const beyond = indices.filter((each) => (each - index) * direction > 0);
     beyond.sort((a, b) => (a - b) * direction);
     return beyond[0] ?? null;

@@ -2,7 +2,7 @@
 
 import { contentAdded, fetchFragment, find, findAll } from "./dom.js";
 import { failure } from "./lazy-load.js";
-import { morphChildren } from "./morph.js";
+import { morph, morphChildren } from "./morph.js";
 
 /** Calls `ask` shortly after the last keystroke, and aborts earlier calls. @param {(signal: AbortSignal) => any} ask */
 export function asTyped(ask) {
@@ -16,15 +16,16 @@ export function asTyped(ask) {
   };
 }
 
-/** @param {any} input @param {any} box for the results @param {string} address @param {boolean} isPage */
-function connect(input, box, address, isPage) {
+/** @typedef {{input: any, box: any, ask: (given: string[][], signal: AbortSignal) => Promise<void>}} Searched */
+
+/** @param {Searched} searched @param {boolean} isPage whether the address is that of the results */
+function connect({ input, box, ask }, isPage) {
   const type = asTyped(async (signal) => {
     const given = [...new FormData(input.form)].filter(([, value]) => value !== "");
-    const query = given.length ? `?${new URLSearchParams(given)}` : "";
     try {
-      const content = await fetchFragment(address + query, signal);
-      morphChildren(box, find("[data-list]", content) ?? content);
+      await ask(given, signal);
       contentAdded(box);
+      const query = given.length ? `?${new URLSearchParams(given)}` : "";
       if (isPage) history.replaceState(null, "", location.pathname + query);
     } catch (error) {
       if (!signal.aborted) box.replaceChildren(failure(error, type));
@@ -42,8 +43,30 @@ function connect(input, box, address, isPage) {
   box.addEventListener("keydown", move);
 }
 
+async function showResults(box, given, signal) {
+  morphChildren(box, await fetchFragment(`/results?${new URLSearchParams(given)}`, signal));
+}
+
+/** Update the list, with its filters, whose links repeat what was typed. @param {string[][]} given */
+export async function fetchList(given, signal) {
+  const { session } = find("main").dataset;
+  const query = new URLSearchParams([...given, ...(session ? [["here", session]] : [])]);
+  const fresh = find("#sessions", await fetchFragment(`/list?${query}`, signal));
+  morph(find("#sessions"), fresh);
+}
+
+/** Scroll the list beside a session to that session, unless it can be seen. */
+function showOpenSession() {
+  const link = find(".layout:not(.home) > #sessions [aria-current=page]");
+  const pane = link?.closest("#sessions");
+  if (!pane || !link.checkVisibility()) return;
+  const [box, row] = [pane.getBoundingClientRect(), link.getBoundingClientRect()];
+  if (row.top < box.top || row.bottom > box.bottom) pane.scrollTop += row.top - box.top - box.height / 3;
+}
+
 export function startSearch() {
   const [results, list] = [find("#results"), find("[data-list]")];
-  if (results) connect(find("#query"), results, "/results", true);
-  if (list) connect(find("#filter"), list, "/list", document.body.dataset.pageKind === "sessions");
+  if (results) connect({ input: find("#query"), box: results, ask: (given, signal) => showResults(results, given, signal) }, true);
+  if (list) connect({ input: find("#filter"), box: list, ask: fetchList }, document.body.dataset.pageKind === "sessions");
+  showOpenSession();
 }

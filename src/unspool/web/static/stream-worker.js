@@ -17,7 +17,7 @@ const stream = new EventStream(location.search.slice(1), distribute, (state) => 
 
 function distribute(event) {
   for (const [port, tab] of tabs) {
-    const isTransient = /progress|words/.test(event.kind);
+    const isTransient = /progress|updates|words/.test(event.kind);
     if (event.seq <= tab.seq && !isTransient && event.kind !== "resync") continue;
     if (!isTransient) tab.seq = event.seq;
     const entries = String(event.session?.id) === tab.session ? event.entries : undefined;

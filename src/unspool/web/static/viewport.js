@@ -22,6 +22,9 @@ function firstBelow(list, edge) {
 /** The entries of a page, without those of opened branches. @param {Element} section @returns {any[]} */
 export const entriesOf = (section) => [...section.children].filter((child) => child.matches(".entry"));
 
+/** Those that are not hidden. @param {Element} section @returns {any[]} */
+export const visibleEntriesOf = (section) => entriesOf(section).filter((entry) => entry.checkVisibility());
+
 const isLaidOut = (element) => element.getClientRects().length > 0;
 
 /** The distance of an element from the upper edge of the document. @param {Element} element */
@@ -87,7 +90,7 @@ export class Viewport {
   get topEntry() {
     const { top } = this.view;
     const at = firstBelow(this.sections, top);
-    const entries = this.sections.slice(at, at + 2).flatMap(entriesOf);
+    const entries = this.sections.slice(at, at + 2).flatMap(visibleEntriesOf);
     const first = entries[firstBelow(entries, top)];
     return first && this.isVisible(first) ? first : null;
   }

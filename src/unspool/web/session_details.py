@@ -1,0 +1,92 @@
+"""What distinguishes sessions in a list: how long they took, what they used, and what was asked last."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from ..core import model as m
+from ..core.errors import UnspoolError
+from ..render.sanitize import one_line
+from ..store import Store
+from ..store.locate import data_folder
+from ..store.rows import SessionRow
+from ..store.session_facts import SessionFacts, last_prompt, session_facts
+from ..usage.prices import PriceTable, load_prices
+
+_MOST_CACHED = 5000
+_PROMPT_WIDTH = 240
+_Key = tuple[str, int, str, int, datetime | None]
+"""The store, and the session as it was when its last prompt was read."""
+
+
+class SessionDetails(msgspec.Struct, kw_only=True):
+    """What a list says about a session below its title."""
+
+    facts: SessionFacts
+    last_prompt: str
+    """The last prompt on one line; empty if there is only one, which the title usually repeats."""
+
+
+class _PromptCache:
+    """The last prompts of the sessions that were listed last: reading them costs more than all the rest of a list."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[_Key, str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, store: Store, row: SessionRow) -> str:
+        key = (store.location, row.id, row.name, row.messages, row.ended_at)
+        with self._lock:
+            found = self._known.get(key)
+        if found is None:
+            found = _last_prompt(store, row.id)
+        with self._lock:
+            self._known[key] = found
+            self._known.move_to_end(key)
+            if len(self._known) > _MOST_CACHED:
+                self._known.popitem(last=False)
+        return found
+
+
+_prompts = _PromptCache()
+
+
+def details_of(store: Store, rows: Iterable[SessionRow]) -> dict[int, SessionDetails]:
+    """The details of sessions, by their number in the store."""
+    listed = {row.id: row for row in rows}
+    facts = session_facts(store.database, _prices(), list(listed))
+    return {
+        id: SessionDetails(facts=facts[id], last_prompt=_prompts.get(store, row)) for id, row in listed.items()
+    }  # fmt: skip
+
+
+def duration_of(row: SessionRow) -> float | None:
+    """The seconds from the first to the last message of a session."""
+    if row.started_at is None or row.ended_at is None:
+        return None
+    return (row.ended_at - row.started_at).total_seconds()
+
+
+def _prices() -> PriceTable:
+    """The prices; none if the user's file of prices cannot be read, which the page of statistics reports."""
+    try:
+        return load_prices(data_folder())
+    except UnspoolError:
+        return PriceTable({}, "", None)
+
+
+def _last_prompt(store: Store, id: int) -> str:
+    found = last_prompt(store.database, id)
+    if found is None or found[1]:
+        return ""
+    texts = [_text(message) for message in store.messages.read(id, found[0], found[0] + 1)]
+    return one_line(" ".join(texts), _PROMPT_WIDTH)
+
+
+def _text(message: m.Message) -> str:
+    return next((block.text for block in message.blocks if isinstance(block, m.Text) and block.text.strip()), "")

@@ -1,0 +1,57 @@
+/** Marks words in the transcript without changing its elements, so that copying and updating it stay as they are. */
+
+import { findAll } from "./dom.js";
+
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** A pattern for a text in any case, with any white space between its words. @param {string} text */
+export const patternOf = (text) => new RegExp(text.trim().split(/\s+/).map(escaped).join("\\s+"), "giu");
+
+/** A pattern for a phrase of whole words; a star at the end matches longer words. @param {string} phrase */
+export function phrasePattern(phrase) {
+  const words = phrase.replace(/\*$/, "").split(/\s+/).map(escaped).join("[^\\p{L}\\p{N}]+");
+  return new RegExp(`(?<![\\p{L}\\p{N}])${words}${phrase.endsWith("*") ? "" : "(?![\\p{L}\\p{N}])"}`, "giu");
+}
+
+/** The places of a pattern in an element, unfolded or not. @param {Element} element @param {RegExp} pattern */
+export function rangesIn(element, pattern) {
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  const nodes = [];
+  const starts = [];
+  let text = "";
+  while (walker.nextNode()) {
+    nodes.push(walker.currentNode);
+    starts.push(text.length);
+    text += walker.currentNode.nodeValue;
+  }
+  const placeOf = (offset, isEnd) => {
+    let at = starts.findLastIndex((start) => (isEnd ? start < offset : start <= offset));
+    at = Math.max(at, 0);
+    return [nodes[at], offset - starts[at]];
+  };
+  return [...text.matchAll(pattern)].filter(([match]) => match).map((match) => {
+    const range = document.createRange();
+    range.setStart(...placeOf(match.index, false));
+    range.setEnd(...placeOf(match.index + match[0].length, true));
+    return range;
+  });
+}
+
+/** @param {string} name of the highlight, which a style sheet colours @param {Range[]} ranges */
+export function highlight(name, ranges) {
+  if (!CSS.highlights) return;
+  if (ranges.length) CSS.highlights.set(name, new Highlight(...ranges));
+  else CSS.highlights.delete(name);
+}
+
+/** The range to show: a folded line repeats the beginning of its text. @param {Range[]} ranges */
+export const bestOf = (ranges) =>
+  ranges.find(({ startContainer }) => !startContainer.parentElement?.closest("summary")) ?? ranges[0];
+
+/** Open everything folded around a range. @param {Range} range @param {Element} within */
+export function unfoldAround(range, within) {
+  for (const details of findAll("details:not([open])", within)) {
+    const summary = details.firstElementChild;
+    if (details.contains(range.startContainer) && !summary?.contains(range.startContainer)) details.open = true;
+  }
+}

@@ -1,0 +1,113 @@
+"""What the statistics page shows of tokens and cost: by day, model, project and agent, and the costliest sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from ..core.timestamps import zone_seconds
+from ..store import Store
+from ..store.filters import SessionFilter
+from ..store.locate import data_folder
+from ..store.rows import SessionRow
+from ..store.session_usage import SessionUsage, TurnUsage, session_usage, turn_usage
+from ..store.usage_report import Dimension, UsageEntry, UsageFilter, UsageReport, UsageReporter, grouped
+from ..usage.cost import TokenCount, dollars
+from ..usage.prices import load_prices
+from .session_query import SessionQuery
+
+MOST_SESSIONS = 20
+_CANDIDATES = 1000
+"""Sessions whose exact cost is found out."""
+
+
+class UsageLine(NamedTuple):
+    """A row of a table."""
+
+    name: str
+    replies: int
+    tokens: TokenCount
+    cost: str
+
+
+class TopSession(NamedTuple):
+    """A session, and what it used in the period that is shown."""
+
+    row: SessionRow
+    tokens: TokenCount
+    cost: str
+
+
+class UsageView(msgspec.Struct, kw_only=True):
+    """Tokens and cost of the period that is shown."""
+
+    total: UsageEntry
+    total_cost: str
+    days: list[UsageEntry]
+    """By day and model."""
+    models: list[UsageLine]
+    projects: list[UsageLine]
+    agents: list[UsageLine]
+    plans: list[UsageLine]
+    """With their subscriptions, if any is named."""
+    sessions: list[TopSession]
+    unpriced_models: list[str]
+    price_source: str
+    prices_checked: str
+
+
+def usage_report(store: Store, filter: UsageFilter, by: Iterable[Dimension]) -> UsageReport:
+    """Tokens in groups, with the user's prices and days."""
+    return UsageReporter(store.database, load_prices(data_folder()), zone_seconds()).report(filter, list(by))
+
+
+def usage_of(query: SessionQuery) -> SessionUsage:
+    """What a session and its sub-agents used."""
+    store = query.store
+    return session_usage(store.database, store.sessions, load_prices(data_folder()), query.row)
+
+
+def turn_at(query: SessionQuery, index: int) -> TurnUsage | None:
+    """What the turn of a message used; None if it made no request."""
+    turns = turn_usage(query.store.database, load_prices(data_folder()), query.row.id)
+    found = [turn for turn in turns if (turn.message_index or 0) <= index]
+    return found[-1] if found and found[-1].replies else None
+
+
+def usage_view(store: Store, filter: UsageFilter) -> UsageView:
+    """Everything the page shows of tokens and cost."""
+    report = usage_report(store, filter, ("day", "model", "project", "agent", "plan"))
+    by_day = list(grouped(report.entries, ("day", "model")).values())
+    plans = _lines(report, "plan")
+    return UsageView(
+        total=report.total, total_cost=dollars(report.total.cost), days=by_day,
+        models=_lines(report, "model"), projects=_lines(report, "project"), agents=_lines(report, "agent"),
+        plans=plans if any(line.name != "?" for line in plans) else [], sessions=_top(store, filter),
+        unpriced_models=report.unpriced_models, price_source=report.price_source,
+        prices_checked=report.prices_checked.isoformat() if report.prices_checked else "",
+    )  # fmt: skip
+
+
+def _lines(report: UsageReport, name: Dimension) -> list[UsageLine]:
+    """The sums of one dimension, the costliest first."""
+    order = sorted(grouped(report.entries, (name,)).items(), key=lambda item: (*_costliest(item[1]), item[0]))
+    return [UsageLine(key[0], line.replies, line.tokens, dollars(line.cost)) for key, line in order]
+
+
+def _costliest(entry: UsageEntry) -> tuple[float, int]:
+    return -entry.cost.usd, -entry.tokens.total
+
+
+def _top(store: Store, filter: UsageFilter) -> list[TopSession]:
+    """The sessions that cost most, without their sub-agents."""
+    ids = tuple(store.usage.largest(filter.condition(), _CANDIDATES))
+    rows = {row.name: row for row in store.sessions.select(SessionFilter(ids=ids))} if ids else {}
+    within = UsageFilter(sessions=SessionFilter(ids=ids), since=filter.since, until=filter.until, model=filter.model)
+    entries = sorted(usage_report(store, within, ("session",)).entries, key=_costliest)
+    return [
+        TopSession(row, entry.tokens, dollars(entry.cost))
+        for entry in entries[:MOST_SESSIONS]
+        if (row := rows.get(entry.session or "")) is not None
+    ]

@@ -115,8 +115,9 @@ def test_regex_search(capsys: pytest.CaptureFixture[str]) -> None:
         json.loads(line)
         for line in output(capsys, "search", "--regex", r"class \w+\(NamedTuple\)", "--json").splitlines()
     ]
-    assert {entry["match"] for entry in found} == {"class Tide(NamedTuple)"}
-    assert all(entry["after"].startswith(":") for entry in found)
+    hits = [hit["snippet"] for entry in found for hit in entry["hits"]]
+    assert {hit["text"][start:end] for hit in hits for start, end in hit["marks"]} == {"class Tide(NamedTuple)"}
+    assert all(hit["text"][hit["marks"][0][1]] == ":" for hit in hits)
     assert call_main(("search", "--regex", "(")) == 2
 
 
@@ -165,7 +166,7 @@ def test_deleted_sessions_stay_in_the_store(home: Path, tmp_path: Path, capsys: 
     path.unlink()
     assert output(capsys, "sync").startswith("0 new, 0 changed, 1 deleted from disk")
     (gone,) = [json.loads(line) for line in output(capsys, "archive", "--json").splitlines()]
-    assert (gone["session"], gone["gone"]) == (path.stem, True)
+    assert (gone["name"], bool(gone["gone_at"])) == (path.stem, True)
     assert json.loads(output(capsys, "search", "--json", "-n", "1", "frozen dataclass"))["session"]["name"] == path.stem
     assert "frozen dataclass" in output(capsys, "show", "37c23")
     assert json.loads(output(capsys, "export", "37c23"))["session"]["id"] == path.stem

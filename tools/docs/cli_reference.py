@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from unspool.cli.main import command_groups, command_parser
+from unspool.cli.main import EXIT_CODES, command_groups, command_parser
 
 _COMMON = ("help", "debug")
 
@@ -33,8 +33,12 @@ def _options(name: str) -> list[argparse.Action]:
 def _lines() -> Iterator[str]:
     yield "# Command line"
     yield ""
-    yield "`unspool COMMAND --help` prints the same. The exit code is 0 on success, 1 if something failed, and 2 for"
-    yield "invalid usage. Every command also takes `--debug`, which shows the traceback of an error."
+    yield "`unspool COMMAND --help` and `man unspool-COMMAND` show the same. Every command also takes `--debug`, which"
+    yield "shows the traceback of an error."
+    yield ""
+    yield "| exit code | |"
+    yield "|---|---|"
+    yield from (f"| {code} | {text} |" for code, text in EXIT_CODES.items())
     yield ""
     for group, names in command_groups().items():
         yield f"**{group}.** " + " · ".join(f"[{name}](#{name})" for name in names)
@@ -56,20 +60,21 @@ def _command(name: str) -> Iterator[str]:
     if options := _options(name):
         yield "| option | |"
         yield "|---|---|"
-        yield from (f"| {_names(action)} | {_escaped(_help(action))} |" for action in options)
+        yield from (f"| {_names(action)} | {_escaped(help_of(action))} |" for action in options)
         yield ""
     if parser.epilog:
         yield from fenced(parser.epilog % {"prog": parser.prog})
 
 
 def _names(action: argparse.Action) -> str:
-    value = _value(action)
+    value = metavar_of(action)
     if not action.option_strings:
         return f"`{value}`"
     return ", ".join(f"`{name} {value}`" if value else f"`{name}`" for name in action.option_strings)
 
 
-def _value(action: argparse.Action) -> str:
+def metavar_of(action: argparse.Action) -> str:
+    """What represents the value of an option in its help; empty if it takes none."""
     if action.option_strings and action.nargs == 0:
         return ""
     if action.metavar is not None:
@@ -79,7 +84,8 @@ def _value(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
-def _help(action: argparse.Action) -> str:
+def help_of(action: argparse.Action) -> str:
+    """The help of an option."""
     return (action.help or "") % {"default": action.default}
 
 

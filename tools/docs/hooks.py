@@ -11,7 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from tools.docs import api_reference, cli_reference, python_reference, schema_reference
+from tools.docs import api_reference, cli_reference, python_reference, schema_reference, tables_reference
 
 ROOT = Path(__file__).parents[2]
 REPOSITORY = "https://github.com/unspool/unspool"
@@ -19,6 +19,7 @@ GENERATED = {
     "reference/cli.md": cli_reference.page,
     "reference/python.md": python_reference.page,
     "reference/schema.md": schema_reference.page,
+    "reference/tables.md": tables_reference.page,
     "reference/http.md": api_reference.page,
 }
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)")

@@ -14,10 +14,10 @@ from unspool import model
 
 from .docstrings import field_docs
 
-FUNCTIONS = ("sessions", "load", "stream", "samples", "to_builtins", "to_json", "enc_hook", "json_schema")
+FUNCTIONS = ("sessions", "load", "stream", "tables", "samples", "to_builtins", "to_json", "enc_hook", "json_schema")
 CLASSES = (
-    "Session", "SessionEvent", "ToolUse", "Reply", "Context", "SessionRef", "Library", "SessionLine", "MessageLine",
-    "EventLine", "EndLine",
+    "Session", "SessionEvent", "ToolUse", "Reply", "Context", "SessionRef", "Library", "Tables", "Annotation",
+    "SessionLine", "MessageLine", "EventLine", "AnnotationLine", "EndLine",
 )  # fmt: skip
 
 

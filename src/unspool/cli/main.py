@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from io import TextIOWrapper
 from types import ModuleType
+from typing import NoReturn
 
 from .._version import __version__
 
@@ -20,10 +23,14 @@ _COMMAND_GROUPS = {
         "context": "show what the model had in its context at a message",
         "explain": "explain by which rule, and from which lines, a message is what it is",
         "events": "list events across sessions: rejections, interruptions, …",
-        "export": "export sessions as NDJSON, a stream, Markdown or HTML",
+        "export": "export sessions as NDJSON, Markdown, HTML, tables, or in formats of other tools",
+        "pairs": "rejected actions and what was accepted instead, as preference data",
+        "share": "write a session as a page without secrets, to pass on",
+        "secrets": "list the secrets in sessions, where they are and since when",
         "schema": "print the JSON Schema of exported records, or validate a file",
         "doctor": "report damaged, unknown and unfinished records, file by file",
         "repair": "write a repaired copy of a damaged session that its agent can resume",
+        "completion": "print a script that completes commands and options in a shell",
     },
     "Search and keep": {
         "serve": "start the web app to read, search and follow every session",
@@ -31,12 +38,16 @@ _COMMAND_GROUPS = {
         "watch": "keep the store up to date while agents work, and print what happens",
         "search": "search all sessions for what was said, done or printed",
         "stats": "show sessions, turns, tools, rejections and tokens over time",
+        "usage": "show tokens and their cost by day, model, project, agent or session",
+        "sql": "ask questions about all sessions in SQL",
+        "lake": "keep tables of all sessions in a lake that other programs can query",
         "lineage": "show which sessions follow from each other: forks, clears, plans, sub-agents",
         "archive": "show sessions the agents are about to delete, and ones only unspool still has",
         "history": "list the versions of a session's files that the store has",
         "restore": "write the original files of a session from the store",
         "forget": "remove a session from the store permanently",
         "push": "copy the sessions of this computer to another store, such as a team's",
+        "mcp": "let agents look up earlier sessions of the project they work in",
     },
     "Run agents": {
         "run": "start an agent under the server, or resume or fork a session",
@@ -53,6 +64,13 @@ _COMMAND_GROUPS = {
 }
 """The commands with a module of their own. `command_groups` adds those that list one kind of event."""
 _INTERRUPTED = 130
+_WRONG_CHOICE = re.compile(r"argument .*: invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+EXIT_CODES = {
+    0: "success; also if whatever reads the output has seen enough",
+    1: "something failed, could not be read or is damaged; a search found nothing",
+    2: "invalid usage: an unknown option, a wrong value, or a name that matches several sessions",
+    _INTERRUPTED: "interrupted with Ctrl-C; files are complete or not there",
+}
 _COLUMNS = 78
 """The width of the help."""
 
@@ -83,7 +101,7 @@ _OWN_COMMANDS = _flat(_COMMAND_GROUPS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 ok, 1 failed, 2 invalid usage."""
+    """Run a command; returns the exit code, one of `EXIT_CODES`."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), None)
     if name is None or (name not in _OWN_COMMANDS and name not in commands()):
@@ -108,7 +126,7 @@ def _accept_any_text() -> None:
 def _without_command(arguments: list[str]) -> int:
     """Help, the version, or an unknown command; none of these needs the parsers of the agents."""
     groups = command_groups()
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="unspool",
         description="Read, search and supervise the sessions of your coding agents.",
         formatter_class=_formatter,
@@ -120,12 +138,37 @@ def _without_command(arguments: list[str]) -> int:
         ),
     )
     parser.add_argument("--version", action="version", version=f"unspool {__version__}")
-    parser.add_argument("command", metavar="COMMAND", choices=_flat(groups))
+    parser.add_argument("command", metavar="COMMAND")
     if not arguments:
         parser.print_help()
         return 0
-    parser.parse_args(arguments)
-    return 2
+    # The rest is of no interest: only the command can say what its arguments are.
+    unknown = parser.parse_known_args(arguments)[0].command
+    near = _did_you_mean(unknown, _flat(groups)) or "; `unspool --help` lists all commands"
+    return parser.error(f"unknown command {unknown!r}{near}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests what a misspelled option was probably meant to be."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the error, and exit."""
+        what, _, names = message.partition(": ")
+        if what == "unrecognized arguments":
+            wrong = names.split()[0]
+            if wrong.startswith("-"):
+                message += _did_you_mean(wrong.partition("=")[0], self._option_string_actions)
+        elif found := _WRONG_CHOICE.fullmatch(message):
+            message += _did_you_mean(found[1], found[2].replace("'", "").split(", "))
+        super().error(message)
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    # Loaded only for the message: most runs have nothing misspelled.
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=2, cutoff=0.6)
+    return f", did you mean {' or '.join(near)}?" if near else ""
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -141,7 +184,7 @@ def command_parser(name: str) -> argparse.ArgumentParser:
     """The parser of one command."""
     module = _module(name)
     text = _OWN_COMMANDS.get(name) or commands()[name]
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"unspool {name}",
         description=text[0].upper() + text[1:] + ".",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -157,7 +200,12 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     from ..core.errors import AmbiguousError, UnspoolError, UsageError
 
     try:
-        code: int = module.run(args)
+        with ExitStack() as args.on_exit:
+            if "home" in args:
+                from ._shared.selection import prepare
+
+                prepare(args)
+            code: int = module.run(args)
         sys.stdout.flush()
     except (UsageError, AmbiguousError) as error:
         return _fail(args, str(error), 2)

@@ -88,8 +88,8 @@ def test_each_reply(run: Run) -> None:
 
 
 def test_each_reply_names_sub_agents_by_their_own_id(run: Run) -> None:
-    """The beginning of a sub-agent's id is that of its session."""
+    """The beginning of a sub-agent's id is that of its session, so its end is shown as well."""
     (ref,) = [ref for ref in Library(SAMPLES).refs() if "/" in ref.id]
     lines = run("context", ref.id, "--home", SAMPLES, "--each").lines
     assert lines
-    assert all(line.startswith(f"{ref.id}  #") for line in lines)
+    assert {Library(SAMPLES).find(line.split("  #")[0]).id for line in lines} == {ref.id}

@@ -81,9 +81,14 @@ def test_an_empty_home(run: Run) -> None:
     assert run("doctor", "--json").out == ""
 
 
-def test_a_filter_is_not_a_session_name(run: Run) -> None:
-    """`has:` means nothing here: to look at everything instead would be wrong."""
-    assert run("doctor", "has:problem", "--home", SAMPLES).code == 1
+def test_filters(run: Run) -> None:
+    """As words and as options; a word that is no filter is wrong usage, not a reason to look at everything."""
+    everything = run("doctor", "--json", "--home", SAMPLES).records
+    chosen = run("doctor", "agent:codex", "has:rejection", "--json", "--home", SAMPLES).records
+    assert chosen == run("doctor", "--agent", "codex", "--has", "rejection", "--json", "--home", SAMPLES).records
+    assert 0 < len(chosen) < len(everything)
+    assert {report["agent"] for report in chosen} == {"codex"}
+    assert run("doctor", "hsa:rejection", "--home", SAMPLES).code == 2
 
 
 def test_the_summary_names_what_is_new(run: Run, tmp_path: Path) -> None:

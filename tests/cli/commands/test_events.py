@@ -34,7 +34,11 @@ def test_event_fields(run: Run) -> None:
     (event, *_) = run("events", "37c2", "--home", SAMPLES, "--type", "rejection", "--json").records
     session = Library(SAMPLES).load(Library(SAMPLES).find("37c2"))
     first = session.rejections[0]
-    assert (event["session"], event["message_index"], event["agent"]) == (session.id, first.message_index, "claude")
+    assert (event["session"]["name"], event["message_index"], event["session"]["agent"]) == (
+        session.id,
+        first.message_index,
+        "claude",
+    )
     assert event["event"]["reason"] == first.reason
     assert event["event"]["action"]["diff"]
     assert event["timestamp"]
@@ -57,10 +61,10 @@ def test_several_types_and_an_unknown_one(run: Run) -> None:
 def test_filters(run: Run) -> None:
     """By agent, by time, and by other events of the session."""
     place = ("events", "--home", SAMPLES, "--json")
-    assert {event["agent"] for event in run(*place, "--agent", "gemini").records} == {"gemini"}
+    assert {event["session"]["agent"] for event in run(*place, "--agent", "gemini").records} == {"gemini"}
     assert run(*place, "--until", "2020-01-01").records == []
-    sessions = {event["session"] for event in run(*place, "--type", "error", "has:clear").records}
-    cleared = {event["session"] for event in run(*place, "--type", "clear").records}
+    sessions = {event["session"]["name"] for event in run(*place, "--type", "error", "has:clear").records}
+    cleared = {event["session"]["name"] for event in run(*place, "--type", "clear").records}
     assert sessions
     assert sessions <= cleared
 
@@ -68,8 +72,11 @@ def test_filters(run: Run) -> None:
 def test_subagents_in_the_same_file(run: Run) -> None:
     """`--kind main` leaves out the sub-agents in the session's file."""
     (recording,) = recordings("claude", "1.0.60", "subagent")
-    everything = {event["session"] for event in run("events", "--home", recording.home, "--json").records}
-    main = {event["session"] for event in run("events", "--home", recording.home, "--kind", "main", "--json").records}
+    everything = {event["session"]["name"] for event in run("events", "--home", recording.home, "--json").records}
+    main = {
+        event["session"]["name"]
+        for event in run("events", "--home", recording.home, "--kind", "main", "--json").records
+    }
     assert any("/" in id for id in everything)
     assert main == {id for id in everything if "/" not in id}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 import unspool
 from unspool.agents import SessionRef
 from unspool.library import Library
+from unspool.store.locate import open_store
 from unspool.testing import ClaudeLog, GeminiLog, call
 
 from ...recordings import recordings
@@ -98,6 +100,33 @@ def test_sub_agents_in_the_same_file(run: Run, tmp_path: Path) -> None:
     for format in ("ndjson", "stream"):
         lines = run("export", "--home", recording.home, "--kind", "main", "--format", format).records
         assert [line["session"]["kind"] for line in lines if line["type"] == "session"] == ["main"]
+
+
+def test_pins_notes_and_tags(run: Run, tmp_path: Path) -> None:
+    """Every format has them, of the session alone, and without secrets if these are replaced."""
+    location, token = tmp_path / "sessions.db", "ghp_" + "4aB9" * 9
+    options = ("--home", SAMPLES, "--store", location)
+    assert run("sync", *options).code == 0
+    with closing(open_store(str(location))) as store:
+        row = store.sessions.find("37c2")
+        store.annotations.add(row.agent, row.name, "note", f"see {token}", 0)
+        store.annotations.add(row.agent, row.name, "tag", "tides")
+    (record,) = run("export", "37c2", *options).records
+    assert [(one["kind"], one["text"]) for one in record["annotations"]] == [("tag", "tides"), ("note", f"see {token}")]
+    assert all(
+        "annotations" not in other for other in run("export", *options).records if other["session"]["id"] != row.name
+    )
+    for more in ((), ("has:rejection",)):
+        lines = run("export", "37c2", *options, "--format", "stream", *more).records
+        assert [line["type"] for line in lines[-3:]] == ["annotation", "annotation", "end"]
+    for format in ("ndjson", "stream", "markdown", "html"):
+        text = run("export", "37c2", *options, "--format", format).out
+        assert "tides" in text
+        assert token in text
+        assert token not in run("export", "37c2", *options, "--format", format, "--redact").out
+    target = tmp_path / "stream.ndjson"
+    run("export", "37c2", *options, "--format", "stream", "-o", target)
+    assert run("schema", "--check", target).code == 0
 
 
 # --- where to ---------------------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def test_as_json(run: Run, logs: tuple[ClaudeLog, ...]) -> None:
     (record,) = run("lineage", "latest", "--json").records
     first, second, third, beside = (log.session for log in logs)
     # Forks have copied the time of the first message, so that generations decide.
-    assert [node["id"] for node in record["nodes"]] == [first, *sorted((second, beside)), third]
+    assert [node["name"] for node in record["nodes"]] == [first, *sorted((second, beside)), third]
     assert {(edge["source"], edge["target"], edge["kind"]) for edge in record["edges"]} == {
         (first, second, "fork"), (second, third, "fork"), (first, beside, "fork"),
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_all_families(run: Run, logs: tuple[ClaudeLog, ...], home: Path) -> None
     records = run("lineage", "--json").records
     assert [len(record["nodes"]) for record in records] == [len(logs)]
     (record,) = run("lineage", alone.session, "--json").records
-    assert [node["id"] for node in record["nodes"]] == [alone.session]
+    assert [node["name"] for node in record["nodes"]] == [alone.session]
 
 
 def test_the_samples(run: Run) -> None:

@@ -45,7 +45,7 @@ def test_json_has_the_same_sessions(run: Run) -> None:
     """Every line is an object; ids are whole there, and each names its file."""
     rows = run("ls", "--home", SAMPLES, "--json").records
     table = [line.split("\t") for line in run("ls", "--home", SAMPLES).lines[1:]]
-    assert [row["id"][:13] for row in rows] == [cells[1] for cells in table]
+    assert [row["name"][:13] for row in rows] == [cells[1] for cells in table]
     assert all(Path(row["path"]).is_file() for row in rows)
     assert {row["kind"] for row in rows} == {"main"}
 
@@ -59,10 +59,11 @@ def test_kinds(run: Run, kind: str, expected: set[str]) -> None:
     assert {row["kind"] for row in rows} == expected
 
 
-def test_subagent_ids_are_not_truncated(run: Run) -> None:
-    """The beginning of such an id is that of its session."""
+def test_short_ids_name_sub_agents(run: Run) -> None:
+    """The beginning of such an id is that of its session, so its end is shown as well."""
     shown = {line.split("\t")[1] for line in run("ls", "--home", SAMPLES, "--kind", "subagent").lines[1:]}
-    assert shown == {ref.id for ref in Library(SAMPLES).refs() if ref.kind == "subagent"}
+    expected = {ref.id for ref in Library(SAMPLES).refs() if ref.kind == "subagent"}
+    assert {Library(SAMPLES).find(name).id for name in shown} == expected
 
 
 def test_subagents_in_the_same_file(run: Run) -> None:
@@ -71,14 +72,14 @@ def test_subagents_in_the_same_file(run: Run) -> None:
     home = str(recording.home)
     rows = run("ls", "--home", home, "--kind", "subagent", "--json").records
     records = {session.info.id: session for session in recording.sessions() if session.info.kind == "subagent"}
-    assert {row["id"] for row in rows} == records.keys() != set()
+    assert {row["name"] for row in rows} == records.keys() != set()
     for row in rows:
-        shown = run("export", "--home", home, row["id"], "--format", "ndjson").records
-        assert [line["session"]["id"] for line in shown] == [row["id"]]
-        assert len(shown[0]["messages"]) == len(records[row["id"]].messages)
-        assert row["title"] == records[row["id"]].info.title
-    streamed = run("export", "--home", home, rows[0]["id"][:50], "--format", "stream").records
-    assert sum(line["type"] == "message" for line in streamed) == len(records[rows[0]["id"]].messages)
+        shown = run("export", "--home", home, row["name"], "--format", "ndjson").records
+        assert [line["session"]["id"] for line in shown] == [row["name"]]
+        assert len(shown[0]["messages"]) == len(records[row["name"]].messages)
+        assert row["title"] == records[row["name"]].info.title
+    streamed = run("export", "--home", home, rows[0]["name"][:50], "--format", "stream").records
+    assert sum(line["type"] == "message" for line in streamed) == len(records[rows[0]["name"]].messages)
     assert run("show", "--home", home, f"{rows[0]['parent']}/nobody").code == 1
 
 
@@ -124,14 +125,14 @@ def test_sessions_with_an_event(run: Run, words: tuple[str, ...]) -> None:
     assert len(done.lines) - 1 == len(run("ls", "--home", SAMPLES, "--json", *words).records)
     library = Library(SAMPLES)
     expected = {ref.id for ref in library.refs() if ref.kind == "main" and library.load(ref).rejections}
-    assert {row["id"] for row in run("ls", "--home", SAMPLES, "--json", *words).records} == expected
+    assert {row["name"] for row in run("ls", "--home", SAMPLES, "--json", *words).records} == expected
 
 
 def test_several_event_filters_are_combined(run: Run) -> None:
     """Two filters are combined with AND."""
     rows = run("ls", "--home", SAMPLES, "--json", "has:rejection", "has:interruption").records
     assert rows
-    assert all(row["events"]["rejection"] and row["events"]["interruption"] for row in rows)
+    assert all(row["counts"]["rejection"] and row["counts"]["interruption"] for row in rows)
 
 
 def test_an_unknown_event_type(run: Run) -> None:
@@ -147,7 +148,7 @@ def test_counting_events(run: Run) -> None:
     rows = run("ls", "--home", SAMPLES, "--events", "--json").records
     assert len(rows) == len(run("ls", "--home", SAMPLES, "--json").records)
     assert all(count > 0 for row in rows for count in row.get("events", {}).values())
-    assert any(row["events"].get("compaction") for row in rows)
+    assert any(row["counts"].get("compaction") for row in rows)
 
 
 def test_a_limit(run: Run) -> None:
@@ -159,14 +160,14 @@ def test_an_unreadable_session_does_not_hide_the_others(run: Run, monkeypatch: p
     """The others are listed; the unreadable one is reported with its path, and the exit code is 1."""
     library = Library(SAMPLES)
     bad = library.find("latest")
-    load = Library.load
+    load = Library.load_all
 
     def load_or_fail(self: Library, ref: object, *rest: object) -> object:
         if ref == bad:
             raise OSError(5, "Input/output error", str(bad.path))
         return load(self, ref, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Library, "load", load_or_fail)
+    monkeypatch.setattr(Library, "load_all", load_or_fail)
     done = run("ls", "--home", SAMPLES, "--events", "--json")
     assert done.code == 1
     assert str(bad.path) in done.err
@@ -177,7 +178,7 @@ def test_an_empty_home(run: Run) -> None:
     """No sessions is not an error; a hint is printed to stderr."""
     done = run("ls")
     assert (done.code, done.out) == (0, "")
-    assert "--or-samples" in done.err
+    assert "--samples" in done.err
     assert run("ls", "--json").out == ""
 
 

@@ -51,14 +51,26 @@ def forget_server() -> None:
             path.unlink()
 
 
+def server_address() -> str | None:
+    """The address of the running server, if there is one."""
+    running = _registered()
+    return running.address if running is not None else None
+
+
+def _registered() -> Running | None:
+    with suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=Running)
+    return None
+
+
 class Server:
     """The server of this computer."""
 
     def __init__(self) -> None:
-        try:
-            self._running = msgspec.json.decode((data_folder() / _NAME).read_bytes(), type=Running)
-        except (OSError, msgspec.DecodeError) as error:
-            raise NotFoundError("no server is running; start one with `unspool serve` and leave it running") from error
+        running = _registered()
+        if running is None:
+            raise NotFoundError("no server is running; start one with `unspool serve` and leave it running")
+        self._running = running
         self._place = urlsplit(self._running.address)
         self._token = Access.kept(data_folder()).token
 

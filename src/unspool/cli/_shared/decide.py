@@ -12,6 +12,7 @@ from ...core.plural import counted
 from ...render.exact import exact_text
 from .client import Server, path_of, who
 from .output import print_json
+from .records import SentAnswer
 from .request_text import DIGEST_SHOWN, request_lines, request_name
 
 Json = dict[str, Any]
@@ -173,7 +174,7 @@ def answer_request(args: argparse.Namespace, command: str, verdict: str, reason:
 def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: bool) -> None:
     """Print what was answered."""
     if as_json:
-        print_json({"verdict": verdict, "reason": reason, "question": chosen.opened})
+        print_json(SentAnswer(verdict=verdict, reason=reason, question=chosen.opened))
         return
     print(f"{PAST_TENSE[verdict]}: {request_name(chosen.opened)}")
     if reason:

@@ -1,16 +1,16 @@
-"""Output: JSON for programs, tables for people, tab-separated columns for pipes."""
+"""Output: JSON for programs, coloured text for people, errors and remarks apart from both."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...render.sanitize import harmless, one_line
+from ...render.sanitize import harmless
 from .options import is_terminal
+from .output_types import type_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -34,27 +34,17 @@ def console(**options: Any) -> Console:
 
 
 def print_json(value: Any) -> None:
-    """One value on one line."""
-    sys.stdout.buffer.write(_encoder.encode(value) + b"\n")
+    """One object on one line."""
+    sys.stdout.buffer.write(json_line(value))
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]], wrap: int, styles: Sequence[str] = ()) -> None:
-    """A table on a terminal, tab-separated columns elsewhere. Column `wrap` takes the remaining width."""
-    if not is_terminal():
-        print("\t".join(headers))
-        for row in rows:
-            print("\t".join(one_line(cell, 400) for cell in row))
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, header in enumerate(headers):
-        table.add_column(header, no_wrap=True, overflow="ellipsis", ratio=1 if place == wrap else None)
-    for row in rows:
-        # Text, not markup: a title may contain anything.
-        table.add_row(*(Text(one_line(cell, 400), style) for cell, style in zip_longest(row, styles, fillvalue="")))
-    console().print(table)
+def json_line(value: Any) -> bytes:
+    """One object, with its `type` first. A whole session, and what a server says, have one already."""
+    data = _encoder.encode(value)
+    kind = type_of(value)
+    if kind is not None:
+        data = b'{"type":"' + kind.encode() + (b'",' if len(data) > len("{}") else b'"') + data[1:]
+    return data + b"\n"
 
 
 def print_pieces(pieces: Iterable[RenderableType]) -> None:
@@ -72,7 +62,9 @@ def print_pieces(pieces: Iterable[RenderableType]) -> None:
 
 def short_id(id: str) -> str:
     """Enough of an id to find the session. A sub-agent is named by the end of its id, so that stays whole."""
-    return id if "/" in id else id[:_SHORT]
+    first, *own = id.split("/")
+    # Some ids begin with a time, so sessions of the same minute share their first digits.
+    return "/".join((first[:_SHORT], *own))
 
 
 def complain(text: str) -> None:

@@ -10,24 +10,44 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _PATIENCE_SECONDS = 0.5
+_BETWEEN_SECONDS = 0.1
 
 
-def watched(items: Iterable[T], what: str) -> Iterator[T]:
-    """Yield the items, and show how many there were if it takes long."""
-    # Output on the same terminal would collide with the progress line.
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+def watched(items: Iterable[T], what: str, *, collects: bool = False) -> Iterator[T]:
+    """Yield the items, and show how many there were if it takes long.
+
+    Where the output goes to the same terminal, the line is only there while the next item is found. With `collects`,
+    nothing is printed before the last item, so that it can stay.
+    """
+    if not sys.stderr.isatty():
         yield from items
         return
-    shown_at = time.monotonic() + _PATIENCE_SECONDS
-    count = 0
-    shown = False
+    line = _Line()
+    clears = sys.stdout.isatty() and not collects
     try:
         for count, item in enumerate(items, 1):
-            if time.monotonic() >= shown_at:
-                print(f"\r{count:,} {what} …", end="", file=sys.stderr, flush=True)
-                shown_at = time.monotonic() + 0.1
-                shown = True
+            if clears:
+                line.clear()
             yield item
+            line.show(f"{count:,} {what} …")
     finally:
-        if shown:
-            print(f"\r{count:,} {what}  ", file=sys.stderr, flush=True)
+        line.clear()
+
+
+class _Line:
+    """A line on the terminal that is replaced, at most ten times a second, and removed."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + _PATIENCE_SECONDS
+        self._width = 0
+
+    def show(self, text: str) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _BETWEEN_SECONDS
+            self._width = len(text)
+            print(f"\r{text}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._width:
+            print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
+            self._width = 0

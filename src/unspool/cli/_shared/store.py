@@ -9,36 +9,22 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from ...core.errors import BusyError, NotFoundError, NotWritableError
+from msgspec.structs import replace
+
+from ...core.errors import BusyError, NotFoundError, NotWritableError, RedactedStoreError
 from ...ingest.sync import Progress, Report, Syncer
+from ...ingest.sync_selection import SyncSelection
 from ...store import Store, open_store
 from ...store.forgotten import ForgottenSession
 from ...store.locate import STORE_VARIABLE
-from .options import home_help
+from ...store.rows import SessionRow
 from .output import complain, remark
+from .selection import stored_filter
 
 _PATIENCE_SECONDS = 0.5
 _LOCK_SECONDS = 3.0
 """How long a command that only reads waits for another process that imports sessions."""
 _MAY_BE_BEHIND = "The newest sessions and messages may be missing here."
-
-
-def add_store(parser: argparse.ArgumentParser, *, syncs: bool = True) -> None:
-    """Options that choose the store."""
-    parser.add_argument(
-        "--store",
-        metavar="PLACE",
-        help="a file or postgresql://… (default: $UNSPOOL_STORE, or a file in your data directory)",
-    )
-    parser.add_argument(
-        "--home",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help=f"{home_help()} (default: yours); may be repeated",
-    )
-    if syncs:
-        parser.add_argument("--no-sync", action="store_true", help="do not import changes first")
 
 
 def warn_of_password(location: str | None) -> None:
@@ -62,6 +48,26 @@ def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]
         name_damage(store)
     finally:
         store.close()
+
+
+def found_rows(store: Store, names: Iterable[str], *, is_exact: bool = False) -> list[SessionRow]:
+    """The stored sessions with some names."""
+    return [store.sessions.find(name, is_exact=is_exact) for name in names]
+
+
+def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
+    """The stored sessions that a command changes or writes: those named, or those that pass the filters.
+
+    Without either it is none: a command that removes sessions must not mean all of them.
+    """
+    if args.sessions:
+        return found_rows(store, args.sessions, is_exact=True)
+    if not (args.agent or args.project or args.since or args.until or args.has or args.limit is not None):
+        return []
+    wanted = replace(
+        stored_filter(args), machine=store.machine, kind=None if args.kind == "all" else args.kind or "main"
+    )
+    return store.sessions.select(wanted, limit=args.limit)
 
 
 def name_damage(store: Store) -> None:
@@ -88,6 +94,9 @@ def _open_to_sync(args: argparse.Namespace, writes: bool) -> Store:
 def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
     try:
         report = sync(store, homes, patience=None if writes else _LOCK_SECONDS)
+    except RedactedStoreError as error:
+        remark(f"unspool: {error}. {_MAY_BE_BEHIND}")
+        return
     except (BusyError, NotWritableError) as error:
         if writes:
             raise
@@ -99,12 +108,16 @@ def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
 
 
 def sync(
-    store: Store, homes: list[str], patience: float | None = None, forgotten: Iterable[ForgottenSession] = ()
-) -> Report:
+    store: Store, homes: list[str], patience: float | None = None, forgotten: Iterable[ForgottenSession] = (),
+    selection: SyncSelection | None = None, with_secrets: bool = False,
+) -> Report:  # fmt: skip
     """Bring a store up to date, with a progress bar if it takes long; see `Syncer` for the other arguments."""
     show = _Bar() if sys.stderr.isatty() else None
     try:
-        return Syncer(store, *homes, may_share=True, forgotten=forgotten).run(show, patience=patience)
+        syncer = Syncer(
+            store, *homes, may_share=True, forgotten=forgotten, selection=selection, with_secrets=with_secrets
+        )
+        return syncer.run(show, patience=patience)
     finally:
         if show is not None:
             show.end()

@@ -10,6 +10,7 @@ from ...core.errors import UsageError
 from .._shared.client import Server
 from .._shared.decide import ChosenRequest, add_request_arguments, ask, choose_request, confirm, send_answer, to_agent
 from .._shared.output import print_json
+from .._shared.records import SentAnswer
 from .._shared.request_text import request_name
 
 EXAMPLES = """examples:
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     send_answer(server, chosen.run["id"], chosen.opened, "allow", answers=answers)
     if args.json:
-        print_json({"verdict": "allow", "answers": answers, "question": chosen.opened})
+        print_json(SentAnswer(verdict="allow", answers=answers, question=chosen.opened))
     else:
         print("\n".join(to_agent(f"{question} {', '.join(labels)}") for question, labels in answers.items()))
     return 0

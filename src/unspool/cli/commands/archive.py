@@ -4,45 +4,68 @@ from __future__ import annotations
 
 import argparse
 
+from msgspec.structs import replace
+
 from ...ingest.retention import Fate, fates
 from ...render.sanitize import local
-from .._shared.output import print_json, print_table, short_id
-from .._shared.store import add_store, opened
+from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
+from .._shared.output import print_json, short_id
+from .._shared.records import SessionItem, item_of_row
+from .._shared.selection import stored_filter
+from .._shared.store import found_rows, opened
+from .._shared.table import AGENT, LAST_ACTIVE, SESSION, TITLE, Column, print_table
 
 EXAMPLES = """examples:
   unspool archive
-  unspool archive --json | jq 'select(.gone)'"""
+  unspool archive --json | jq 'select(.gone_at)'"""
+
+_COLUMNS = (AGENT, SESSION, LAST_ACTIVE, Column("on disk", "yellow"), TITLE)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
+    add_sessions(parser, "sessions to look at instead of all")
     parser.add_argument("--days", type=int, default=7, metavar="N", help="deleted within N days (default: 7)")
     parser.add_argument("--all", action="store_true", help="list every session")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per session")
-    add_store(parser)
+    add_limit(parser, "list only the first N")
+    add_json(parser)
+    add_filters(parser)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print when each session will be deleted."""
     with opened(args) as store:
-        found = [fate for fate in fates(store, args.home) if args.all or fate.is_near(args.days)]
+        wanted = stored_filter(args)
+        if args.sessions:
+            wanted = replace(wanted, ids=tuple(row.id for row in found_rows(store, args.sessions)))
+        near = [fate for fate in fates(store, args.home, wanted) if args.all or fate.is_near(args.days)]
+    found = near[: args.limit]
     if args.json:
         for fate in found:
-            print_json(fate)
+            print_json(_item(fate))
         return 0
-    rows = [[fate.agent, short_id(fate.session), local(fate.last), _when(fate), fate.title or ""] for fate in found]
-    if rows:
-        print_table(
-            ("agent", "session", "last active", "on disk", "title"), rows, wrap=4, styles=("cyan", "", "dim", "yellow")
-        )
-    gone = sum(fate.gone for fate in found)
+    if found:
+        print_table(_COLUMNS, map(_cells, found))
+    gone = sum(fate.is_gone for fate in found)
     print(
         f"{len(found) - gone} about to be deleted by their agent, {gone} only in the store; the store keeps all of them"
     )
     return 0
 
 
+def _item(fate: Fate) -> SessionItem:
+    item = item_of_row(fate.session)
+    item.deleted_at = fate.deleted_at
+    return item
+
+
+def _cells(fate: Fate) -> list[str]:
+    row = fate.session
+    return [row.agent, short_id(row.name), local(row.ended_at), _when(fate), row.title or ""]
+
+
 def _when(fate: Fate) -> str:
-    if fate.gone:
+    if fate.is_gone:
         return "only in store"
     return f"until {local(fate.deleted_at)[:10]}" if fate.deleted_at is not None else "kept"

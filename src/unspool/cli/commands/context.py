@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
 from rich.text import Text
 
 from ...core import model as m
-from ...core.context_export import ReplyContext, each_reply, list_context
+from ...core.context_export import ContextLists, ReplyContext, ReplyLists, each_reply, list_context
 from ...core.errors import UsageError
 from ...core.session import Context, Session
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
-from .._shared.options import add_places, add_sessions, choose, is_terminal
+from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
 from .._shared.output import console, print_json, short_id
 from .._shared.progress import watched
+from .._shared.selection import Filter, choose, choose_one
 
 EXAMPLES = """examples:
   unspool context latest --at 40
   unspool context latest --each --json"""
 
 
+class MessageContext(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What the model had in its context before a message."""
+
+    agent: str
+    session: str
+    """Its name alone, as in the lines that other readers of sessions print."""
+    message_index: int
+    recorded: bool
+    """False: the agent had replaced the context by a summary that is not in the log."""
+    context: ContextLists
+    message_indices: list[int] = []
+    """With `--at`: the messages in the context."""
+    reply: ReplyLists | None = None
+    """With `--each`: what the model replied."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "the session; with --each, all sessions by default")
-    add_places(parser)
+    add_source(parser)
+    add_filters(parser)
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--at",
@@ -33,7 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="show the context before message N; the number of messages means the next one",
     )
     group.add_argument("--each", action="store_true", help="show the context before every reply of the model")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    add_limit(parser, "with --each: only the newest N sessions")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,22 +62,29 @@ def run(args: argparse.Namespace) -> int:
         return _print_each(args)
     if len(args.sessions) != 1:
         raise UsageError("--at needs exactly one session; `unspool ls` lists them")
-    for library, ref in choose(args):
-        _print_at(library.load(ref), args.at, args.json)
+    for catalog, ref in choose_one(args):
+        _print_at(catalog.load(ref), args.at, args.json)
     return 0
 
 
 def _print_each(args: argparse.Namespace) -> int:
-    failures = Failures(args.debug)
-    for library, ref in watched(choose(args), "sessions"):
+    failures, keep = Failures(args.debug), Filter(args)
+    for catalog, ref in watched(keep.apply(choose(args)), "sessions"):
         with failures.skipping(ref):
-            for session in library.load_all(ref):
+            for session in filter(keep.takes_session, catalog.load_all(ref)):
                 for reply in each_reply(session):
                     if args.json:
-                        print_json(reply)
+                        print_json(_item(session, reply))
                     else:
                         print(_summary(reply))
     return failures.exit_code
+
+
+def _item(session: Session, reply: ReplyContext) -> MessageContext:
+    return MessageContext(
+        agent=session.agent, session=session.id, message_index=reply.message_index, recorded=reply.recorded,
+        context=reply.context, reply=reply.reply,
+    )  # fmt: skip
 
 
 def _summary(reply: ReplyContext) -> str:
@@ -79,13 +106,14 @@ def _print_at(session: Session, index: int, as_json: bool) -> None:
     context = session.context_at(index)
     if as_json:
         print_json(
-            {
-                "session": session.id,
-                "message_index": index,
-                "message_indices": context.message_indices,
-                "recorded": context.recorded,
-                "context": list_context(session, context),
-            }
+            MessageContext(
+                agent=session.agent,
+                session=session.id,
+                message_index=index,
+                message_indices=context.message_indices,
+                recorded=context.recorded,
+                context=list_context(session, context),
+            )
         )
     else:
         _print_messages(session, index, context)

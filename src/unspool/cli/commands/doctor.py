@@ -20,9 +20,11 @@ from ...library import Library, not_listed, without_conversation
 from ...render.sanitize import harmless, one_line
 from .._shared.failures import Failures
 from .._shared.format_summary import FormatSummary
-from .._shared.options import add_places, add_sessions, choose
-from .._shared.output import complain, print_json
+from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
+from .._shared.output import complain, print_json, remark
 from .._shared.progress import watched
+from .._shared.records import SessionName, session_name
+from .._shared.selection import Chosen, Filter, choose
 
 EXAMPLES = """examples:
   unspool doctor
@@ -31,12 +33,13 @@ EXAMPLES = """examples:
   unspool doctor --summary"""
 
 
-class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
+class FileReport(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The state of one file."""
 
     path: str
-    session: str
     agent: str
+    session: SessionName | None
+    """None where no session could be read from it."""
     lines: int
     damaged: int
     """Lines that are not an intact record."""
@@ -50,7 +53,9 @@ class Report(msgspec.Struct, omit_defaults=True, kw_only=True):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "sessions, files or directories to check instead of everything")
-    add_places(parser)
+    add_source(parser)
+    add_filters(parser)
+    add_limit(parser, "check only the newest N sessions")
     parser.add_argument("--all", action="store_true", help="include files without problems")
     parser.add_argument(
         "--summary",
@@ -58,7 +63,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="count, by agent and version, the kinds of records and fields that unspool has not seen before; "
         "names and counts only, for a bug report",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per file")
+    add_json(parser, "one JSON object per file")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -104,9 +109,9 @@ def _print_summary(args: argparse.Namespace, total: Counter[str], unreadable: in
 
 def _summarize(args: argparse.Namespace) -> int:
     summary, failures = FormatSummary(), Failures(args.debug)
-    for library, ref in watched(choose(args), "sessions"):
+    for catalog, ref in watched(Filter(args).apply(_on_disk(args)), "sessions", collects=True):
         with failures.skipping(ref):
-            for session in library.load_all(ref):
+            for session in catalog.load_all(ref):
                 summary.add(session)
     if not args.json:
         print(f"unspool {__version__}")
@@ -118,10 +123,20 @@ def _summarize(args: argparse.Namespace) -> int:
     return failures.exit_code
 
 
-def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
-    for library, ref in choose(args):
+def _on_disk(args: argparse.Namespace) -> Iterator[Chosen]:
+    """The sessions with files to check. `unspool verify` checks what is only in the store."""
+    for item in choose(args):
+        if not item.ref.gone:
+            yield item
+        elif args.sessions:
+            remark(f"{item.ref.id} has no files any more; `unspool verify` checks what the store has of it")
+
+
+def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileReport]:
+    keep = Filter(args)
+    for catalog, ref in keep.apply(_on_disk(args)):
         with failures.skipping(ref):
-            for session in library.load_all(ref):
+            for session in filter(keep.takes_session, catalog.load_all(ref)):
                 for place, file in enumerate(session.info.files):
                     if file.role == "log":
                         yield _report(session, place, file)
@@ -129,23 +144,23 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[Report]:
         yield from (_unlisted(*found) for found in not_listed(Library(*args.home)))
 
 
-def _unlisted(agent: str, path: Path, why: str) -> Report:
+def _unlisted(agent: str, path: Path, why: str) -> FileReport:
     """The report on something that is not even listed as a session."""
     missing = "what is in this folder is missing here; check its permissions" if path.is_dir() else "left out"
     problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
-    return Report(
-        path=name_of(path), session="", agent=agent, lines=0, damaged=0, problems={problem.reason: 1}, orphans=0,
+    return FileReport(
+        path=name_of(path), session=None, agent=agent, lines=0, damaged=0, problems={problem.reason: 1}, orphans=0,
         places=[problem], records={},
     )  # fmt: skip
 
 
-def _report(session: Session, place: int, file: m.LogFile) -> Report:
+def _report(session: Session, place: int, file: m.LogFile) -> FileReport:
     problems = [problem for problem in session.problems if _file_of(problem, session) == place]
     problems.sort(key=lambda problem: problem.source.offset if problem.source is not None else 0)
     where = {message.index for message in session.messages if message.source.file == place}
-    return Report(
+    return FileReport(
         path=file.path,
-        session=session.id,
+        session=session_name(session.agent, session.id),
         agent=session.agent,
         lines=file.lines,
         damaged=file.damaged,
@@ -163,7 +178,7 @@ def _file_of(problem: m.Problem, session: Session) -> int:
     return session.messages[problem.message_index].source.file if problem.message_index is not None else 0
 
 
-def _print(report: Report) -> None:
+def _print(report: FileReport) -> None:
     print(harmless(report.path))
     calls = counted(report.orphans, "unfinished call")
     print(f"  {counted(report.lines, 'line')}, {report.damaged:,} damaged, {calls}")

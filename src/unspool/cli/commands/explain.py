@@ -5,16 +5,30 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+import msgspec
+
 from ...agents import agent_named
 from ...core.errors import UsageError
 from ...core.explain import Explainer, Explanation, Fact, Line
 from ...render.sanitize import harmless
-from .._shared.options import add_places, choose
+from .._shared.options import add_json, add_source
 from .._shared.output import print_json
+from .._shared.records import SessionName, session_name
+from .._shared.selection import choose_one
 
 EXAMPLES = """examples:
   unspool explain latest#12
   unspool explain 3fc8837a#40 --json"""
+
+
+class MessageExplanation(msgspec.Struct, kw_only=True):
+    """What the record says about one message, and why."""
+
+    session: SessionName
+    versions: list[str]
+    message_index: int
+    line: Line
+    facts: list[Fact]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "message", metavar="SESSION#N", help="a session (id, beginning of one, path, or latest), and a message of it"
     )
-    add_places(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_source(parser)
+    add_json(parser, "a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -32,14 +46,19 @@ def run(args: argparse.Namespace) -> int:
     if not hash or not name or not number.isdecimal():
         raise UsageError(f"{args.message!r} is not a message; write SESSION#N, such as latest#12")
     args.sessions = [name]
-    for library, ref in choose(args):
-        session = library.load(ref)
+    for catalog, ref in choose_one(args):
+        session = catalog.load(ref)
         if int(number) >= len(session):
             raise UsageError(f"session {session.id} has {len(session)} messages; {number} is not one of them")
         explainer = Explainer(session, session.messages.__getitem__, agent_named(session.agent).rules)
         found = explainer.explain(int(number))
         if args.json:
-            print_json(found)
+            print_json(
+                MessageExplanation(
+                    session=session_name(found.agent, found.session), versions=found.versions, line=found.line,
+                    message_index=found.message_index, facts=found.facts,
+                )
+            )  # fmt: skip
         else:
             print("\n".join(map(harmless, _lines(found))))
     return 0

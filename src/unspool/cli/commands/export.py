@@ -1,4 +1,4 @@
-"""`unspool export`: write sessions as NDJSON, a stream, Markdown or HTML."""
+"""`unspool export`: write sessions as NDJSON, a stream, Markdown, HTML, Parquet, or in a format of other programs."""
 
 from __future__ import annotations
 
@@ -17,45 +17,87 @@ import msgspec
 from ...agents import agent_named
 from ...core.errors import UnspoolError, UsageError
 from ...core.session import Session
-from ...core.stream import SessionLine, iter_stream
+from ...core.stream import AnnotationLine, EndLine, SessionLine, iter_stream
 from ...core.views import Branches
-from ...store.private_files import open_private
+from ...formats import FORMATS
+from ...formats.file_names import safe_name
+from ...redact import Redactor, describe_contained, describe_redacted, find_in_session
+from ...store.private_files import replacing_private
+from ...store.redaction_key import make_redactor
 from .._shared.failures import Failures
-from .._shared.options import Chosen, Filter, add_filters, add_places, add_sessions, add_view, choose
+from .._shared.options import add_filters, add_limit, add_sessions, add_source, add_view
+from .._shared.other_formats import OtherFormat, add_format_options, check_format_options
 from .._shared.output import remark
+from .._shared.output_file import writing
 from .._shared.progress import watched
+from .._shared.redaction import add_redaction, describe_secrets, redactor_of
+from .._shared.selection import Chosen, Filter, choose
 
 EXAMPLES = """examples:
   unspool export > sessions.ndjson
   unspool export latest --format html -o session.html
   unspool export --project tidepool --format markdown -o notes/
-  unspool export huge.jsonl --format stream | head"""
+  unspool export huge.jsonl --format stream | head
+  unspool export latest --redact --format markdown
+  unspool export --format parquet -o tables/
+  unspool export --project tidepool --format atif -o trajectories/
+  unspool export latest --format otel --to http://localhost:4318
+  unspool export latest --format anthropic --at 40 > request.json"""
 
 Piece = tuple[str, bytes]
 """A part of the output, with the id of the session it belongs to."""
 
 _encoder = msgspec.json.Encoder()
+_FOR_PEOPLE = ("markdown", "html")
+"""Formats that are made to be passed on."""
 _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
+_PARQUET = "parquet"
+_OTHERS = {format.name: format for format in FORMATS}
+_SUFFIXES |= {format.name: format.suffix for format in FORMATS}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "sessions to export instead of all")
-    add_places(parser)
+    add_source(parser)
+    others = "; ".join(f"{format.name}: {format.about}" for format in FORMATS)
     parser.add_argument(
-        "--format", choices=list(_SUFFIXES), default="ndjson",
-        help="ndjson: one line per session (default); stream: many small lines; markdown; html: a self-contained page",
+        "--format", choices=[*_SUFFIXES, _PARQUET], default="ndjson", metavar="FORMAT",
+        help="ndjson: one line per session (default); stream: many small lines; markdown; html: a self-contained page; "
+        f"parquet: a directory of tables; {others}",
     )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_const", dest="format", const="ndjson", help="the same as --format ndjson"
+    )
     parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a directory that gets one file per session")
     add_view(parser, branches="all")
     add_filters(parser)
+    add_limit(parser, "export only the newest N sessions")
+    add_format_options(parser, FORMATS)
+    add_redaction(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Export."""
+    check_format_options(args, _OTHERS.get(args.format))
+    args.redactor = redactor_of(args)
+    args.notices = _Notices(args.redactor) if args.format in _FOR_PEOPLE else None
+    exit_code = _export(args)
+    if args.notices is not None and args.notices.contained:
+        remark(describe_secrets(len(args.notices.contained)))
+    return exit_code
+
+
+def _export(args: argparse.Namespace) -> int:
     keep = Filter(args)
-    chosen = watched(keep.apply(choose(args)), "sessions")
+    chosen = watched(keep.apply(choose(args)), "sessions", collects=bool(args.output or args.to))
     failures = Failures(args.debug)
+    if args.format == _PARQUET:
+        _write_tables(args, chosen, keep, failures)
+        return failures.exit_code
+    if args.format in _OTHERS:
+        _write_other(args, chosen, keep, failures)
+        return failures.exit_code
     if args.output and _is_folder(args.output):
         folder = _Folder(Path(args.output), _SUFFIXES[args.format])
         for item in chosen:
@@ -74,17 +116,43 @@ def run(args: argparse.Namespace) -> int:
     return failures.exit_code
 
 
+def _write_tables(args: argparse.Namespace, chosen: Iterator[Chosen], keep: Filter, failures: Failures) -> None:
+    from ...data.parquet import ParquetFolder
+    from ...data.sources import InMemory
+    from ...data.tables import Tables
+
+    def sessions() -> Iterator[Session]:
+        for library, ref in chosen:
+            with failures.skipping(ref):
+                found = library.load_all(ref, args.tip, args.branches, args.orphans)
+                kept = (session for session in found if keep.takes_session(session))
+                yield from kept if args.redactor is None else map(args.redactor.session, kept)
+
+    if args.output is None:
+        raise UsageError("--format parquet writes a directory of tables; name it with -o DIR/")
+    ParquetFolder(Path(args.output)).write(Tables([InMemory(sessions())]))
+
+
+def _write_other(args: argparse.Namespace, chosen: Iterator[Chosen], keep: Filter, failures: Failures) -> None:
+    written = OtherFormat(args, _OTHERS[args.format], keep, failures)
+    # A name that matches nothing must not overwrite an existing file.
+    chosen = chain(list(islice(chosen, 1)), chosen)
+    if args.to is not None:
+        written.send(chosen, args.to)
+    elif args.output and _is_folder(args.output):
+        folder = _Folder(Path(args.output), _SUFFIXES[args.format])
+        written.write_each(chosen, lambda id, pieces: folder.write((id, piece) for piece in pieces))
+    else:
+        with _output(args.output) as file:
+            written.write(chosen, file)
+
+
 def _is_folder(name: str) -> bool:
     return name.endswith("/") or Path(name).is_dir()
 
 
 def _output(name: str | None) -> AbstractContextManager[BinaryIO]:
-    if name is None:
-        return nullcontext(sys.stdout.buffer)
-    try:
-        return open_private(name)
-    except OSError as error:
-        raise UnspoolError(f"{name}: {error.strerror}") from error
+    return nullcontext(sys.stdout.buffer) if name is None else writing(Path(name))
 
 
 def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
@@ -107,47 +175,76 @@ def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
     """The output for a session and the sub-agents in the same file."""
-    library, ref = item
+    catalog, ref = item
     if args.format == "stream" and not keep.events:
         id, is_wanted = ref.id, True
-        for line in library.stream(ref, args.tip, args.branches, args.orphans):
+        for line in catalog.stream(ref, args.tip, args.branches, args.orphans):
             if isinstance(line, SessionLine):
                 id, is_wanted = line.session.id, keep.takes_kind(line.session.kind)
+            if is_wanted and isinstance(line, EndLine):
+                for own in map(AnnotationLine, catalog.annotations(ref.agent, id)):
+                    yield id, _redacted(args, _encoder.encode(own) + b"\n")
             if is_wanted:
-                yield id, _encoder.encode(line) + b"\n"
+                yield id, _redacted(args, _encoder.encode(line) + b"\n")
         return
     is_data = args.format in ("ndjson", "stream")
-    for session in library.load_all(ref, args.tip, args.branches if is_data else "all", args.orphans):
+    for session in catalog.load_all(ref, args.tip, args.branches if is_data else "all", args.orphans):
         if keep.takes_session(session):
-            for piece in _FORMATS[args.format](session, args.branches):
-                yield session.id, piece
+            session.annotations = catalog.annotations(ref.agent, session.id)
+            shown = session if args.redactor is None or is_data else args.redactor.session(session)
+            notice = args.notices.of(session) if args.notices is not None else ""
+            for piece in _FORMATS[args.format](shown, args.branches, notice):
+                yield session.id, _redacted(args, piece) if is_data else piece
 
 
-def _ndjson(session: Session, _: Branches) -> Iterator[bytes]:
+class _Notices:
+    """What documents say about the secrets that are in them, or were."""
+
+    def __init__(self, redactor: Redactor | None) -> None:
+        self._is_redacted = redactor is not None
+        self._redactor = make_redactor() if redactor is None else redactor
+        self.contained: set[str] = set()
+        """The placeholders of all secrets that were written."""
+
+    def of(self, session: Session) -> str:
+        """The notice for a session."""
+        findings = find_in_session(session, self._redactor)
+        if self._is_redacted:
+            return describe_redacted(findings)
+        self.contained.update(finding.placeholder for finding in findings)
+        return describe_contained(findings)
+
+
+def _redacted(args: argparse.Namespace, data: bytes) -> bytes:
+    redactor: Redactor | None = args.redactor
+    return data if redactor is None else redactor.data(data)
+
+
+def _ndjson(session: Session, _: Branches, __: str) -> Iterator[bytes]:
     yield _encoder.encode(session) + b"\n"
 
 
-def _stream(session: Session, _: Branches) -> Iterator[bytes]:
+def _stream(session: Session, _: Branches, __: str) -> Iterator[bytes]:
     for line in iter_stream(session):
         yield _encoder.encode(line) + b"\n"
 
 
-def _markdown(session: Session, branches: Branches) -> Iterator[bytes]:
+def _markdown(session: Session, branches: Branches, notice: str) -> Iterator[bytes]:
     from ...render.markdown import render_markdown
 
-    for line in render_markdown(session, agent_named(session.agent).describe, branches):
+    for line in render_markdown(session, agent_named(session.agent).describe, branches, notice=notice):
         yield line.encode("utf-8", "replace") + b"\n"
 
 
-def _html(session: Session, branches: Branches) -> Iterator[bytes]:
+def _html(session: Session, branches: Branches, notice: str) -> Iterator[bytes]:
     # Templates and syntax highlighting take as long to load as everything else.
     from ...render.html import render_html
 
-    for piece in render_html(session, agent_named(session.agent).describe, branches):
+    for piece in render_html(session, agent_named(session.agent).describe, branches, notice=notice):
         yield piece.encode("utf-8", "replace")
 
 
-_FORMATS: dict[str, Callable[[Session, Branches], Iterator[bytes]]] = {
+_FORMATS: dict[str, Callable[[Session, Branches, str], Iterator[bytes]]] = {
     "ndjson": _ndjson, "stream": _stream, "markdown": _markdown, "html": _html,
 }  # fmt: skip
 
@@ -167,17 +264,12 @@ class _Folder:
     def write(self, pieces: Iterator[Piece]) -> None:
         """Write the files of a session and the sub-agents in the same file."""
         for id, group in groupby(pieces, key=itemgetter(0)):
-            with open_private(self._path / self._name(id)) as file:
+            with replacing_private(self._path / self._name(id)) as file:
                 file.writelines(piece for _, piece in group)
 
     def _name(self, id: str) -> str:
-        name = _safe_name(id)
+        name = safe_name(id)
         self._names[name] += 1
         # A copy of a home directory has the same ids.
         again = f"-{self._names[name]}" if self._names[name] > 1 else ""
         return name + again + self._suffix
-
-
-def _safe_name(id: str) -> str:
-    """An id comes from a log, so it must not lead out of the directory."""
-    return "".join(sign if sign.isalnum() or sign in "-_." else "_" for sign in id).strip(".") or "session"

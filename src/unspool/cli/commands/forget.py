@@ -11,8 +11,12 @@ from ...core.resolve import resolve_name
 from ...ingest.session import remove_session
 from ...render.sanitize import local, one_line
 from ...store.rows import SessionRow
-from .._shared.output import print_json, print_table, short_id
-from .._shared.store import add_store, opened
+from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
+from .._shared.output import print_json, short_id
+from .._shared.records import item_of_row
+from .._shared.selection import Filter
+from .._shared.store import opened, selected_rows
+from .._shared.table import AGENT, SESSION, Column, print_table
 
 EXAMPLES = """examples:
   unspool forget 37c23
@@ -23,7 +27,7 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", nargs="*", help="session id, or the start of one")
+    add_sessions(parser, "sessions to forget")
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--any-machine", action="store_true", help="also remove a session of another machine")
     parser.add_argument(
@@ -31,38 +35,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--list", action="store_true", help="list the sessions that are not imported again")
     parser.add_argument("--lift", action="store_true", help="allow forgotten sessions to be imported again")
-    parser.add_argument("--json", action="store_true", help="with --list: print one JSON object per session")
-    add_store(parser)
+    add_limit(parser, "only the newest N sessions")
+    add_json(parser)
+    add_filters(parser)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """List, lift, or remove after confirmation."""
     if args.list:
         return _list(args)
-    if not args.session:
-        raise UsageError("name a session to forget; `unspool forget --list` lists those that were forgotten")
     return _lift(args) if args.lift else _forget(args)
 
 
 def _list(args: argparse.Namespace) -> int:
     with opened(args) as store:
-        found = store.forgotten.all()
+        keep = Filter(args)
+        found = [session for session in store.forgotten.all() if keep.takes_agent(session.agent)][: args.limit]
     if args.json:
         for session in found:
             print_json(session)
     elif found:
         rows = [[session.agent, short_id(session.name), local(session.at)] for session in found]
-        print_table(("agent", "session", "forgotten"), rows, wrap=2)
+        print_table((AGENT, SESSION, Column("forgotten")), rows)
     else:
         print("No sessions were forgotten")
     return 0
 
 
 def _lift(args: argparse.Namespace) -> int:
+    if not args.sessions:
+        raise UsageError("name a session to lift; `unspool forget --list` lists those that were forgotten")
     args.no_sync = True
     with opened(args, writes=True) as store:
         known = store.forgotten.all()
-        for name in args.session:
+        for name in args.sessions:
             for session in resolve_name(name, known, lambda session: session.name, lambda: len(known)):
                 store.forgotten.lift(session)
                 print(f"{session.name} is imported again by the next sync or push, if its files are on disk")
@@ -71,7 +78,11 @@ def _lift(args: argparse.Namespace) -> int:
 
 def _forget(args: argparse.Namespace) -> int:
     with opened(args, writes=True) as store:
-        rows = [store.sessions.find(name, is_exact=True) for name in args.session]
+        rows = selected_rows(store, args)
+        if not rows:
+            raise UsageError(
+                "no session to forget; name some, or choose them with filters; --list lists forgotten ones"
+            )
         for row in rows:
             store.sessions.check_removable(row, of_any_machine=args.any_machine)
         if not args.yes and not _is_confirmed(rows, args.until_seen_again):
@@ -82,6 +93,10 @@ def _forget(args: argparse.Namespace) -> int:
                 if not args.until_seen_again:
                     store.forgotten.add(row.id, store.files.paths_only_of_session(row.id))
                 remove_session(store, row.agent, row.id, row.name)
+    if args.json:
+        for row in rows:
+            print_json(item_of_row(row))
+        return 0
     print(f"{len(rows)} removed")
     if not args.until_seen_again:
         names = " ".join(short_id(row.name) for row in rows)

@@ -7,33 +7,41 @@ from collections.abc import Iterator
 
 from ...ingest.history import History, Version
 from ...render.sanitize import local
-from .._shared.output import print_json, print_table
-from .._shared.store import add_store, opened
+from .._shared.options import add_json, add_limit, add_session, add_source
+from .._shared.output import print_json
+from .._shared.store import found_rows, opened
+from .._shared.table import Column, print_table
 
 EXAMPLES = """examples:
   unspool history latest
   unspool history 37c23 --json | jq 'select(.change == "rewritten")'
   unspool restore 37c23 --version 2 --to ~/before"""
 
+_COLUMNS = (
+    Column("version"), Column("found"), Column("change"), Column("bytes", drop=2), Column("difference", drop=1),
+)  # fmt: skip
 _CHANGES = {"edited": "edited in place"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", help="a session id, the start of one, a file, or `latest`")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per version")
-    add_store(parser)
+    add_session(parser)
+    add_limit(parser, "list only the newest N versions")
+    add_json(parser, "one JSON object per version")
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """List the versions, the oldest first."""
     with opened(args) as store:
-        versions = History(store, store.sessions.find(args.session)).versions
+        (row,) = found_rows(store, args.sessions)
+        versions = History(store, row).versions
+    first = max(0, len(versions) - args.limit) if args.limit is not None else 0
     if args.json:
-        for version in versions:
+        for version in versions[first:]:
             print_json(version)
     else:
-        print_table(("version", "found", "change", "bytes", "difference"), _rows(versions), wrap=2)
+        print_table(_COLUMNS, list(_rows(versions))[first:])
     return 0
 
 

@@ -28,5 +28,5 @@ def act_on_run(args: argparse.Namespace, action: str) -> int:
     """Carry out an action on an agent and print its new state."""
     server = Server()
     after = server.ask("POST", path_of(server.find(args.agent)["id"], action), {"who": who()})
-    print_json(after) if args.json else print(format_run(after))
+    print_json({"type": "run", **after}) if args.json else print(format_run(after))
     return 0

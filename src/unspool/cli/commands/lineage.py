@@ -11,10 +11,14 @@ from rich.text import Text
 from ...core.lineage import Family, Lineage, LineageEdge, LineageNode, OutlineRow, SessionKey
 from ...core.plural import counted
 from ...render.sanitize import harmless, local, one_line
+from ...store import Store
+from ...store.filters import SessionFilter
 from ...store.lineage import load_lineage
-from .._shared.options import is_terminal
+from ...store.rows import SessionRow
+from .._shared.options import SESSION_HELP, add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, remark, short_id
-from .._shared.store import add_store, opened
+from .._shared.selection import stored_filter
+from .._shared.store import found_rows, opened
 
 EXAMPLES = """examples:
   unspool lineage latest
@@ -24,23 +28,21 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "session",
-        nargs="?",
-        metavar="SESSION",
-        help="show the family of this session: an id, the start of one, a file, or `latest` (default: all families)",
+        "sessions", nargs="*", metavar="SESSION", help=f"show only the families of these: {SESSION_HELP}"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per family, with nodes and edges")
-    add_store(parser)
+    add_limit(parser, "show only the newest N families")
+    add_json(parser, "one JSON object per family, with nodes and edges")
+    add_filters(parser)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the families."""
     with opened(args) as store:
-        row = store.sessions.find(args.session) if args.session is not None else None
-        lineage = load_lineage(store, row)
-    families = [lineage.family(SessionKey(row.agent, row.name))] if row is not None else list(lineage.families())[::-1]
+        named = found_rows(store, args.sessions)
+        families = list(_of_sessions(store, named) if named else _of_all(store, stored_filter(args)))[: args.limit]
     if args.json:
-        for family in families:
+        for _, family in families:
             print_json(family)
         return 0
     if not families:
@@ -48,12 +50,33 @@ def run(args: argparse.Namespace) -> int:
     out = console()
     # A pipe gets whole lines.
     options: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if is_terminal() else {"soft_wrap": True}
-    for place, family in enumerate(families):
+    for place, (lineage, family) in enumerate(families):
         if place:
             out.print()
         for line in _lines(lineage, family):
             out.print(line, **options)
     return 0
+
+
+def _of_sessions(store: Store, rows: list[SessionRow]) -> Iterator[tuple[Lineage, Family]]:
+    """The families of some sessions, each once."""
+    shown: set[SessionKey] = set()
+    for row in rows:
+        key = SessionKey(row.agent, row.name)
+        if key not in shown:
+            lineage = load_lineage(store, row)
+            family = lineage.family(key)
+            shown.update(node.key for node in family.nodes)
+            yield lineage, family
+
+
+def _of_all(store: Store, filter: SessionFilter) -> Iterator[tuple[Lineage, Family]]:
+    """The families with a session that passes a filter, the newest first."""
+    lineage = load_lineage(store)
+    passing = {SessionKey(row.agent, row.name) for row in store.sessions.select(filter)}
+    for family in list(lineage.families())[::-1]:
+        if any(node.key in passing for node in family.nodes):
+            yield lineage, family
 
 
 def _lines(lineage: Lineage, family: Family) -> Iterator[Text]:

@@ -13,21 +13,24 @@ from .._shared.request_text import request_lines, request_name, request_summary,
 EXAMPLES = """examples:
   unspool ps
   unspool ps --full                            with all of each request
-  unspool ps --json | jq '.[] | select(.questions != [])'"""
+  unspool ps --json | jq 'select(.questions != [])'"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--all", action="store_true", help="include agents that have ended")
     parser.add_argument("--full", action="store_true", help="print all of each open request")
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per agent; see `unspool schema --output`"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """List running agents."""
     runs = [run for run in Server().ask("GET", "/api/runs")["runs"] if args.all or run["state"] != "ended"]
     if args.json:
-        print_json(runs)
+        for found in runs:
+            print_json({"type": "run", **found})
         return 0
     if not runs:
         print("No agents are running; start one with `unspool run`")

@@ -6,31 +6,46 @@ import argparse
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from ...core.errors import NotFoundError
+import msgspec
+
+from ...core.errors import NotFoundError, RedactedStoreError, UsageError
 from ...ingest.push import push_kept
+from ...ingest.redacted_push import push_redacted
+from ...redact import Redactor, Report
 from ...store import Store, open_store
-from .._shared.output import complain, print_json
+from .._shared.options import add_json, add_source
+from .._shared.output import complain, print_json, remark
+from .._shared.redaction import add_redaction, describe_report, redactor_of
 from .._shared.store import sync
 
 EXAMPLES = """examples:
   unspool push postgresql://team.example/unspool
+  unspool push postgresql://team.example/unspool --redact
   unspool search --store postgresql://team.example/unspool 'frozen dataclass'"""
+
+
+class PushReport(msgspec.Struct, kw_only=True):
+    """What was copied to another store."""
+
+    new: int
+    changed: int
+    kept: int
+    """Sessions whose files are gone."""
+    failures: dict[str, str]
+    redacted: Report | None = None
+    """What was taken out of the sessions that were copied, with `--redact`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("target", metavar="STORE", help="postgresql://… or a file")
-    parser.add_argument(
-        "--store", metavar="PLACE", help="the store that has the sessions deleted from disk (default: yours)"
-    )
-    parser.add_argument(
-        "--home",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="a home directory that contains the sessions; may be repeated",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
+    add_json(parser, "the result as a JSON object")
+    add_source(parser)
+    group = add_redaction(parser)
+    group.add_argument(
+        "--with-secrets", action="store_true",
+        help="replace what was pushed with --redact by complete sessions, with the bytes of their files",
+    )  # fmt: skip
 
 
 @contextmanager
@@ -47,13 +62,49 @@ def _source(location: str | None) -> Iterator[Store | None]:
 
 def run(args: argparse.Namespace) -> int:
     """Copy what is new on disk, and what only your own store has, but nothing that you have forgotten."""
-    with closing(open_store(args.target)) as target, _source(args.store) as source:
-        report = sync(target, args.home, forgotten=source.forgotten.all() if source is not None else ())
-        kept = push_kept(source, target) if source is not None else 0
+    redactor = redactor_of(args)
+    if redactor is not None and args.with_secrets:
+        raise UsageError("--redact and --with-secrets contradict each other")
+    with closing(open_store(args.target)) as target:
+        report = _push_all(args, target) if redactor is None else _push_redacted(args, target, redactor)
     if args.json:
-        print_json({"new": report.new, "changed": report.changed, "kept": kept, "failures": report.failures})
-    else:
-        print(f"{report.new:,} new, {report.changed:,} changed, {kept:,} deleted from disk")
-        for name, why in report.failures.items():
-            complain(f"{name}: {why}")
+        print_json(report)
+        return 1 if report.failures else 0
+    print(f"{report.new:,} new, {report.changed:,} changed, {report.kept:,} deleted from disk")
+    for name, why in report.failures.items():
+        complain(f"{name}: {why}")
+    if report.redacted is not None and report.new + report.changed + report.kept:
+        for line in describe_report(report.redacted):
+            remark(line)
+        remark("The bytes of log files are not copied: the other store cannot restore them.")
     return 1 if report.failures else 0
+
+
+def _push_all(args: argparse.Namespace, target: Store) -> PushReport:
+    with _source(args.store) as source:
+        forgotten = source.forgotten.all() if source is not None else ()
+        try:
+            report = sync(target, args.home, forgotten=forgotten, with_secrets=args.with_secrets)
+        except RedactedStoreError:
+            raise UsageError(
+                f"{_shown(args.target)} has the sessions of this computer without their secrets; add --redact, or "
+                "--with-secrets to replace them by complete sessions"
+            ) from None
+        kept = push_kept(source, target) if source is not None else 0
+    return PushReport(new=report.new, changed=report.changed, kept=kept, failures=report.failures)
+
+
+def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) -> PushReport:
+    """Copy from your own store, which is brought up to date first."""
+    with closing(open_store(args.store)) as source:
+        failures = sync(source, args.home).failures
+        counts = push_redacted(source, target, redactor)
+    return PushReport(
+        new=counts.new, changed=counts.changed, kept=counts.kept, failures=failures | counts.failures,
+        redacted=redactor.report,
+    )  # fmt: skip
+
+
+def _shown(location: str) -> str:
+    """A store without its password."""
+    return location.rpartition("@")[2] if "://" in location else location

@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 
+import msgspec
+
 from ...agents import AGENTS
 from ...core.errors import UnspoolError
-from ...library import Library, expanded
+from ...library import expanded
 from ...render.sanitize import harmless
-from ...repair import Repair, repair_session
-from .._shared.options import add_places, choose
+from ...repair import Repair, RepairedFile, repair_session
+from .._shared.options import add_json, add_session, add_source
 from .._shared.output import print_json, remark
+from .._shared.records import SessionName, session_name
+from .._shared.selection import choose_one
 
 EXAMPLES = """examples:
   unspool repair 37c23
@@ -19,29 +23,39 @@ EXAMPLES = """examples:
   unspool repair latest --to ~/elsewhere/ --json"""
 
 
+class SessionRepair(msgspec.Struct, kw_only=True):
+    """What was changed in a copy of a session."""
+
+    session: SessionName
+    files: list[RepairedFile]
+    changes: dict[str, int]
+    """How many of each kind; empty when there was nothing to repair."""
+    left: dict[str, int]
+    """What is still wrong with the copy."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "sessions", nargs=1, metavar="SESSION", help="session id, the start of one, a file, or `latest`"
-    )
-    add_places(parser)
+    add_session(parser)
+    add_source(parser)
     parser.add_argument(
         "--to", metavar="PATH",
         help="a file, or a directory laid out like a home directory (default: `repaired` in unspool's data directory)",
     )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the result as a JSON object")
+    add_json(parser, "the result as a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     """Write the copy, and print what was changed."""
     target = expanded(args.to) if args.to else None
     is_folder = target is None or args.to.endswith("/") or target.is_dir()
-    for library, ref in choose(args):
-        if not isinstance(library, Library):
+    for catalog, ref in choose_one(args):
+        if ref.gone:
             raise UnspoolError(f"{ref.id} exists only in the archive; run `unspool restore` first")
-        done = repair_session(library, ref, target, is_folder=is_folder)
+        done = repair_session(catalog.library, ref, target, is_folder=is_folder)
         if args.json:
-            print_json(done)
+            name = session_name(done.agent, done.session)
+            print_json(SessionRepair(session=name, files=done.files, changes=done.changes, left=done.left))
         else:
             _print(done)
         return 0

@@ -8,17 +8,20 @@ from pathlib import Path
 from ...core.errors import UnspoolError, UsageError
 from ...ingest.restore import restore_session
 from ...render.exact import exact_text
+from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
 from .._shared.output import print_json
-from .._shared.store import add_store, opened
+from .._shared.records import WrittenFile, session_name
+from .._shared.store import opened, selected_rows
 
 EXAMPLES = """examples:
   unspool restore 37c23 --to ~/restored
-  unspool restore 37c23 --version 2 --to ~/before"""
+  unspool restore 37c23 --version 2 --to ~/before
+  unspool restore --project tidepool --until 2026-11-01 --to ~/restored"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("session", metavar="SESSION", nargs="+", help="session id, or the start of one")
+    add_sessions(parser, "sessions to restore")
     parser.add_argument(
         "--to", metavar="DIR", required=True, help="a directory; files are laid out as in a home directory"
     )
@@ -28,8 +31,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="an earlier state of the files, by its number in `unspool history` (default: the last one)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per file")
-    add_store(parser)
+    add_limit(parser, "restore only the newest N sessions")
+    add_json(parser, "one JSON object per file")
+    add_filters(parser)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,11 +42,15 @@ def run(args: argparse.Namespace) -> int:
     target = Path(args.to).expanduser()
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is not a directory")
-    if args.version is not None and len(args.session) > 1:
-        raise UsageError("--version needs a single session: each has versions of its own")
     with opened(args) as store:
-        for name in args.session:
-            row = store.sessions.find(name, is_exact=True)
+        rows = selected_rows(store, args)
+        if not rows:
+            raise UsageError(
+                "no session to restore; name some, or choose them with --project, --since and other filters"
+            )
+        if args.version is not None and len(rows) > 1:
+            raise UsageError("--version needs a single session: each has versions of its own")
+        for row in rows:
             try:
                 written = restore_session(store, row, target, args.version)
             except FileExistsError as error:
@@ -52,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
                 raise UnspoolError(f"the store has no bytes of {row.name}: its files could never be read")
             for path, _, size in written:
                 if args.json:
-                    print_json({"session": row.name, "path": str(path), "size": size})
+                    print_json(WrittenFile(session=session_name(row.agent, row.name), path=str(path), size=size))
                 else:
                     # The path is partly that of the archived file, which may contain sequences for terminals.
                     print(f"{exact_text(str(path))}  {size:,} bytes")

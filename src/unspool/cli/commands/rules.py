@@ -8,6 +8,7 @@ from ...core.decision_rules import MIN_ALLOWED, MIN_DENIED, RuleSuggestion
 from ...render.exact import exact_line
 from ...render.sanitize import harmless, local
 from ...store.suggested_rules import suggested_rules
+from .._shared.options import add_json
 from .._shared.output import print_json, remark
 
 EXAMPLES = """examples:
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"Commands and tools that you allowed at least {MIN_ALLOWED} times and never denied, and reasons with which "
         f"you denied calls at least {MIN_DENIED} times. Nothing is changed: copy the text where you want it."
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per suggestion")
+    add_json(parser, "one JSON object per suggestion")
 
 
 def run(args: argparse.Namespace) -> int:

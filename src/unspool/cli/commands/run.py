@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if started["run"]["warning"]:
         remark(started["run"]["warning"])
     if args.detach:
-        print_json(started["run"]) if args.json else print(started["run"]["id"])
+        print_json({"type": "run", **started["run"]}) if args.json else print(started["run"]["id"])
         return 0
     return Attached(server, started["run"], as_json=args.json).follow(since, until_idle=True)
 

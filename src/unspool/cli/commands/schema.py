@@ -12,26 +12,31 @@ from ...core.errors import NotFoundError
 from ...core.json_schema import json_schema
 from ...core.session import Session
 from ...core.stream import StreamLine
+from ...io.listing import why_no_file
 from ...render.sanitize import harmless
+from .._shared.output_types import output_schema
 
 EXAMPLES = """examples:
   unspool schema > unspool.schema.json
+  unspool schema --output > unspool-output.schema.json
   unspool schema --check sessions.ndjson"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
+    parser.add_argument("--output", action="store_true", help="print the schema of what commands print with --json")
     parser.add_argument("--check", metavar="FILE", help="validate an exported file, and list its invalid lines")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema, or validate a file."""
     if args.check is None:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(json_schema()), indent=2) + b"\n")
+        schema = output_schema() if args.output else json_schema()
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(schema), indent=2) + b"\n")
         return 0
     path = Path(args.check)
     if not path.is_file():
-        raise NotFoundError(f"{path}: no such file")
+        raise NotFoundError(f"{path}: {why_no_file(path)}")
     record = msgspec.json.Decoder(Session)
     line_decoder = msgspec.json.Decoder(StreamLine)
     good = bad = 0

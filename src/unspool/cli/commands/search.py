@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import groupby
+from typing import TypeVar
 
+import msgspec
+from msgspec.structs import replace
 from rich.text import Text
 
+from ...agents import AGENTS
 from ...core.errors import UsageError
 from ...core.events import EVENT_NAMES
+from ...core.timestamps import parse_time
 from ...render.sanitize import harmless, local, one_line
-from ...search.query import Filters, parse
+from ...search.query import Filters, Query, Values, parse
 from ...search.snippet import Snippet
 from ...store import Store
-from ...store.regex_search import line_around, search_regex
+from ...store.regex_search import regex_hit, search_regex
+from ...store.rows import SessionRow
 from ...store.search import Found, Hit
-from .._shared.options import is_terminal
+from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
 from .._shared.output import console, print_json, remark, short_id
-from .._shared.store import add_store, opened
+from .._shared.store import opened
+
+T = TypeVar("T")
 
 EXAMPLES = """the query:
   disk full            both words          "disk full"       exact phrase
@@ -36,21 +46,31 @@ examples:
   unspool show 37c23     shows a session that was found""".replace("EVENTS", " ".join(EVENT_NAMES))
 
 
+class SearchMatch(msgspec.Struct, kw_only=True):
+    """A session that a search has found."""
+
+    session: SessionRow
+    score: float
+    hits: list[Hit]
+    """The best places."""
+    more: int
+    """How many more there are."""
+    resume: str | None
+    """The command that continues the session; null if its files are gone, or its agent has none."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("query", nargs="*", metavar="QUERY", help="words and filters; see below")
     parser.add_argument("--regex", metavar="PATTERN", help="search with a regular expression (filters still apply)")
-    parser.add_argument(
-        "-n", "--limit", type=int, default=20, metavar="N", help="show at most N sessions (default: 20)"
-    )
+    add_limit(parser, "show at most N sessions, the best ones", 20)
     parser.add_argument(
         "--offset", type=int, default=0, metavar="N", help="leave out the N best sessions, to see the next ones"
     )
     parser.add_argument("--hits", type=int, default=3, metavar="N", help="show at most N matches of each (default: 3)")
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object per session, or per match with --regex"
-    )
-    add_store(parser)
+    add_json(parser, "one JSON object per session")
+    add_filters(parser, of_events=False)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,13 +78,9 @@ def run(args: argparse.Namespace) -> int:
     with opened(args) as store:
         if args.regex:
             return _regex(args, store)
-        query = parse(" ".join(args.query))
-        found, more = store.search.run(query, args.limit, args.hits, offset=args.offset)
+        found, more = store.search.run(_query(args), args.limit, args.hits, offset=args.offset)
         for entry in found:
-            if args.json:
-                print_json(entry)
-            else:
-                _print(entry)
+            _show(args, entry)
     if more:
         remark(f"More sessions match; see the next ones with --offset {args.offset + len(found)}")
     elif not found and not args.json:
@@ -72,35 +88,66 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found else 1
 
 
+def _query(args: argparse.Namespace) -> Query:
+    """The words, with the filters that are among them and those that are options."""
+    since, until = parse_time(args.since), parse_time(args.until)
+    is_filtered = args.agent or args.project or since or until
+    has_words = args.query or not (args.regex or is_filtered)
+    query = parse(" ".join(args.query)) if has_words else Query(None, Filters())
+    filters = query.filters
+    more = {
+        "agent": _and(filters.agent, args.agent),
+        "project": _and(filters.project, [args.project] if args.project else []),
+        "after": _and(filters.after, [since] if since is not None else []),
+        "before": _and(filters.before, [until] if until is not None else []),
+    }
+    return replace(query, filters=replace(filters, **more))
+
+
+def _and(values: Values[T], wanted: list[T]) -> Values[T]:
+    return replace(values, wanted=(*values.wanted, *wanted)) if wanted else values
+
+
 def _regex(args: argparse.Namespace, store: Store) -> int:
-    filters = parse(" ".join(args.query)).filters if args.query else Filters()
     try:
         re.compile(args.regex)
     except re.error as error:
         raise UsageError(f"{args.regex!r} is not a valid regular expression: {error}") from error
-    names: dict[int, str] = {}
     count = 0
-    for session, text, start, end in search_regex(store, args.regex, filters):
-        count += 1
-        if session not in names:
-            row = store.sessions.get(session)
-            names[session] = row.name if row is not None else ""
-        name = names[session]
-        before, after = line_around(text.text, start, end)
-        if args.json:
-            print_json(
-                {"session": name, "message_index": text.message, "field": text.field, "match": text.text[start:end],
-                 "before": before, "after": after}
-            )  # fmt: skip
+    matches = search_regex(store, args.regex, _query(args).filters)
+    for session, group in groupby(matches, key=lambda match: match.session):
+        row = store.sessions.get(session)
+        if row is None or (count := count + 1) <= args.offset:
             continue
-        place = f"{short_id(name)}  #{text.message:<5} {text.field:<8} "
-        found = one_line(text.text[start:end], 120)
-        shown = Text.assemble((place, "dim"), harmless(before), (found, "bold yellow"), harmless(after))
-        console().print(shown, soft_wrap=True)
-    return 0 if count else 1
+        if count > args.offset + args.limit:
+            remark(f"More sessions match; see the next ones with --offset {args.offset + args.limit}")
+            break
+        hits = [regex_hit(match) for match in group]
+        more = max(0, len(hits) - args.hits)
+        _show(args, Found(session=row, score=1.0, hits=hits[: args.hits], more=more))
+    return 0 if count > args.offset else 1
 
 
-def _print(found: Found) -> None:
+def _show(args: argparse.Namespace, found: Found) -> None:
+    resume = resume_command(found.session)
+    if args.json:
+        print_json(
+            SearchMatch(session=found.session, score=found.score, hits=found.hits, more=found.more, resume=resume)
+        )
+    else:
+        _print(found, resume)
+
+
+def resume_command(row: SessionRow) -> str | None:
+    """The command that continues a session, if there is one: its files have to be there, and be this machine's."""
+    template = AGENTS[row.agent].info.resume if row.agent in AGENTS else ()
+    if not template or row.kind != "main" or row.gone_at is not None:
+        return None
+    command = shlex.join(part.replace("{id}", row.name) for part in template)
+    return f"cd {shlex.quote(row.project)} && {command}" if row.project else command
+
+
+def _print(found: Found, resume: str | None) -> None:
     row = found.session
     facts = (local(row.ended_at), row.project or "", "only in store" if row.gone_at else "")
     head = Text.assemble(
@@ -113,6 +160,8 @@ def _print(found: Found) -> None:
         out.print(line, soft_wrap=not is_terminal())
     if found.more:
         out.print(Text(f"  … {found.more} more", "dim"))
+    if resume is not None:
+        out.print(Text(f"  {harmless(resume)}", "dim"), soft_wrap=True)
     out.print()
 
 

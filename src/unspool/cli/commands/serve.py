@@ -17,8 +17,9 @@ from ...runs.sandbox import check_sandbox
 from ...store.locate import data_folder
 from ...store.private_files import is_open_to_others
 from .._shared.client import forget_server, note_server
+from .._shared.options import add_source
 from .._shared.output import remark
-from .._shared.store import add_store, warn_of_password
+from .._shared.store import warn_of_password
 
 if TYPE_CHECKING:
     from ...web.settings import Settings
@@ -38,7 +39,7 @@ _ANY = ("0.0.0.0", "::", "")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_store(parser, syncs=False)
+    add_source(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this computer only)"
     )

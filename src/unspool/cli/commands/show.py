@@ -12,8 +12,9 @@ from ...agents import agent_named
 from ...core.decisions import main_session
 from ...render.terminal import render_terminal
 from ...store.decision_log import recorded_decisions
-from .._shared.options import add_places, add_view, choose, is_terminal
+from .._shared.options import add_json, add_session, add_source, add_view, is_terminal
 from .._shared.output import console, print_json, print_pieces
+from .._shared.selection import choose_one
 
 EXAMPLES = """examples:
   unspool show latest
@@ -23,21 +24,19 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument(
-        "sessions", nargs=1, metavar="SESSION", help="session id, the start of one, a file, or `latest`"
-    )
-    add_places(parser)
+    add_session(parser)
+    add_source(parser)
     add_view(parser, branches="active")
     parser.add_argument("--full", action="store_true", help="show outputs, thinking and notes in full")
     parser.add_argument("--no-pager", action="store_true", help="print without a pager")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON")
+    add_json(parser, "the record as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the session."""
     if args.json:
-        for library, ref in choose(args):
-            for session in library.load_all(ref, args.tip, args.branches, args.orphans):
+        for catalog, ref in choose_one(args):
+            for session in catalog.load_all(ref, args.tip, args.branches, args.orphans):
                 print_json(session)
     elif is_terminal() and not args.no_pager:
         # As git does: keep colours, and do not page what fits on the screen.
@@ -53,9 +52,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _pieces(args: argparse.Namespace) -> Iterator[RenderableType]:
     """The session, followed by the sub-agents in the same file."""
-    for library, ref in choose(args):
+    for catalog, ref in choose_one(args):
         # Message numbers are those of the whole record, so that they work with `context --at`.
-        for session in library.load_all(ref, args.tip, "all", args.orphans):
+        for session in catalog.load_all(ref, args.tip, "all", args.orphans):
             describe = agent_named(session.agent).describe
             yield from render_terminal(
                 session,

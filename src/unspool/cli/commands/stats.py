@@ -9,15 +9,17 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...agents import AGENTS
 from ...core.plural import counted
-from ...core.timestamps import parse_time, zone_seconds
+from ...core.timestamps import zone_seconds
 from ...render.sanitize import one_line
-from ...store.filters import SessionFilter
-from ...store.stats import Day, Stats, Tokens, compute_stats
-from .._shared.options import is_terminal
-from .._shared.output import console, print_json
-from .._shared.store import add_store, opened
+from ...store.locate import data_folder
+from ...store.stats import Day, Stats, Tokens, compute_stats, cost_of_tokens
+from ...usage.cost import COST_NOTE, Cost, dollars
+from ...usage.prices import load_prices
+from .._shared.options import add_filters, add_json, add_limit, add_source, is_terminal
+from .._shared.output import console, print_json, remark
+from .._shared.selection import stored_filter
+from .._shared.store import opened
 
 EXAMPLES = """examples:
   unspool stats
@@ -30,34 +32,29 @@ _ROWS = 12
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--agent", choices=list(AGENTS), help="only sessions of this agent")
-    parser.add_argument("--project", metavar="TEXT", help="only projects with TEXT in their path")
-    parser.add_argument("--since", metavar="TIME", help="only sessions active since TIME: 2026-11-01, 7d, 12h, today")
-    parser.add_argument("--until", metavar="TIME", help="only sessions started before TIME")
-    parser.add_argument("--json", action="store_true", help="print all numbers as a JSON object")
-    add_store(parser)
+    add_limit(parser, "list at most N tools and N projects", _ROWS)
+    add_json(parser, "all numbers as a JSON object")
+    add_filters(parser)
+    add_source(parser, syncs=True)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the numbers."""
-    wanted = _filter(args)
+    wanted = stored_filter(args)
     with opened(args) as store:
-        found = compute_stats(store.database, wanted, zone_seconds())
+        found = compute_stats(store.database, wanted, zone_seconds(), load_prices(data_folder()))
     if args.json:
         print_json(found)
         return 0
     out = console()
-    for piece in _pieces(found):
+    for piece in _pieces(found, args.limit):
         out.print(piece, soft_wrap=not is_terminal())
+    if is_terminal():
+        remark(COST_NOTE)
     return 0
 
 
-def _filter(args: argparse.Namespace) -> SessionFilter:
-    since, until = parse_time(args.since), parse_time(args.until)
-    return SessionFilter(agent=args.agent, project_contains=args.project, active_since=since, started_before=until)
-
-
-def _pieces(found: Stats) -> Iterator[RenderableType]:
+def _pieces(found: Stats, limit: int) -> Iterator[RenderableType]:
     agents = ", ".join(f"{count:,} {agent}" for agent, count in found.sessions.items())
     turns = sum(day.turns for day in found.days)
     yield Text(
@@ -72,16 +69,17 @@ def _pieces(found: Stats) -> Iterator[RenderableType]:
     yield Text()
     yield _table(
         ("tool", "calls", "failed", "rejected", "interrupted"),
-        [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in found.tools[:_ROWS]],
+        [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in found.tools[:limit]],
     )
     yield Text()
     yield _table(
         ("project", "sessions", "turns", "rejected", "interrupted"),
-        [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects[:_ROWS]],
+        [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects[:limit]],
     )
     yield Text()
     yield _table(
-        ("model", "replies", "input", "output", "cache read", "cache write", "reasoning"), list(_by_model(found.tokens))
+        ("model", "replies", "input", "output", "cache read", "cache write", "reasoning", "cost"),
+        list(_by_model(found.tokens)),
     )
 
 
@@ -102,11 +100,13 @@ def _bars(values: list[int]) -> str:
 
 def _by_model(tokens: list[Tokens]) -> Iterator[tuple[str | int, ...]]:
     sums: dict[str, list[int]] = {}
+    costs: dict[str, Cost] = {}
     for entry in tokens:
         row = sums.setdefault(entry.model, [0] * 6)
         values = (entry.replies, entry.input, entry.output, entry.cache_read, entry.cache_write, entry.reasoning)
         sums[entry.model] = [total + value for total, value in zip(row, values, strict=True)]
-    return ((model, *row) for model, row in sorted(sums.items(), key=lambda item: -item[1][0]))
+        costs.setdefault(entry.model, Cost()).add(cost_of_tokens(entry))
+    return ((model, *row, dollars(costs[model])) for model, row in sorted(sums.items(), key=lambda item: -item[1][0]))
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str | int]]) -> RenderableType:

@@ -18,8 +18,9 @@ from ...store import Store, open_store
 from ...store.decision_chain import Head
 from ...store.decision_verify import Verification, verify_decisions
 from ...store.locate import data_folder
+from .._shared.options import add_json, add_source
 from .._shared.output import print_json
-from .._shared.store import add_store, sync
+from .._shared.store import sync
 
 EXAMPLES = """examples:
   unspool verify
@@ -29,6 +30,13 @@ EXAMPLES = """examples:
   unspool verify --expect 41:9f86d08…    is the entry that you noted elsewhere still there?
 
 exit codes: 0 nothing was changed or all of it was repaired, 1 something was changed, 2 invalid usage"""
+
+
+class VerificationReport(Verification, kw_only=True):
+    """What the verification of decisions and of the store has found."""
+
+    store: StoreVerification | None = None
+    """None where there is no store."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from", dest="other", metavar="STORE", help="with --repair: another store that may have the same sessions"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    add_store(parser, syncs=False)
+    add_json(parser, "the result as a JSON object")
+    add_source(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     decisions = verify_decisions(data_folder(), _head(args.expect) if args.expect is not None else None)
     store = _verify_store(args)
     if args.json:
-        print_json({**msgspec.to_builtins(decisions), "store": store})
+        print_json(VerificationReport(**msgspec.structs.asdict(decisions), store=store))
     else:
         print("\n".join(map(harmless, [*_lines(decisions), *(_store_lines(store) if store is not None else [])])))
     return 1 if decisions.faults or (store is not None and not store.is_intact) else 0

@@ -12,8 +12,9 @@ from ...ingest.watch import Watcher
 from ...render.sanitize import local, one_line
 from ...store import Store, open_store
 from ...store.rows import Change
+from .._shared.options import add_json, add_source
 from .._shared.output import print_json, remark, short_id
-from .._shared.store import add_store, warn_of_password
+from .._shared.store import warn_of_password
 
 EXAMPLES = """examples:
   unspool watch
@@ -23,9 +24,9 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_store(parser, syncs=False)
+    add_source(parser)
     parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per change")
+    add_json(parser, "one JSON object per change")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,7 +35,12 @@ def run(args: argparse.Namespace) -> int:
     store = open_store(args.store)
     try:
         remark("Watching. Press Ctrl-C to stop")
-        for entries in Watcher(store, *args.home, polling=args.poll or None).follow():
+        watcher = Watcher(store, *args.home, polling=args.poll)
+        slow = None
+        for entries in watcher.follow():
+            if watcher.slow_reason != slow:
+                slow = watcher.slow_reason
+                remark(f"Changes are noticed a few seconds late: {slow}")
             for entry in entries:
                 if args.json:
                     print_json(entry)

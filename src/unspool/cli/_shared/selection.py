@@ -1,0 +1,257 @@
+"""Which sessions a command works on: by name or by filter, on disk and in the store."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...agents import AGENTS, Peek, SessionRef
+from ...api import samples
+from ...catalog import Catalog
+from ...core.errors import NotFoundError, UnspoolError, UsageError
+from ...core.events import count_events, find_kind
+from ...core.model import Kind
+from ...core.session import Session
+from ...core.timestamps import parse_time
+from ...library import Library, expanded
+from ...store.decision_log import recorded_decisions
+from ...store.locate import STORE_NAME, STORE_VARIABLE, data_folder, open_store
+from .output import complain
+
+if TYPE_CHECKING:
+    from ...store import Store
+    from ...store.filters import SessionFilter
+
+_WORD = re.compile(r"([a-z]+):(?![\\/])(.+)", re.DOTALL)
+_WORDS = {
+    "agent": "agent", "project": "project", "kind": "kind", "has": "has", "is": "has",
+    "since": "since", "after": "since", "until": "until", "before": "until",
+}  # fmt: skip
+"""The words before a colon, and the options that mean the same."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Replace `--samples` by the places it means, and words such as `agent:NAME` by the options they mean."""
+    if getattr(args, "samples", False):
+        if args.home:
+            raise UsageError("--samples and --home both name the place of the sessions; use one of them")
+        args.home = [str(samples())]
+        args.store = args.store or str(data_folder() / "samples.db")
+    if "sessions" in args and "agent" in args:
+        names = [word for word in args.sessions if not _is_filter(args, word)]
+        args.sessions = names
+
+
+def _is_filter(args: argparse.Namespace, word: str) -> bool:
+    """Whether a word is a filter, which then becomes the value of an option."""
+    found = _WORD.fullmatch(word)
+    if found is None or Path(word).exists():
+        return False
+    name, value = found.groups()
+    option = _WORDS.get(name)
+    if option is None or option not in args:
+        near = get_close_matches(name, [known for known, meant in _WORDS.items() if meant in args], n=1)
+        raise UsageError(f"unknown filter {name!r} in {word!r}" + (f"; did you mean {near[0]}:?" if near else ""))
+    if option == "has":
+        args.has = [*args.has, find_kind(value).name]
+    elif option == "agent":
+        args.agent = [*args.agent, _agent(value)]
+    elif getattr(args, option) not in (None, value):
+        raise UsageError(f"--{option} is given twice: {getattr(args, option)!r} and {value!r}")
+    else:
+        setattr(args, option, _kind(value) if option == "kind" else value)
+    return True
+
+
+def _agent(name: str) -> str:
+    if name not in AGENTS:
+        raise UsageError(f"unknown agent {name!r}; choose from {', '.join(AGENTS)}")
+    return name
+
+
+def _kind(name: str) -> str:
+    if name not in ("main", "subagent", "all"):
+        raise UsageError(f"unknown kind {name!r}; choose from main, subagent, all")
+    return name
+
+
+# --- sessions ---
+
+
+class Chosen(NamedTuple):
+    """A session and the catalog that reads it."""
+
+    catalog: Catalog
+    ref: SessionRef
+
+
+def choose(args: argparse.Namespace) -> Iterator[Chosen]:
+    """The sessions a command works on: those named, or all; also those that only the store still has."""
+    catalog = catalog_of(args)
+    if not args.sessions:
+        yield from (Chosen(catalog, ref) for ref in catalog.refs())
+    # Look up all names first: a wrong one should fail at once, not in the middle of the work.
+    for group in [_named(catalog, name) for name in args.sessions]:
+        yield from group
+
+
+def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
+    """The session a command works on. A directory has to hold exactly one."""
+    name = args.sessions[0]
+    if _is_folder(name):
+        count = sum(1 for _ in Library(name).refs())
+        if count != 1:
+            found = "no sessions" if not count else f"{count:,} sessions"
+            raise UsageError(f"{name} is a directory with {found}; name one session, see `unspool ls {name}`")
+    yield from choose(args)
+
+
+def catalog_of(args: argparse.Namespace) -> Catalog:
+    """The sessions in the places that the options name. The store is closed when the command ends."""
+    library = Library(*args.home, evidence=recorded_decisions)
+    below = [root for _, root in library.homes()] if args.home and args.store is None else None
+    catalog = Catalog(library, lambda: _existing_store(args.store), below=below)
+    args.on_exit.callback(_close, catalog)
+    return catalog
+
+
+def _close(catalog: Catalog) -> None:
+    """Say what could not be read in the store, and close it."""
+    store = catalog.opened_store
+    if store is None:
+        return
+    if store.messages.damaged:
+        # Imported late: with it comes all that imports sessions.
+        from .store import name_damage
+
+        name_damage(store)
+    store.close()
+
+
+def _existing_store(location: str | None) -> Store | None:
+    """The store, if there is one. The user's own need not be readable to list what is on disk."""
+    is_default = location is None and not os.environ.get(STORE_VARIABLE)
+    if is_default and not (data_folder() / STORE_NAME).exists():
+        return None
+    with suppress(NotFoundError):
+        try:
+            return open_store(location, read_only=True)
+        except NotFoundError:
+            raise
+        except UnspoolError as error:
+            if not is_default:
+                raise
+            complain(f"the store cannot be read, so sessions whose files are gone are missing here: {error}")
+    return None
+
+
+def _named(catalog: Catalog, name: str) -> Iterable[Chosen]:
+    if _is_folder(name):
+        folder = Catalog(Library(name, evidence=recorded_decisions))
+        return (Chosen(folder, ref) for ref in folder.refs())
+    return [Chosen(catalog, catalog.find(name))]
+
+
+def _is_folder(name: str) -> bool:
+    return bool(name) and name != "latest" and expanded(name).is_dir()
+
+
+# --- filters ---
+
+
+class Filter:
+    """Selects sessions by the filter options."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._agents = frozenset(args.agent)
+        self._project = (args.project or "").lower()
+        self._since = parse_time(args.since)
+        self._until = parse_time(args.until)
+        self._kind = getattr(args, "kind", None) or "all"
+        self._limit: int | None = getattr(args, "limit", None)
+        self.events = frozenset(getattr(args, "has", ()))
+
+    def takes(self, ref: SessionRef) -> bool:
+        """Whether a session passes, judged by its reference."""
+        return self.takes_agent(ref.agent) and self.takes_kind(ref.kind)
+
+    def takes_agent(self, name: str) -> bool:
+        """Whether sessions of an agent pass."""
+        return not self._agents or name in self._agents
+
+    @property
+    def needs_peek(self) -> bool:
+        """Whether the first lines of a session are needed."""
+        return bool(self._project or self._since or self._until)
+
+    def takes_peek(self, peek: Peek) -> bool:
+        """Whether a session passes, judged by its first lines: it is in the project, and was active in the period."""
+        if self._project:
+            project = peek.project
+            if project is None or self._project not in (project.path or project.name).lower():
+                return False
+        last = peek.ended_at or peek.started_at
+        if self._since and (last is None or last < self._since):
+            return False
+        return not (self._until and (peek.started_at is None or peek.started_at >= self._until))
+
+    def takes_time(self, at: datetime | None) -> bool:
+        """Whether something that happened at a time is in the period."""
+        if at is None:
+            return not (self._since or self._until)
+        return not ((self._since and at < self._since) or (self._until and at >= self._until))
+
+    def takes_session(self, session: Session) -> bool:
+        """Whether a session passes, judged by its events."""
+        return self.takes_kind(session.info.kind) and all(count_events(session)[kind] for kind in self.events)
+
+    def takes_kind(self, kind: Kind) -> bool:
+        """Whether sessions of a kind pass; a main session's file may contain sub-agents."""
+        return self._kind in ("all", kind)
+
+    def apply(self, chosen: Iterable[Chosen]) -> Iterator[Chosen]:
+        """The sessions that pass without being read; with a limit, only the newest of them, the newest first."""
+        passing = (item for item in chosen if self.takes(item.ref) and (not self.needs_peek or self._takes(item)))
+        if self._limit is None:
+            return passing
+        return iter(sorted(passing, key=_last_active, reverse=True)[: self._limit])
+
+    def _takes(self, item: Chosen) -> bool:
+        """A session that fails is taken, so that it is reported when it is read."""
+        try:
+            peek = item.catalog.peek(item.ref)
+        except Exception:
+            return True
+        return self.takes_peek(peek)
+
+
+def _last_active(item: Chosen) -> datetime:
+    try:
+        return last_active(item.catalog.peek(item.ref))
+    except Exception:
+        return _NEVER
+
+
+def last_active(peek: Peek) -> datetime:
+    """When a session was last active, for sorting."""
+    return peek.ended_at or peek.started_at or _NEVER
+
+
+def stored_filter(args: argparse.Namespace) -> SessionFilter:
+    """The filter options for queries of the store."""
+    from ...store.filters import SessionFilter
+
+    kind = getattr(args, "kind", None)
+    return SessionFilter(
+        agents=tuple(args.agent) or None, project_contains=args.project, kind=None if kind in (None, "all") else kind,
+        has_all=tuple(getattr(args, "has", ())), active_since=parse_time(args.since),
+        started_before=parse_time(args.until),
+    )  # fmt: skip

@@ -1,0 +1,89 @@
+"""Tables for narrow terminals: some columns are never cut, others shrink, and some can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ...render.sanitize import one_line
+from .options import is_terminal
+from .output import console
+
+_GAP = 2
+_LONGEST = 400
+"""Characters of a cell, also in a pipe."""
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    header: str
+    style: str = ""
+    shrinks_to: int | None = None
+    """The narrowest that it may become; None if it is never cut."""
+    drop: int = 0
+    """Columns with a number are left out where the others do not fit, the lowest number first."""
+    right: bool = False
+    """Whether its cells are aligned at the right, as numbers are."""
+
+
+AGENT = Column("agent", "cyan")
+SESSION = Column("session")
+LAST_ACTIVE = Column("last active", "dim")
+TIME = Column("time", "dim")
+MESSAGE = Column("message", "dim", drop=1)
+PROJECT = Column("project", "green", shrinks_to=8, drop=1)
+TITLE = Column("title", shrinks_to=12)
+DESCRIPTION = Column("description", shrinks_to=24)
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """A table on a terminal, tab-separated columns elsewhere."""
+    cells = ([one_line(cell, _LONGEST) for cell in row] for row in rows)
+    if is_terminal():
+        _draw(columns, list(cells))
+        return
+    print("\t".join(column.header for column in columns))
+    for row in cells:
+        print("\t".join(row))
+
+
+def _draw(columns: Sequence[Column], rows: list[list[str]]) -> None:
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    out = console()
+    headers = [column.header for column in columns]
+    widths = [max(map(cell_len, texts)) for texts in zip(headers, *rows, strict=True)]
+    shown = fit(columns, widths, out.width)
+    for number, row in enumerate([headers, *rows]):
+        line = Text()
+        for place, width in shown.items():
+            # Text, not markup: a title may contain anything.
+            cell = Text(row[place], columns[place].style if number else "bold")
+            cell.truncate(width, overflow="ellipsis")
+            cell.align("right" if columns[place].right else "left", width)
+            line.append_text(cell).append(" " * _GAP)
+        line.rstrip()
+        # What still does not fit continues on the next line, where nothing of it is lost.
+        out.print(line, soft_wrap=True)
+
+
+def fit(columns: Sequence[Column], widths: Sequence[int], available: int) -> dict[int, int]:
+    """The columns to show, by position, and how wide each is."""
+    narrow = [
+        width if column.shrinks_to is None else min(width, max(column.shrinks_to, len(column.header)))
+        for column, width in zip(columns, widths, strict=True)
+    ]
+    droppable = sorted((p for p, column in enumerate(columns) if column.drop), key=lambda p: columns[p].drop)
+    shown = dict(enumerate(narrow))
+    while sum(shown.values()) + _GAP * (len(shown) - 1) > available and droppable:
+        del shown[droppable.pop(0)]
+    spare = max(0, available - sum(shown.values()) - _GAP * (len(shown) - 1))
+    # Those that need the least get it first, so that a long title does not cut a short project.
+    wanting = sorted(shown, key=lambda place: widths[place] - shown[place])
+    for left, place in zip(range(len(wanting), 0, -1), wanting, strict=True):
+        more = min(widths[place] - shown[place], spare // left)
+        shown[place] += more
+        spare -= more
+    return shown

@@ -1,0 +1,115 @@
+"""`unspool sql`: ask questions about sessions in SQL."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ...core.errors import UsageError
+from ...render.sanitize import one_line
+from .._shared.options import add_source, is_terminal
+from .._shared.output import console, print_json
+from .._shared.redaction import add_redaction, redactor_of
+from .._shared.store import opened
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+EXAMPLES = """examples:
+  unspool sql "select tool_name, count(*) from tool_calls group by all order by 2 desc"
+  unspool sql --list
+  unspool sql --redact "select tool_name, input from tool_calls" --csv > calls.csv
+  unspool sql --question failing-commands --csv > commands.csv
+  unspool sql --lake lake/ "select day, sum(output) from usage group by all" --parquet days.parquet"""
+
+_CELL = 60
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    parser.add_argument("query", nargs="?", help="a query in DuckDB's SQL; the documentation lists tables and columns")
+    parser.add_argument("--question", metavar="NAME", help="a query that comes with unspool, instead of your own")
+    parser.add_argument("--list", action="store_true", help="list the questions that come with unspool")
+    parser.add_argument("--lake", metavar="DIR", help="query a lake that `unspool lake sync` wrote, instead of a store")
+    parser.add_argument("--as-of", metavar="N", type=int, help="with --lake: an earlier snapshot")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one JSON object per row")
+    output.add_argument("--csv", action="store_true", help="print comma-separated values")
+    output.add_argument("--parquet", metavar="FILE", help="write a Parquet file")
+    add_source(parser, syncs=True)
+    add_redaction(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the query and print the answer."""
+    from ...data.sql import find_question, questions, run_on_lake, run_on_tables
+
+    if args.list:
+        _print_plain(("name", "question"), ((each.name, each.text) for each in questions()))
+        return 0
+    if (args.query is None) == (args.question is None):
+        raise UsageError("give either a query or --question NAME; `unspool sql --list` lists the questions")
+    if args.as_of is not None and args.lake is None:
+        raise UsageError("--as-of needs --lake: only a lake has snapshots")
+    redactor = redactor_of(args)
+    if redactor is not None and args.lake is not None:
+        raise UsageError("a lake is redacted when it is written: `unspool lake sync DIR --redact`")
+    sql = args.query if args.question is None else find_question(args.question).sql
+    if args.lake is not None:
+        from ...data.lake import Lake
+
+        _print(args, run_on_lake(Lake(args.lake, as_of=args.as_of), sql))
+        return 0
+    from ...data.sources import Stored
+    from ...data.tables import Tables
+
+    with opened(args) as store:
+        # Before the query: one that takes texts apart could not be redacted afterwards.
+        _print(args, run_on_tables(Tables([Stored(store, redactor=redactor)]), sql))
+    return 0
+
+
+def _print(args: argparse.Namespace, answer: pa.RecordBatchReader) -> None:
+    if args.parquet is not None:
+        from pyarrow import parquet
+
+        with parquet.ParquetWriter(args.parquet, answer.schema, compression="zstd") as file:
+            for batch in answer:
+                file.write_batch(batch)
+        return
+    names = answer.schema.names
+    rows = (row for batch in answer for row in zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    if args.json:
+        for row in rows:
+            print_json(dict(zip(names, row, strict=True)))
+    elif args.csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(rows)
+    else:
+        _print_plain(names, rows)
+
+
+def _print_plain(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
+    """A table on a terminal; elsewhere, tab-separated columns."""
+    if not is_terminal():
+        print("\t".join(names))
+        for row in rows:
+            print("\t".join(_cell(value, 1000) for value in row))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(Text(name))
+    for row in rows:
+        table.add_row(*(Text(_cell(value, _CELL)) for value in row))
+    console().print(table)
+
+
+def _cell(value: object, most: int) -> str:
+    return "" if value is None else one_line(str(value), most)

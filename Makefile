@@ -1,6 +1,7 @@
 # make run        start the web app on the sessions of this computer, or on samples if there are none
 # make test       run all tests; SHUFFLE=1 runs them in random order
-# make test-fast  run the tests that need no browser, server or agent
+# make test-fast  run the tests that need no browser, server or agent and do not take long
+#                 UNSPOOL_TEST_ALL=1 adds what is only sampled otherwise
 # make check      check style and types and run all tests, as before a commit
 # make docs       build the documentation in build/site, and check its links
 # make faults     let the file system and the database fail at every call in turn; `make test` draws some of them
@@ -9,35 +10,41 @@
 # make regen      regenerate golden files, the published schemas and the outputs in the documentation
 # make record     record the installed agents, and report what is new in their formats
 
+PROCESSORS := $(shell nproc 2>/dev/null || echo 2)
 # As many compute as there are processors, the others wait for browsers, servers and agents: see tests/scheduling.py.
-WORKERS ?= $(shell echo $$((2 * $$(nproc 2>/dev/null || echo 2) + 1)))
+WORKERS ?= $(shell echo $$((2 * $(PROCESSORS) + 1)))
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) $(if $(SHUFFLE),,-p no:randomly)
+# What takes long by itself is left out as well.
 FAST = not (browser or server or agent or slow)
 
 # Tests start hundreds of programs; each would compile all of unspool again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast check faults docs fuzz bench regen record postgres browser agents clean
+.PHONY: run test test-fast check faults docs fuzz bench regen record postgres browser agents sandbox java clean
 
 run: .venv/.run
 	@$(BIN)/unspool serve --or-samples
 
-test: .venv/.dev postgres browser agents
+test: .venv/.dev postgres browser agents sandbox java
 	$(PYTEST)
 
+# None of these tests waits, so more workers would only take time to start.
+test-fast: WORKERS = $(PROCESSORS)
 test-fast: .venv/.dev
 	$(PYTEST) -m "$(FAST)"
 
-check: .venv/.dev postgres browser agents
+check: .venv/.dev postgres browser agents sandbox java
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(PYTEST)
 
 faults: .venv/.dev
-	UNSPOOL_TEST_FAULTS=0 $(PYTEST) tests/ingest/test_file_faults.py tests/store/test_database_faults.py
+	UNSPOOL_TEST_FAULTS=0 $(PYTEST) tests/ingest/test_file_faults.py tests/store/test_faults.py \
+		tests/store/test_database_faults.py tests/store/test_postgres_faults.py \
+		tests/store/backends/test_postgres_migrations.py
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
@@ -65,14 +72,21 @@ browser:
 agents:
 	@sh tests/get-gemini.sh
 
+sandbox:
+	@sh tests/get-sandbox.sh
+
+java:
+	@sh tests/get-java.sh
+
 .venv/.run: requirements/run.txt pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@echo "Installing unspool and what it needs into .venv, once:"
+	@$(BIN)/python -m pip install --disable-pip-version-check --no-deps -r requirements/run.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 .venv/.dev: requirements/dev.txt .venv/.run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements/dev.txt
 	@touch $@
 
 .venv/.docs: requirements/docs.txt .venv/.run

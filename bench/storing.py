@@ -36,6 +36,7 @@ from unspool.store.regex_search import search_regex
 from unspool.store.store import Store
 
 from . import memory
+from .inputs import CORPUS, Inputs
 from .multiply import multiply, recordings
 from .report import Measure, seconds
 
@@ -85,6 +86,23 @@ def measure(home: Path, folder: Path) -> Iterator[Measure]:
     yield Measure("second sync, for 1,000 files", again * 1000 / files, " s", 0.5, f"{files} files in {again:.2f} s")
     yield from _exact(store)
     store.close()
+
+
+def memory_growth(corpus: Path, folder: Path) -> Iterator[Measure]:
+    """All processes together: with twenty times as many sessions, and with sessions ten times as long."""
+    homes = [path for path in recordings(corpus, 1000) if "claude" in path.parts][::12]
+    peaks = []
+    for name, copies, length in (("once", 6, 4), ("many", 120, 4), ("long", 6, 40)):
+        home = folder / f"memory-{name}"
+        size = multiply(homes, home, copies, length)
+        peaks.append((memory.peak_of(_sync(home, folder / f"memory-{name}.db")), size))
+        shutil.rmtree(home)
+    (once, small), (many, large), (long, longer) = peaks
+    detail = f"{small / 1e6:.0f} MB need {once / 1e6:.0f} MB, {large / 1e6:.0f} MB need {many / 1e6:.0f} MB"
+    name = "memory of a first sync, of 20 times as many sessions"
+    yield Measure(name, many / once, "x", 1.3, detail, "44 to 176 MB")
+    detail = f"{longer / 1e6:.0f} MB need {long / 1e6:.0f} MB"
+    yield Measure("memory of a first sync, of sessions 10 times as long", long / once, "x", 1.3, detail, "67 to 203 MB")
 
 
 def _alone(work: Callable[[Path, Path], Found], *args: Path) -> Found:
@@ -155,25 +173,33 @@ def _sync(home: Path, database: Path) -> list[str]:
     return [sys.executable, "-c", _SYNC, str(home), str(database)]
 
 
-def against_agentsview(corpus: Path, folder: Path) -> Iterator[Measure]:
+def against_agentsview(inputs: Inputs) -> Iterator[Measure]:
     """The Claude files of all versions, where that program is installed: the best runs of each.
 
     It reads only what was said. The newest versions write ten times as much around it, which we keep and it passes
     over, so that their recordings alone would compare different work.
     """
-    program = shutil.which("agentsview") or str(Path(sys.executable).parent / "agentsview")
-    if not Path(program).exists():
+    if inputs.agentsview is None:
         return
-    home = folder / "claude"
-    size = multiply([path for path in recordings(corpus, 1000) if "claude" in path.parts], home, 4, 8)
-    rounds = [
-        (_run_agentsview(program, home, folder / f"agentsview{number}"), _first_run(home, folder / "claude.db"))
-        for number in range(_ROUNDS)
-    ]
-    theirs, ours = map(min, zip(*rounds, strict=True))
+    home = inputs.folder / "claude"
+    size = multiply([path for path in recordings(CORPUS, 1000) if "claude" in path.parts], home, 4, 8)
+    theirs, ours = best_against_agentsview(inputs.agentsview, home, inputs.folder)
     detail = f"{size / 1e6:.0f} MB in {ours:.1f} s, agentsview {theirs:.1f} s"
-    yield Measure("first sync, to agentsview", ours / theirs, "x", 0.25, detail)
+    yield Measure("first sync, times faster than agentsview", theirs / ours, "x", None, detail, at_least=4)
     shutil.rmtree(home)
+
+
+def best_against_agentsview(program: str, home: Path, folder: Path) -> tuple[float, float]:
+    """The best times of both, taken in turns."""
+    rounds = []
+    for _ in range(_ROUNDS):
+        data = folder / "agentsview"
+        rounds.append((_run_agentsview(program, home, data), _first_run(home, folder / "claude.db")))
+        shutil.rmtree(data)
+    for path in folder.glob("claude.db*"):
+        path.unlink()
+    theirs, ours = map(min, zip(*rounds, strict=True))
+    return theirs, ours
 
 
 def _run_agentsview(program: str, home: Path, data: Path) -> float:
@@ -207,15 +233,7 @@ def searching(folder: Path) -> Iterator[Measure]:
     _write_million(home)
     store = Store(SqliteDatabase(folder / "million.db", machine=_MACHINE))
     Syncer(store, home, may_share=True).run()
-    words = [row[0] for row in _vocabulary(store)]
-    queries = [parse(word) for word in words]
-    queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
-    queries += [parse(f'"{one} {other}" OR {one} role:human') for one, other in pairwise(words[::4])]
-    times = sorted(seconds(lambda query=query: store.search.run(query)) for query in queries)  # type: ignore[misc]
-    ((messages,),) = store.database.rows("SELECT sum(messages) FROM session")
-    detail = f"{messages:,} messages, {len(queries)} queries; p95 {1e3 * times[int(len(times) * 0.95)]:.1f} ms"
-    yield Measure("search for words, median", 1e3 * statistics.median(times), " ms", 30, detail)
-    yield Measure("search for words, p95", 1e3 * times[int(len(times) * 0.95)], " ms", 50)
+    yield from search_times(store, "search for words", "", "")
     yield _frequent(store)
     before = _file_size(store)
     Maintenance(store).run()
@@ -225,12 +243,26 @@ def searching(folder: Path) -> Iterator[Measure]:
     shutil.rmtree(home)
 
 
+def search_times(store: Store, name: str, detail: str, before: str) -> Iterator[Measure]:
+    """Words, pairs of words, and phrases that are in the store."""
+    words = [row[0] for row in _vocabulary(store)]
+    queries = [parse(word) for word in words]
+    queries += [parse(f"{one} {other}") for one, other in pairwise(words)]
+    queries += [parse(f'"{one} {other}" OR {one} role:human') for one, other in pairwise(words[::4])]
+    times = sorted(seconds(lambda query=query: store.search.run(query)) for query in queries)  # type: ignore[misc]
+    ((messages,),) = store.database.rows("SELECT sum(messages) FROM session")
+    detail = f"{detail + ', ' if detail else ''}{messages:,} messages, {len(queries)} queries"
+    yield Measure(f"{name}, median", 1e3 * statistics.median(times), " ms", 30, detail, before)
+    yield Measure(f"{name}, p95", 1e3 * times[int(len(times) * 0.95)], " ms", 50, before=before)
+
+
 def _frequent(store: Store) -> Measure:
     """A word that is in every session; the candidates alone took 86 ms when they were sorted."""
     ((word, texts),) = store.database.rows("SELECT term, doc FROM temp.vocabulary ORDER BY doc DESC LIMIT 1")
     query = parse(word)
     took = statistics.median(seconds(lambda: store.search.matches(query, 600)) for _ in range(20))
-    return Measure("the best matches of a word in every session", 1e3 * took, " ms", 5, f"of {texts:,}; 86 ms earlier")
+    detail = f"of {texts:,}"
+    return Measure("the best matches of a word in every session", 1e3 * took, " ms", 5, detail, "86 ms, of 18 sessions")
 
 
 def _file_size(store: Store) -> int:

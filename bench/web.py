@@ -103,7 +103,8 @@ def _first_content(base: str, token: str) -> Iterator[Measure]:
     yield Measure("first content of 200 MB", long, " ms", 300)
 
 
-def _line(number: int, session: str) -> str:
+def message_line(number: int, session: str) -> str:
+    """A line of a log of Claude Code, with a word that has the number."""
     record = {
         "parentUuid": None if not number else f"{number - 1:08x}-2222-4000-8000-000000000000", "isSidechain": False,
         "type": "user", "uuid": f"{number:08x}-2222-4000-8000-000000000000", "version": "2.1.325",
@@ -116,7 +117,7 @@ def _line(number: int, session: str) -> str:
 
 def _append(home: Path, number: int) -> None:
     with open(home / ".claude" / "projects" / "-home-dev-demo" / f"{_SESSION}.jsonl", "a", encoding="utf-8") as file:
-        file.write(_line(number, _SESSION))
+        file.write(message_line(number, _SESSION))
 
 
 def _to_the_screen(base: str, token: str, home: Path) -> Iterator[Measure]:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from .needs import FIXTURES, NEEDS
 
-pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling"]
+pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling", "tests.precompile"]
 
 # How long one example takes says more about what else the machine does than about the code.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -44,7 +44,11 @@ def played(block: str) -> str:
     commands = [line for line in block.split("\n") if line.startswith("$ ")]
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
-        shutil.copytree(unspool.samples(), home)
+        if all("samples" in command for command in commands):
+            # As a newcomer has it, without any session.
+            home.mkdir()
+        else:
+            shutil.copytree(unspool.samples(), home)
         return "".join(f"{command}\n{_output(command[2:], home)}" for command in commands)
 
 

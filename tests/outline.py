@@ -11,7 +11,7 @@ from unspool.core import model as m
 from unspool.core.session import Session
 
 _LEFT_OUT = ("timestamp", "action", "summary", "text", "evidence", "uuid")
-_USUAL = {"scope": "messages"}
+_USUAL = {"scope": "messages", "asked_to_clarify": False}
 
 
 def outline(session: Session) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from itertools import groupby
 from pathlib import Path
 
 from unspool.testing import Recording, find_recordings
@@ -12,3 +14,14 @@ CORPUS = Path(__file__).parent / "corpus"
 def recordings(agent: str = "*", version: str = "*", scenario: str = "*") -> list[Recording]:
     """The recordings that match, the oldest version first."""
     return find_recordings(CORPUS, agent, version, scenario)
+
+
+def sampled_versions() -> list[list[Recording]]:
+    """The recordings of the newest version of each agent, and of every sixth other version; all of them with
+    `UNSPOOL_TEST_ALL=1`.
+    """
+    groups = [list(group) for _, group in groupby(recordings(), key=lambda recording: recording[:2])]
+    if os.environ.get("UNSPOOL_TEST_ALL"):
+        return groups
+    newest = {group[0].agent: at for at, group in enumerate(groups)}.values()
+    return [group for at, group in enumerate(groups) if at in newest or at % 6 == 0]

@@ -6,9 +6,11 @@ from itertools import groupby
 from pathlib import Path
 
 import msgspec
+from tools.docs import man_pages, tables_reference
 
 import unspool
 from unspool.agents import AGENTS, shapes
+from unspool.cli._shared.output_types import output_schema
 from unspool.core.json_schema import json_schema
 from unspool.library import Library
 from unspool.testing import Recording
@@ -23,7 +25,9 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = Path(__file__).parent / "golden"
 SCHEMA = ROOT / "docs" / "schema" / "unspool-1.schema.json"
 KNOWN_SHAPES = ROOT / "src" / "unspool" / "agents" / shapes.KNOWN
+TABLES = ROOT / "docs" / "schema" / "unspool-tables-1.json"
 OPENAPI = ROOT / "docs" / "schema" / "openapi.json"
+OUTPUT_SCHEMA = ROOT / "docs" / "schema" / "unspool-output-1.schema.json"
 
 
 def golden(found: list[Recording]) -> str:
@@ -44,6 +48,16 @@ def golden_path(agent: str, version: str) -> Path:
 def schema_text() -> bytes:
     """The schema as it is published."""
     return msgspec.json.format(msgspec.json.encode(json_schema(), order="deterministic"), indent=2) + b"\n"
+
+
+def output_schema_text() -> bytes:
+    """The schema of what commands print with `--json`, as it is published."""
+    return msgspec.json.format(msgspec.json.encode(output_schema(), order="deterministic"), indent=2) + b"\n"
+
+
+def tables_text() -> bytes:
+    """The schemas of the tables as they are published."""
+    return msgspec.json.format(msgspec.json.encode(tables_reference.published()), indent=2) + b"\n"
 
 
 def known_shapes_text() -> bytes:
@@ -69,7 +83,10 @@ def main() -> None:
         path.write_text(golden(list(found)), encoding="utf-8")
     SCHEMA.parent.mkdir(parents=True, exist_ok=True)
     SCHEMA.write_bytes(schema_text())
+    TABLES.write_bytes(tables_text())
     OPENAPI.write_bytes(openapi_text(ENDPOINTS))
+    OUTPUT_SCHEMA.write_bytes(output_schema_text())
+    man_pages.write()
     for page in PAGES:
         page.write_text(with_real_outputs(page.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -7,6 +7,7 @@ compute, so that no processor is idle while they wait. Long tests come first, so
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from functools import cache
@@ -25,6 +26,7 @@ _SHARED = (
     (re.compile(r"\[postgres"), "postgres"),
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
     (re.compile(r"^tests/test_architecture\.py"), None),
+    (re.compile(r"^tests/spark/test_source\.py"), None),
 )
 """Tests that share something, and the name of their group; without a name, what the pattern finds is the name."""
 _WAITING_MODULES = tuple(f"tests/{path}::" for mark in ("agent", "server") for path in NEEDS[mark])
@@ -42,6 +44,22 @@ def _rank(item: pytest.Item) -> tuple[int, int]:
     ranks = [rank for rank, name in enumerate(LONGEST_FIRST) if name in marks]
     # One with several marks takes longest of all.
     return -len(ranks), min(ranks, default=0)
+
+
+def pytest_collection() -> None:
+    """Collecting makes millions of objects that all stay: looking for garbage among them only takes time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Do not look at them again before the end."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Some extension modules print what is left of their objects at the end."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -93,4 +111,4 @@ def group_of(nodeid: str) -> str:
 @cache
 def is_waiting(group: str) -> bool:
     """Whether the tests of a group wait for other programs most of the time."""
-    return group == "postgres" or _BROWSER.search(group) is not None or group.startswith(_WAITING_MODULES)
+    return group == "postgres" or _BROWSER.search(group) is not None or f"{group}::".startswith(_WAITING_MODULES)

@@ -20,6 +20,7 @@ import unspool.api
 import unspool.core.convert
 import unspool.core.json_schema
 import unspool.core.model
+import unspool.data.tables
 import unspool.model
 from unspool.api import stream
 from unspool.core.errors import NotFoundError
@@ -28,7 +29,7 @@ from unspool.testing import ClaudeLog, CodexLog, texts
 
 SCHEMA = Path(__file__).parent.parent / "docs" / "schema" / "unspool-1.schema.json"
 FUNCTIONS = [name for name in unspool.__all__ if name.islower() and not name.startswith("_")]
-MODULES = [unspool, unspool.api, unspool.core.convert, unspool.core.json_schema]
+MODULES = [unspool, unspool.api, unspool.core.convert, unspool.core.json_schema, unspool.data.tables]
 
 
 def test_all_names_are_sorted_and_real() -> None:

@@ -92,6 +92,30 @@ def test_a_number_of_thousands_of_digits_is_left_out(tmp_path: Path) -> None:
     assert reasons(session) == ["unknown-shape"]
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini"])
+def test_a_long_number_in_an_input_is_exported_as_its_digits(agent: str, tmp_path: Path) -> None:
+    """Other programs could not read the export; a text of as many digits stays as it is."""
+    claude, codex, gemini = ClaudeLog(), CodexLog(), GeminiLog()
+    given: dict[str, Any] = {"number": "NUMBER", "text": 'a \\" ' + "7" * 5000, "fraction": "NUMBER.5", "short": 12}
+    claude.model(call("c", "Bash", **given))
+    codex.turn("hello", "hi")
+    codex.call("c", **given)
+    gemini.model("g", "hi", [{"id": "c", "name": "read_file", "args": given, "status": "success", "result": []}])
+    log = {"claude": claude, "codex": codex, "gemini": gemini}[agent]
+    for quote in (b'"', b'\\"'):
+        for number in (b"NUMBER", b"NUMBER.5"):
+            value = number.replace(b"NUMBER", b"-" + b"9" * 5000)
+            log.lines = [line.replace(quote + number + quote, value) for line in log.lines]
+    session = log.load(tmp_path)
+    exported = json.loads(session.to_json())
+    (found,) = (
+        block for message in exported["messages"] for block in message["blocks"] if block["type"] == "tool_call"
+    )
+    assert found["input"]["number"] == "-" + "9" * 5000
+    assert found["input"]["text"] == given["text"]
+    assert (found["input"]["fraction"], found["input"]["short"]) == (float("-inf"), 12)
+
+
 @pytest.mark.parametrize("messages", [7, "text", {"a": 1}, [1, None, {"id": "u", "type": "user", "content": "hello"}]])
 def test_a_document_with_other_messages_stops_nothing(messages: object, tmp_path: Path) -> None:
     """What is no list of messages is reported."""
@@ -210,6 +234,86 @@ def test_neighbours_of_any_kind_stop_nothing(tmp_path: Path, run: Run) -> None:
     synced(store, home)
     again = synced(store, home)
     assert (again.new, again.changed) == (0, 0)
+    store.close()
+
+
+def sized(lines: int, line: bytes) -> Callable[[Path], object]:
+    """A file of many equal lines."""
+    return lambda path: path.write_bytes((line + b"\n") * lines)
+
+
+def sparse(path: Path) -> None:
+    """A file of nothing, longer than any line may be."""
+    with path.open("wb") as file:
+        file.truncate(24 << 20)
+
+
+STRANGE: dict[str, Callable[[Path], object]] = {
+    "byte order mark": lambda path: path.write_bytes(b"\xef\xbb\xbf" + b'{"sessionId":"a","type":"user"}\n'),
+    "deep nesting": sized(3, b'{"sessionId":"a","a":' + b"[" * 200_000 + b"]" * 200_000 + b"}"),
+    "many short lines": sized(30_000, b"{}"),
+    "one long line": sized(1, b'{"sessionId":"a","type":"user","message":"' + b"x" * (5 << 20) + b'"}'),
+    "sparse": sparse,
+    "half a character": sized(2, b'{"sessionId":"\xf0\x9f"}'),
+    "cut off": lambda path: path.write_bytes(b'{"sessionId":"a","type":"user","mess'),
+}
+COMMANDS = (
+    ("ls", "--kind", "all"), ("export", "--format", "stream"), ("events",), ("doctor", "--all"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_every_command_copes_with_strange_files(
+    name: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The good sessions beside them are listed, shown, exported, stored and found."""
+    monkeypatch.setattr(lines, "LONGEST_LINE", 8 << 20)
+    home, store = tmp_path / "home", tmp_path / "store.db"
+    logs = good_logs(home)
+    for path in (*neighbours(logs, 1), *neighbours(logs, 2, ".json")[2:]):
+        STRANGE[name](path)
+    for arguments in COMMANDS:
+        done = run(*arguments, "--home", home)
+        assert done.code == 0 or "a line of over 8 MB, which is left out" in done.err, (arguments, done.err)
+        assert "a bug in unspool" not in done.err
+    for log, text in zip(logs, GOOD, strict=False):
+        assert text in run("show", log).out
+        assert run("context", log, "--at", "0").code == 0
+    run("sync", "--home", home, "--store", store)
+    for text in GOOD[:3]:
+        assert text.split()[1] in run("search", f'"{text}"', "--no-sync", "--store", store).out
+    assert run("stats", "--no-sync", "--store", store).code == 0
+
+
+EDITED: dict[str, Callable[[bytes], bytes]] = {
+    "line ends": lambda data: data.replace(b"\n", b"\r\n"),
+    "byte order mark": lambda data: b"\xef\xbb\xbf" + data,
+    "NULs": lambda data: data + b"\0" * 4096,
+}
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_logs_that_were_edited_are_read(name: str, tmp_path: Path) -> None:
+    """What an editor or a power cut makes of a log is read like the log."""
+    for log in good_logs(tmp_path):
+        log.write_bytes(EDITED[name](log.read_bytes()))
+    library = Library(tmp_path)
+    found = [text for ref in library.refs() for session in library.load_all(ref) for text in texts(session)]
+    assert sorted(found) == GOOD
+
+
+def test_names_as_long_as_a_file_system_allows(tmp_path: Path, run: Run) -> None:
+    """Files that are written beside or instead of them have other names."""
+    home = tmp_path / "home"
+    for log in good_logs(tmp_path / "made"):
+        relative = log.relative_to(tmp_path / "made")
+        stem = relative.stem + "-" + "é" * ((254 - len(relative.name)) // 2)
+        write_file((home / relative).with_name(stem + relative.suffix), log.read_bytes())
+    for arguments in COMMANDS:
+        assert run(*arguments, "--home", home).code == 0
+    store = new_store(tmp_path / "store.db")
+    synced(store, home)
+    assert store.sessions.count() > 0
     store.close()
 
 

@@ -88,7 +88,7 @@ def test_the_command_line_offers_the_kind(found: dict[str, Any]) -> None:
 
 def test_the_command_line_finds_the_kind(found: dict[str, Any]) -> None:
     """By its name and its synonyms, in files and in the store."""
-    assert [row["events"] for row in found["ls"]] == [{"pause": 1}] * 3
+    assert [row["counts"] for row in found["ls"]] == [{"pause": 1}] * 3
     assert found["ls without"] == ""
     assert found["events"]["kind"] == "pause"
     assert found["events"]["text"] == "Pause: lunch"

@@ -89,7 +89,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"unspool", f"unspool-{unspool.__version__}.dist-info"}
+    version = f"unspool-{unspool.__version__}"
+    # Spark looks for data sources in packages with such a name.
+    assert tops == {"unspool", "pyspark_unspool", f"{version}.data", f"{version}.dist-info"}
+    pages = {name.rsplit("/", 1)[-1] for name in names if name.startswith(f"{version}.data/data/share/man/man1/")}
+    assert pages == {path.name for path in (ROOT / "docs" / "man").glob("*.1")} != set()
     for needed in (
         "unspool/py.typed",
         "unspool/render/templates/session.html",
@@ -100,13 +104,39 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Path) -> None:
 
 
 def test_the_extras(built: Path) -> None:
-    """`all` has everything that any other has, and the plain package has nothing of the web, agents or PostgreSQL."""
+    """`all` has everything but the packages for tables, and the plain package has nothing of any extra."""
     (wheel,) = built.glob("*.whl")
     extras = extras_of(wheel)
-    assert set(extras) == {"web", "agents", "claude", "codex", "gemini", "postgres", "push", "phone", "all"}
+    agents, tables = {"agents", "claude", "codex", "gemini"}, {"data", "spark"}
+    assert set(extras) == {"web", "postgres", "push", "phone", "mcp", "all"} | agents | tables
     assert extras["agents"] == extras["claude"] | extras["codex"] | extras["gemini"]
-    assert extras["all"] == set().union(*extras.values())
+    # The packages for tables are larger than everything else together.
+    assert extras["all"] == set().union(*extras.values()) - extras["spark"]
+    assert extras["spark"] == extras["data"] | {"pyspark"}
+    assert extras["spark"] & required_by(wheel) == set()
     assert required_by(wheel) & extras["all"] == set()
+
+
+def test_make_run_installs_what_the_web_app_needs() -> None:
+    """It works with nothing but the pinned packages, which are installed without their dependencies."""
+    lines = (ROOT / "requirements" / "run.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {line.partition("==")[0].lower().replace("_", "-") for line in lines if line and not line.startswith("#")}
+    assert pinned & {"faker", "polyfactory"} == set()
+    program = """
+import importlib.metadata, sys
+pinned = {*sys.argv[1].split(), "unspool", "pip", "setuptools"}
+by_module = importlib.metadata.packages_distributions()
+class OnlyPinned:
+    def find_spec(self, name, path=None, target=None):
+        packages = {each.lower().replace("_", "-") for each in by_module.get(name.partition(".")[0], ())}
+        if packages and not packages & pinned:
+            raise ModuleNotFoundError(f"{name} is not pinned", name=name)
+sys.meta_path.insert(0, OnlyPinned())
+from unspool.web.app import create_app
+from unspool.web.server import serve
+import unspool.cli.commands.serve, unspool.render.html, unspool.ingest.watch
+"""
+    run(sys.executable, "-c", program, " ".join(sorted(pinned)))
 
 
 def test_the_sdist_can_be_built_from(built: Path) -> None:

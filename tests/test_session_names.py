@@ -107,8 +107,9 @@ def test_names_of_a_session(resolve: Resolve, names: Names) -> None:
 
 
 def test_names_of_a_sub_agent(resolve: Resolve, names: Names) -> None:
-    """Its whole id, or the last part of it, and beginnings of both."""
-    for name in (names.child, names.child.upper(), names.child[:-2], "a1b2c3", "A1B2"):
+    """Its whole id, the last part of it, and beginnings of these or of each part."""
+    short = f"{names.id[:13]}/a1b2"
+    for name in (names.child, names.child.upper(), names.child[:-2], "a1b2c3", "A1B2", short, short.upper()):
         assert resolve(name) == names.child, name
 
 

@@ -57,18 +57,30 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def functions_in(path: Path) -> Iterator[Size]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a module: walking a tree takes longer than parsing it, and every measure needs them."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+@cache
+def functions_in(path: Path) -> tuple[Size, ...]:
     """The functions and methods of a module."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield Size(module_name(path), node.name, _lines(node))
+    return tuple(
+        Size(module_name(path), node.name, _lines(node))
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
-def classes_in(path: Path) -> Iterator[Size]:
+@cache
+def classes_in(path: Path) -> tuple[Size, ...]:
     """The classes of a module with the number of attributes that their methods assign. Structs are data: none."""
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.ClassDef):
-            yield Size(module_name(path), node.name, _lines(node), len(set(_assigned(node))))
+    return tuple(
+        Size(module_name(path), node.name, _lines(node), len(set(_assigned(node))))
+        for node in nodes_of(path)
+        if isinstance(node, ast.ClassDef)
+    )
 
 
 def functions() -> Iterator[Size]:
@@ -104,13 +116,16 @@ def duplicate_classes() -> dict[str, list[str]]:
     return {f"{package}: {name}": places for (package, name), places in found.items() if len(places) > 1}
 
 
-def strings(path: Path) -> Iterator[str]:
+@cache
+def strings(path: Path) -> tuple[str, ...]:
     """The string literals of a module, without its docstrings."""
-    tree = tree_of(path)
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
-            yield node.value
+    nodes = nodes_of(path)
+    bare = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return tuple(
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare
+    )
 
 
 def modules_with_sql() -> list[str]:

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from ._version import __version__
     from .agents import SessionRef
     from .api import load, samples, sessions, stream
+    from .core.annotations import Annotation
     from .core.convert import enc_hook, to_builtins, to_json
     from .core.errors import AmbiguousError, MissingExtraError, NotFoundError, UnspoolError, UsageError
     from .core.json_schema import json_schema
     from .core.session import Context, Reply, Session, SessionEvent, ToolUse
-    from .core.stream import EndLine, EventLine, MessageLine, SessionLine, StreamLine
+    from .core.stream import AnnotationLine, EndLine, EventLine, MessageLine, SessionLine, StreamLine
+    from .data.tables import Tables, tables
     from .library import Library
     from .model import (
         Action,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         SessionInfo,
         Source,
         Subagent,
+        Task,
         Text,
         Thinking,
         ToolCall,
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Action",
     "AmbiguousError",
+    "Annotation",
+    "AnnotationLine",
     "Attachment",
     "Block",
     "Boundary",
@@ -110,6 +115,8 @@ __all__ = [
     "Source",
     "StreamLine",
     "Subagent",
+    "Tables",
+    "Task",
     "Text",
     "Thinking",
     "ToolCall",
@@ -126,6 +133,7 @@ __all__ = [
     "samples",
     "sessions",
     "stream",
+    "tables",
     "to_builtins",
     "to_json",
 ]
@@ -139,6 +147,7 @@ _MODULES = {
         "sessions",
         "stream",
     ),
+    "core.annotations": ("Annotation",),
     "core.convert": (
         "enc_hook",
         "to_builtins",
@@ -152,7 +161,7 @@ _MODULES = {
         "UsageError",
     ),
     "core.json_schema": ("json_schema",),
-    "core.stream": ("EndLine", "EventLine", "MessageLine", "SessionLine", "StreamLine"),
+    "core.stream": ("AnnotationLine", "EndLine", "EventLine", "MessageLine", "SessionLine", "StreamLine"),
     "core.session": (
         "Context",
         "Reply",
@@ -160,6 +169,7 @@ _MODULES = {
         "SessionEvent",
         "ToolUse",
     ),
+    "data.tables": ("Tables", "tables"),
     "library": ("Library",),
     "model": (
         "Action",
@@ -193,6 +203,7 @@ _MODULES = {
         "SessionInfo",
         "Source",
         "Subagent",
+        "Task",
         "Text",
         "Thinking",
         "ToolCall",

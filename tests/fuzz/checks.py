@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shutil
 import traceback
 from collections.abc import Callable
@@ -108,6 +109,8 @@ class HomeCheck:
         sessions = list(self._library.load_all(ref))
         for session in sessions:
             check_session(session)
+            # What is exported can be read by other programs.
+            json.loads(session.to_json())
             for reply in session.replies():
                 session.context_at(reply.message_indices[0])
         for session, other in zip(sessions, collect(self._library.stream(ref)), strict=True):

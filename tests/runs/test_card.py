@@ -62,11 +62,11 @@ class Watched:
 
 
 @contextmanager
-def watched(folder: Path, agent: str, *steps: str) -> Iterator[Watched]:
+def watched(folder: Path, agent: str, *steps: str, **options: str) -> Iterator[Watched]:
     """An agent with a script, and its page."""
     with whole(folder, agent) as at, chromium() as browser:
         visitor = Visitor(browser, at.server)
-        run = at.start("@do " + ";;".join(step.replace("PROJECT", str(at.project)) for step in steps))
+        run = at.start("@do " + ";;".join(step.replace("PROJECT", str(at.project)) for step in steps), **options)
         yield Watched(at, visitor.open("/agents"), run)
         visitor.complaints[:] = [words for words in visitor.complaints if "409" not in words]
         visitor.leave()
@@ -129,7 +129,8 @@ def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
         "patch PROJECT/added=text",
         "say Done.",
     )
-    with watched(tmp_path, "codex", *steps) as card:
+    # In a folder that it may write to, Codex asks before a patch only where its own sandbox does not work.
+    with watched(tmp_path, "codex", *steps, mode="read-only") as card:
         card.request("ls . ⟨ESC⟩P ; printf ⟨U+0430⟩ > pwned # ⟨U+202E⟩")
         assert original(card.page.evaluate(COMMAND_SHOWN)) == card.copied() == hidden
         assert "U+001B ESCAPE" in card.warnings()

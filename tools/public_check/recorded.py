@@ -175,7 +175,7 @@ def recorded_sessions(home: Path) -> Iterator[RecordedSession]:
 def listed_titles(home: Path) -> dict[tuple[str, str], str | None]:
     """The titles that `unspool ls` shows, by id and path."""
     rows = _lines("ls", "--home", str(home), "--kind", "all", "--json")
-    return {(row["id"], row["path"]): row.get("title") for row in rows}
+    return {(row["name"], row["path"]): row.get("title") for row in rows}
 
 
 def _lines(*arguments: str) -> Iterator[Json]:

@@ -46,7 +46,7 @@ class GivenAnswer(NamedTuple):
     by: DecisionMaker
 
     def describe(self, who: str) -> str:
-        """The answer, told to somebody else who tried to answer."""
+        """The answer, for another person who tried to answer."""
         text = _PAST_TENSE[self.verdict]
         if self.by == "timeout":
             return f"{text}, because nobody answered in time"

@@ -69,6 +69,15 @@ def is_alive(pid: int, started: float | None) -> bool:
     return started is None or found.started == started
 
 
+def ancestry(pid: int) -> tuple[int, ...]:
+    """A process and those that it was started by, without the first process of the system."""
+    found: list[int] = []
+    while pid > 1 and pid not in found and (process := _look_up(pid)) is not None:
+        found.append(pid)
+        pid = process.parent
+    return tuple(found)
+
+
 def _look_up(pid: int) -> Process | None:
     if pid <= 0:
         return None

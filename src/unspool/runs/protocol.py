@@ -170,7 +170,7 @@ class PermissionRequest(msgspec.Struct, kw_only=True, tag="asked"):
     title: str
     """A one-line summary."""
     action: m.Action
-    """The input, and the diff, command or plan it stands for."""
+    """The input, and the diff, command or plan that it represents."""
     call_id: str | None = None
     reason: str | None = None
     """Why the agent asks."""

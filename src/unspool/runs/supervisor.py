@@ -132,13 +132,18 @@ class Supervisor:
 
     # --- starting ---
 
+    def check_startable(self, agent: str, folder: str) -> tuple[DriverFactory, Path]:
+        """What starts an agent, and its folder; raises UsageError if it cannot be started there."""
+        factory = self._factory(agent)
+        path = Path(folder).expanduser()
+        if not path.is_absolute() or not path.is_dir():
+            raise UsageError(f"{folder!r} is not an existing directory; give an absolute path")
+        self._check_capacity()
+        return factory, path
+
     async def start(self, agent: str, spec: RunSpec, ref: SessionRef | None = None, *, take_over: bool = False) -> Run:
         """Start an agent on a new session or a past one; `ref` is the log of a past one, if there is one."""
-        factory = self._factory(agent)
-        folder = Path(spec.folder).expanduser()
-        if not folder.is_absolute() or not folder.is_dir():
-            raise UsageError(f"{spec.folder} is not an existing directory; give an absolute path")
-        self._check_capacity()
+        factory, folder = self.check_startable(agent, spec.folder)
         if spec.session is not None and not spec.fork:
             self._check_owner(agent, spec.session, ref, take_over)
         id = uuid.uuid4().hex[:12]

@@ -9,7 +9,7 @@ The last prompt that begins with `@do` is a script; its steps are separated by `
     patch PATH=TEXT   a new file
     script CMD        the same in code mode: a script that asks for the command
     late CMD          the same, and the script takes another second when the command has been refused
-    call NAME JSON    any tool by its name
+    call NAME JSON    any tool by its name, or by that of its namespace, a dot and its name
     search TEXT       look for tools that are not offered at first
     spawn TEXT        a sub-agent with this prompt, in which `%do` begins a script and `//` separates its steps
     wait              wait for the sub-agent that was started last
@@ -192,9 +192,10 @@ def _call(verb: str, rest: str, step: int, number: int, body: Json) -> Json:
         return {"type": "custom_tool_call", "name": "exec", "input": script, **head}
     if verb == "search":
         return {"type": "tool_search_call", "execution": "client", "arguments": {"query": rest, "limit": 8}, **head}
-    name, arguments = _tool(verb, rest, tools, body)
+    full, arguments = _tool(verb, rest, tools, body)
+    namespace, _, name = full.rpartition(".")
     call = {"type": "function_call", "name": name, "arguments": json.dumps(arguments), **head}
-    if space := tools.get(name, {}).get("namespace"):
+    if space := namespace or tools.get(name, {}).get("namespace"):
         call["namespace"] = space
     return call
 

@@ -226,7 +226,7 @@ class ClaudeDriver:
         if self._client is not None:
             with contextlib.suppress(Exception):
                 await self._client.disconnect()
-        # The tasks that waited for answers have been cancelled; let each of them report that.
+        # The tasks that were waiting for answers have been cancelled; let each of them report that.
         await asyncio.sleep(0)
 
     def _report_exit(self) -> None:

@@ -12,7 +12,7 @@ Behaviour of the program when it is run this way, as of 0.163:
   the model reads both at once; if the denial ends the turn, the reason is added to the conversation afterwards.
   `MessageAccepted` with the id of the request reports that the model has it.
 * The input of a tool cannot be changed.
-* A fork continues after a whole turn. A message given instead stands for its turn.
+* A fork continues after a whole turn. A message given instead means its turn.
 * A changed mode or model applies from the next turn on.
 * A command that is running when its turn is stopped would continue; the driver ends it. One that a turn has left
   running continues, whatever becomes of later turns; the driver reports it, and can end it.

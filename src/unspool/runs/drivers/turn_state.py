@@ -86,7 +86,7 @@ class TurnState(msgspec.Struct):
 
     @property
     def is_interrupting(self) -> bool:
-        """Whether the agent was told to stop the turn that is running."""
+        """Whether the agent was asked to stop the turn that is running."""
         return self.phase == "interrupting"
 
     def apply(self, input: Input) -> tuple[TurnAction, ...]:

@@ -119,6 +119,9 @@ PHONE_OWN = ("list", "session")
 """Pages with parts that only a phone has, in colours of their own: the bar of tabs, the sheet."""
 AUDIT = """
 async ([part, rules]) => {
+  // Colours change gradually, for example to those of the dark: look when they have.
+  const isEnding = ({ effect }) => effect.getComputedTiming().endTime !== Infinity;
+  await Promise.allSettled(document.getAnimations().filter(isEnding).map(({ finished }) => finished));
   // Only what is found is described: a description of every element that is as it should be takes most of the time.
   const options = { resultTypes: ['violations'], ...rules };
   const { violations } = await axe.run(part ?? document, options);

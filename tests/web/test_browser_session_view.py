@@ -174,6 +174,29 @@ def test_pins_notes_and_tags_are_kept(page: Page, server: Server) -> None:
         expect(page.locator("[data-remove-own]")).to_have_count(count)
 
 
+def test_a_note_can_be_begun_while_another_is_saved(page: Page, server: Server) -> None:
+    """What is being written stays, and so does the cursor."""
+    go(page, server, OTHER)
+    held: list[Any] = []
+    page.route("**/own", lambda route: held.append(route))
+    page.locator(".own [data-add-own=tag]").click()
+    page.locator(".own-form input").fill("harbour")
+    with page.expect_request("**/own"):
+        page.locator(".own-form button").click()
+    page.locator("#m0 [data-note]").click()
+    page.locator(".own-form input").fill("half a ")
+    held[0].continue_()
+    expect(page.locator(".own-tags .tag")).to_contain_text("harbour")
+    page.unroute("**/own")
+    page.keyboard.type("note")
+    page.keyboard.press("Enter")
+    expect(page.locator(".own-notes")).to_contain_text("half a note")
+    expect(page.locator(".own-form")).to_be_hidden()
+    for count in (1, 0):
+        page.locator("[data-remove-own]").first.click()
+        expect(page.locator("[data-remove-own]")).to_have_count(count)
+
+
 def test_two_sessions_side_by_side(page: Page, server: Server) -> None:
     """Each with its own entries; below each other on a phone."""
     go(page, server, f"/compare?a={full().session}&b={other().session}")

@@ -6,6 +6,9 @@ export class Annotations {
   kind = "note";
   /** @type {number | null} the message that the next note is about */
   index = null;
+  /** Number of times the form was opened, and of changes that were sent. */
+  asked = 0;
+  sent = 0;
 
   /** @param {import("./navigation.js").Navigation} navigation */
   constructor(navigation) {
@@ -25,6 +28,7 @@ export class Annotations {
 
   ask(kind, index) {
     [this.kind, this.index] = [kind, index];
+    this.asked += 1;
     const { form } = this;
     const about = index === null ? "" : ` about #${index}`;
     find("[data-label]", form).textContent = kind === "tag" ? "Tag" : `Note${about}`;
@@ -46,15 +50,26 @@ export class Annotations {
   }
 
   async send(path, body) {
+    const { asked } = this;
     try {
       await postJson(this.address + path, body);
+      const number = ++this.sent;
       const fresh = find(".own", await fetchFragment(`${this.pages.base}/own`));
-      find(".own").replaceWith(fresh);
-      contentAdded(fresh);
-      this.mark();
+      if (number === this.sent) this.show(fresh, this.asked !== asked);
     } catch (error) {
       toast(error instanceof Error ? error.message : "");
     }
+  }
+
+  /** @param {boolean} isWriting whether the form was opened again in the meantime: what is being written stays */
+  show(fresh, isWriting) {
+    const { form } = this;
+    const hasFocus = form.contains(document.activeElement);
+    if (isWriting) find(".own-form", fresh).replaceWith(form);
+    find(".own").replaceWith(fresh);
+    if (isWriting && hasFocus) form.elements.text.focus();
+    contentAdded(fresh);
+    this.mark();
   }
 
   /** Mark pinned messages. */

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import nh3
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Template
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 from pygments import highlight
@@ -27,6 +27,7 @@ from pygments.util import ClassNotFound
 from ..core import model as m
 from ..core.session import Session
 from ..core.views import Branches
+from .compiled_templates import template_environment
 from .diff import highlighter
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
 from .sanitize import harmless, local, one_line, pretty
@@ -68,13 +69,7 @@ def render_index(rows: Iterable[IndexRow]) -> str:
 
 @cache
 def _template(name: str) -> Template:
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = template_environment(Path(__file__).parent)
     environment.filters.update(
         harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=pretty,
         picture=_picture, outcome=outcome_of, outcome_text=outcome_text,

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from ..core.events import BADGE_KINDS, LISTED_KINDS, MARKED_KINDS, EventKind
 from ..core.model import MADE_UP_RESULT
 from ..formats import FORMATS
 from ..render.ansi import coloured
+from ..render.compiled_templates import template_environment
 from ..render.diff import count_changes, diff_rows
 from ..render.exact_markup import exact_inline, exact_json, exact_rows, exact_title, json_text
 from ..render.html import code, is_picture, prompt_prose, prose
@@ -61,14 +62,7 @@ EXPORTS = {"md": "Markdown", "html": "HTML", "ndjson": "NDJSON", **{format.name:
 @cache
 def environment() -> Environment:
     """The templates, with all filters and globals."""
-    made = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        auto_reload=False,
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    made = template_environment(HERE)
     made.filters.update(
         harmless=harmless, one_line=one_line, local=local, prose=render_prose, code=code, pretty=pretty, cut=cut,
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,

@@ -171,7 +171,9 @@ def serving(folder: Path, home: Path, *options: str, within: tuple[str, ...] = (
 def chromium() -> Iterator[Any]:
     """The browser."""
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--process-per-site"], timeout=PATIENCE * 1000)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--process-per-site"], timeout=PATIENCE * 1000
+        )
         yield browser
         browser.close()
 

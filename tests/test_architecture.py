@@ -44,7 +44,7 @@ SQL = re.compile(
     r"\bPRAGMA\b|\b(?:ORDER|GROUP) BY\b|\b\w+\.\w+ (?:=|<>|[<>]=?|IN|LIKE|IS NOT|IS) (?:\(?\?|NULL)"
 )
 """Statements, and fragments of conditions."""
-WITH_SQL = ("store", "runs.log", "data.sql")
+WITH_SQL = ("store", "data.sql")
 """The store, the log of runs, which has a database of its own, and the tables in DuckDB."""
 NAMES_AGENTS = {
     "api.py": "examples run on the samples",

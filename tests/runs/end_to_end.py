@@ -28,10 +28,10 @@ from unspool.core.errors import UnspoolError
 from unspool.runs.drivers.claude import ClaudeDriverFactory
 from unspool.runs.drivers.codex import CodexDriverFactory
 from unspool.runs.drivers.gemini import PROGRAM_VARIABLE, GeminiDriverFactory
-from unspool.runs.log import LogEntry, RunLog
 from unspool.runs.processes import Family, is_alive
 from unspool.runs.supervisor import run_log_path
 from unspool.store.decision_log import recorded_decisions
+from unspool.store.run_log import LogEntry, RunLog
 
 from ..waiting import PATIENCE, wait_until
 from ..web.browser import Server

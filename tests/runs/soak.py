@@ -25,8 +25,8 @@ from typing import Any
 import httpx
 
 from unspool.library import Library
-from unspool.runs.log import RunLog
 from unspool.store.decision_log import FILE_NAME
+from unspool.store.run_log import RunLog
 
 from ..waiting import PATIENCE, finished
 from .scripted import install

@@ -19,9 +19,9 @@ from unspool.runs import before_images
 from unspool.runs.approvals import OpenRequest
 from unspool.runs.before_images import ImageStore, read_state
 from unspool.runs.errors import ConflictError
-from unspool.runs.log import RunLog
 from unspool.runs.protocol import PermissionRequest
 from unspool.runs.revert import Reverts
+from unspool.store.run_log import RunLog
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links and modes of POSIX")
 

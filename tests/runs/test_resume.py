@@ -16,11 +16,11 @@ from litestar.testing import TestClient
 from unspool.core.errors import NotFoundError, UsageError
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
-from unspool.runs.log import RunLog
 from unspool.runs.protocol import ForkReach, RunSpec
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.filters import SessionFilter
+from unspool.store.run_log import RunLog
 from unspool.web.api.run_schemas import StartBody
 from unspool.web.api.runs import plan
 from unspool.web.app import create_app

@@ -24,7 +24,6 @@ from unspool.runs import run as run_module
 from unspool.runs import run_view as run_view_module
 from unspool.runs import supervisor as supervisor_module
 from unspool.runs.errors import ConflictError
-from unspool.runs.log import RunLog
 from unspool.runs.processes import MARK, is_alive, start_time
 from unspool.runs.protocol import Answer
 from unspool.runs.run import Run
@@ -32,6 +31,7 @@ from unspool.runs.sandbox import check_sandbox
 from unspool.runs.state import Limits, StopRun
 from unspool.runs.supervisor import Supervisor, limits_from
 from unspool.store.decision_log import recorded_decisions
+from unspool.store.run_log import RunLog
 
 from .harness import run as run_async
 from .scripted import drivers, install, spec

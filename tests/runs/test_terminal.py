@@ -16,9 +16,9 @@ import pytest
 from unspool.cli._shared.client import Running
 from unspool.core.decisions import RecordedDecision
 from unspool.render.exact import original
-from unspool.runs.log import RunLog
 from unspool.runs.supervisor import run_log_path
 from unspool.store.decision_verify import verify_decisions
+from unspool.store.run_log import RunLog
 
 from ..web.test_browser_runs import Served
 from .end_to_end import Whole, whole

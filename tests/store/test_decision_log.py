@@ -15,8 +15,8 @@ import unspool
 from unspool.core.decisions import EVIDENCE, RecordedDecision
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
-from unspool.runs.log import RunLog
 from unspool.store.decision_log import FILE_NAME, recorded_decisions
+from unspool.store.run_log import RunLog
 from unspool.testing import ClaudeLog, call
 
 from .contents import new_store

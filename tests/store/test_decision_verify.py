@@ -11,12 +11,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from unspool.runs import log as run_log
-from unspool.runs.log import RunLog
-from unspool.store import decision_chain
+from unspool.store import decision_chain, run_log
 from unspool.store.decision_chain import HEAD_NAME, Head, links, read_head
 from unspool.store.decision_log import FILE_NAME, recorded_decisions
 from unspool.store.decision_verify import Verification, verify_decisions
+from unspool.store.run_log import RunLog
 
 from .test_decision_log import denied
 
@@ -214,7 +213,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from tests.store.test_decision_log import denied
-from unspool.runs.log import RunLog
+from unspool.store.run_log import RunLog
 log = RunLog(Path(sys.argv[1]))
 for number in range(20):
     log.record_decision(sys.argv[2], denied(reason=str(number)), {})

@@ -15,13 +15,13 @@ import pytest
 
 from unspool.core.errors import BusyError, NotWritableError
 from unspool.ingest.sync import Syncer
-from unspool.runs.log import RunLog
 from unspool.store import open_store
 from unspool.store.backends import sqlite
 from unspool.store.decision_log import FILE_NAME
 from unspool.store.decision_verify import verify_decisions
 from unspool.store.locate import machine_identity
 from unspool.store.migrations import Migrations
+from unspool.store.run_log import RunLog
 
 from .conftest import Open
 from .contents import contents, difference, synced

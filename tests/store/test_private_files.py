@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from unspool.cli.commands.serve import _warn_of_open_folder
-from unspool.runs.log import RunLog
 from unspool.store import open_store
 from unspool.store.locate import data_folder
 from unspool.store.private_files import open_private
+from unspool.store.run_log import RunLog
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
 

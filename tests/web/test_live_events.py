@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from unspool.ingest.sync import Syncer
-from unspool.runs.log import RunLog
 from unspool.runs.supervisor import Supervisor
 from unspool.store.backends.sqlite import SqliteDatabase
+from unspool.store.run_log import RunLog
 from unspool.store.store import Store
 from unspool.web import live_events as live_events_module
 from unspool.web.live_events import LiveEvents

@@ -25,8 +25,8 @@ from ..agents import agent_named
 from ..core import model as m
 from ..core.errors import NotFoundError
 from ..render.diff import changed_files
+from ..store.run_log import RunLog
 from .approvals import OpenRequest
-from .log import RunLog
 
 MAX_FILE_BYTES = 4 << 20
 """Larger files are not kept."""

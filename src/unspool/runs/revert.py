@@ -19,6 +19,7 @@ import msgspec
 
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..core.proposed_actions import joined, lines_of
+from ..store.run_log import RunLog
 from .before_images import (
     FOLDER,
     KEPT,
@@ -31,7 +32,6 @@ from .before_images import (
     read_state,
 )
 from .errors import ConflictError
-from .log import RunLog
 
 MAX_DIFF_LINES = 20_000
 """Comparing longer files takes too long; their sizes are shown instead."""

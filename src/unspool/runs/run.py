@@ -11,13 +11,13 @@ import msgspec
 
 from ..core.decisions import DecisionMaker, RecordedDecision, TurnEnd
 from ..core.errors import UsageError
+from ..store.run_log import RunLog
 from .approvals import Approvals
 from .attachments import Attachment
 from .driver_events import DriverEvents
 from .errors import ConflictError
 from .live_text import LiveTexts
 from .live_text_file import LiveTextFile
-from .log import RunLog
 from .messages import RunMessage, RunMessages
 from .outbox import Outbox
 from .protocol import (

@@ -15,9 +15,9 @@ import msgspec
 from ..agents import SessionRef
 from ..core.errors import NotFoundError, UnspoolError, UsageError
 from ..store.decision_log import FILE_NAME
+from ..store.run_log import OpenRun, RunLog
 from .errors import ConflictError, SessionInUseError
 from .live_text_file import take_left_text
-from .log import OpenRun, RunLog
 from .ownership import find_owner
 from .processes import end_group, is_alive
 from .protocol import DriverEvent, DriverFactory, ForkReach, RunSpec

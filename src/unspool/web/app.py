@@ -18,12 +18,12 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 
 from ..core.errors import NotFoundError, UnspoolError
-from ..runs.log import RunLog
 from ..runs.revert import Reverts
 from ..runs.sandbox import hidden_paths
 from ..runs.supervisor import Supervisor, limits_from, run_log_path
 from ..store import open_store
 from ..store.locate import STORE_VARIABLE
+from ..store.run_log import RunLog
 from .api.routes import routes as api_routes
 from .api.streams import LIVE_EVENTS, RUN_EVENTS
 from .assets import PATH as ASSETS

@@ -10,8 +10,8 @@ import msgspec
 from ..core import model as m
 from ..runs.approvals import OpenRequest
 from ..runs.live_text import LiveText
-from ..runs.log import LogEntry, RunLog
 from ..runs.supervisor import KILLED
+from ..store.run_log import LogEntry, RunLog
 
 _LOG_ENTRIES = 2000
 """Entries of the run log that are searched."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..runs.log import LogEntry
 from ..runs.supervisor import Supervisor
+from ..store.run_log import LogEntry
 from .sse import HELLO, Clients, Frame, encode_frame
 
 _QUEUE_SIZE = 512

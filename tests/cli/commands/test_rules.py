@@ -10,8 +10,8 @@ import pytest
 
 from unspool.core import model as m
 from unspool.core.decisions import RecordedDecision
-from unspool.runs.log import RunLog
 from unspool.store.decision_log import FILE_NAME
+from unspool.store.run_log import RunLog
 
 from ..run import Run
 

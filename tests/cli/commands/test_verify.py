@@ -12,9 +12,9 @@ from tests.store.contents import synced
 from tests.store.homes import log_of
 from tests.store.test_decision_log import denied
 from tests.store.test_decision_verify import older_log, tamper
-from unspool.runs.log import RunLog
 from unspool.store import open_store
 from unspool.store.decision_log import FILE_NAME
+from unspool.store.run_log import RunLog
 
 from ..run import Run
 

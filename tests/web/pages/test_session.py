@@ -15,10 +15,10 @@ from litestar.testing import TestClient
 from unspool.core import model as m
 from unspool.core.decisions import RecordedDecision
 from unspool.formats import FORMATS
-from unspool.runs.log import RunLog
 from unspool.store import Store
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.decision_log import FILE_NAME
+from unspool.store.run_log import RunLog
 from unspool.testing import ClaudeLog, call
 from unspool.testing.builders import START
 from unspool.web.app import create_app

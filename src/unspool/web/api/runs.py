@@ -19,7 +19,6 @@ from ...core.errors import NotFoundError, UnspoolError, UsageError
 from ...library import Library
 from ...redact import Redactor
 from ...runs.fork import Branch, ForkPlan, nearest_named, plan_fork
-from ...runs.log import RunLog
 from ...runs.messages import RunMessage
 from ...runs.protocol import Answer, ForkReach, RunSpec
 from ...runs.run import Run
@@ -27,6 +26,7 @@ from ...runs.supervisor import Supervisor
 from ...runs.worktrees import make_worktree
 from ...store import Store
 from ...store.rows import SessionRow
+from ...store.run_log import RunLog
 from ..session_list import find
 from ..session_query import SessionQuery
 from ..store_pool import StorePool

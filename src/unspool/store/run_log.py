@@ -19,8 +19,8 @@ import msgspec
 
 from ..core.decisions import RecordedDecision, TurnEnd
 from ..core.errors import UnspoolError
-from ..store import decision_chain, decision_log
-from ..store.private_files import close_database, create_private
+from . import decision_chain, decision_log
+from .private_files import close_database, create_private
 
 LIVE_TEXT_FOLDER = "live"
 _TABLES = """

@@ -23,6 +23,7 @@ from .browser import (
     entries,
     expand,
     expect,
+    go,
     home_of_recordings,
     serving,
     settle,
@@ -248,6 +249,48 @@ def test_tabs_on_different_branches_stay_in_step(visitor: Visitor, server: Serve
     number = dead.locator("#transcript").get_attribute("data-branch")
     assert_in_step(dead, server, work, int(number))
     assert any("an answer nobody wanted" in entry["text"] for entry in entries(dead))
+
+
+# --- many pages ------------------------------------------------------------------------------------------------------
+
+TABS = 8
+"""More than the six connections that a browser opens to a server."""
+_HIDDEN = """
+let isHidden = true;
+Object.defineProperty(document, 'hidden', { get: () => isHidden });
+window.reveal = () => {
+  isHidden = false;
+  document.dispatchEvent(new Event('visibilitychange'));
+};
+"""
+"""Without a screen, every tab counts as visible."""
+
+
+def test_many_tabs_leave_connections_for_requests(visitor: Visitor, server: Server) -> None:
+    """All of them show what an agent writes, and another page still opens."""
+    work = begun(server, "shared", 1)
+    pages = [visitor.open(work.address) for _ in range(TABS)]
+    work.say("told to everybody")
+    for page in pages:
+        wait_for_text(page, "told to everybody")
+    go(pages[0], server, "/stats")
+
+
+def test_hidden_tabs_that_cannot_share_a_stream_close_theirs(visitor: Visitor, server: Server) -> None:
+    """Browsers on phones have no shared workers; four tabs with two streams each would take all connections."""
+    work = begun(server, "alone", 1)
+    hidden = [visitor.context.new_page() for _ in range(4)]
+    for page in hidden:
+        page.add_init_script(f"delete window.SharedWorker;{_HIDDEN}")
+        go(page, server, work.address)
+    shown = visitor.context.new_page()
+    shown.add_init_script("delete window.SharedWorker")
+    go(shown, server, work.address)
+    work.say("told to the one that is looked at")
+    wait_for_text(shown, "told to the one that is looked at")
+    hidden[0].evaluate("reveal()")
+    wait_for_text(hidden[0], "told to the one that is looked at")
+    assert_in_step(hidden[0], server, work)
 
 
 # --- a server that dies ----------------------------------------------------------------------------------------------

@@ -131,6 +131,36 @@ def test_events_during_a_replay_arrive_once(writer: Store, monkeypatch: pytest.M
     _run(work)
 
 
+def test_a_client_that_connects_while_a_change_is_published_gets_it(writer: Store) -> None:
+    """Every new tab opens the stream again, so that this happens whenever an agent works."""
+    _note(writer, 1)
+
+    async def work() -> None:
+        async with _running(Path(writer.location)) as events:
+            early = events.watch(1, [])
+            assert (await anext(early)).startswith(b"retry")
+            being_made, may_continue = asyncio.Event(), asyncio.Event()
+            run = events._pool.run
+
+            async def run_late(work: Any, *args: Any) -> Any:
+                if work is live_events_module._frame_of:
+                    being_made.set()
+                    await may_continue.wait()
+                return await run(work, *args)
+
+            events._pool.run = run_late  # type: ignore[method-assign]
+            _note(writer, 1, start=1)
+            events.wake()
+            await being_made.wait()
+            late = events.watch(1, [])
+            assert (await anext(late)).startswith(b"retry")
+            may_continue.set()
+            _note(writer, 1, start=2)
+            assert [(await _next(frames))["seq"] for frames in (early, late)] == [2, 2]
+
+    _run(work)
+
+
 def test_numbers_continue_after_a_restart(writer: Store) -> None:
     async def once(since: int | None, start: int) -> int:
         async with _running(Path(writer.location)) as events:

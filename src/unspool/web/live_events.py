@@ -79,16 +79,17 @@ class LiveEvents:
         while rows := await self._pool.run(_changes, self._sent, _BATCH):
             for row in rows:
                 await self._publish(row)
-                self._sent = row.seq
 
     async def _publish(self, row: Change) -> None:
-        watching = [client for client in self._clients if row.session in client.subject]
-        others = [client for client in self._clients if row.session not in client.subject]
-        for clients, render in ((watching, self._render), (others, None)):
-            if clients:
-                frame = await self._pool.run(_frame_of, row, render)
-                for client in clients:
-                    client.put(frame)
+        frames: dict[bool, Frame] = {}
+        # Clients may connect while a frame is made, also some that need the other one.
+        while missing := {row.session in client.subject for client in self._clients} - frames.keys():
+            for is_watched in missing:
+                frames[is_watched] = await self._pool.run(_frame_of, row, self._render if is_watched else None)
+        # In one step: whoever connects before it is sent the change, whoever connects later reads it from the log.
+        for client in self._clients:
+            client.put(frames[row.session in client.subject])
+        self._sent = row.seq
 
     def announce(self, kind: LiveEventKind, **facts: int | str) -> None:
         """Send an event that is not in the change log to all clients."""

@@ -63,22 +63,58 @@ export class EventStream {
 const onLeave = (leave) => window.addEventListener("pagehide", leave, { once: true });
 
 /**
- * Listen to a stream, shared with all other tabs if the browser supports it.
- * @param {string} path
- * @param {() => {seq: number, session: string}} position the last known event and the session shown
+ * Listen with a connection of one's own. Browsers allow six to a server, for all tabs together, so that a hidden page
+ * closes its own and catches up when it is shown. If hidden pages have to hear the events, one of them listens.
  */
-export function listen(path, position, onEvent, onState) {
-  const listenAlone = () => {
-    const stream = new EventStream(path, onEvent, onState);
+function listenAlone({ path, position, onEvent, onState, hearsWhileHidden }) {
+  const stream = new EventStream(path, onEvent, onState);
+  const open = () => {
     const { seq, session } = position();
     stream.open(seq, session ? [session] : []);
-    onLeave(() => stream.close());
   };
+  let end = new AbortController();
+  const update = () => {
+    end.abort();
+    end = new AbortController();
+    if (!document.hidden) return open();
+    stream.close();
+    if (hearsWhileHidden) inOnePage(`unspool ${path}`, end.signal, open);
+  };
+  document.addEventListener("visibilitychange", update);
+  update();
+  onLeave(() => {
+    document.removeEventListener("visibilitychange", update);
+    end.abort();
+    stream.close();
+  });
+}
+
+/** Begin as soon as no other page does the same, until the signal. Only secure pages have locks, and notifications. */
+function inOnePage(name, signal, begin) {
+  const work = () => {
+    begin();
+    return new Promise((done) => signal.addEventListener("abort", done));
+  };
+  navigator.locks?.request(name, { signal }, work).catch(() => undefined);
+}
+
+/**
+ * @typedef {object} Listener
+ * @property {string} path
+ * @property {() => {seq: number, session: string}} position the last known event and the session shown
+ * @property {(event: any) => void} onEvent
+ * @property {(isOnline: boolean) => void} onState
+ * @property {boolean} [hearsWhileHidden] whether the events matter to a page that nobody sees
+ */
+
+/** Listen to a stream, shared with all other tabs if the browser supports it. @param {Listener} listener */
+export function listen(listener) {
+  const { path, position, onEvent, onState } = listener;
   const connect = () => {
-    if (typeof SharedWorker === "undefined") return listenAlone();
+    if (typeof SharedWorker === "undefined") return listenAlone(listener);
     const url = new URL(`stream-worker.js?${path}`, import.meta.url);
     const worker = new SharedWorker(url, { type: "module", name: path });
-    worker.onerror = listenAlone;
+    worker.onerror = () => listenAlone(listener);
     worker.port.onmessage = ({ data }) => (data.event ? onEvent(data.event) : onState(data.isOnline));
     worker.port.postMessage(position());
     onLeave(() => worker.port.postMessage({ bye: true }));

@@ -40,7 +40,8 @@ export class LivePage {
     this.pill.addEventListener("click", () => reading?.navigation.goToEnd());
     onRun((event) => this.handleRun(event));
     const position = () => ({ seq: this.seq, session: this.session });
-    listen("/api/events", position, (event) => this.handle(event), (isOnline) => this.show(isOnline));
+    const onEvent = (event) => this.handle(event);
+    listen({ path: "/api/events", position, onEvent, onState: (isOnline) => this.show(isOnline) });
   }
 
   show(isOnline) {

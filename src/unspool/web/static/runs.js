@@ -75,9 +75,10 @@ export async function startRuns(begin) {
   };
   // After an interruption, the server and its agents may have ended. At first everything has just been fetched.
   let wasOffline = false;
-  const show = (isOnline) => {
+  const onState = (isOnline) => {
     if (isOnline && wasOffline) handle({ kind: "resync" });
     wasOffline = !isOnline;
   };
-  listen("/api/runs/events", () => ({ seq, session: "" }), handle, show);
+  const position = () => ({ seq, session: "" });
+  listen({ path: "/api/runs/events", position, onEvent: handle, onState, hearsWhileHidden: true });
 }

@@ -148,7 +148,7 @@ def test_a_client_that_connects_while_a_change_is_published_gets_it(writer: Stor
                     await may_continue.wait()
                 return await run(work, *args)
 
-            events._pool.run = run_late  # type: ignore[method-assign]
+            events._pool.run = run_late  # type: ignore[method-assign, assignment]
             _note(writer, 1, start=1)
             events.wake()
             await being_made.wait()

@@ -252,7 +252,7 @@ def test_numbers_are_formatted() -> None:
         "9,999",
         "12k",
         "1.2M",
-        "5.0G",
+        "5.0B",
     ]
     assert when(None) == ""
     assert short_id("parent/abcdefghijk") == "abcdefgh"

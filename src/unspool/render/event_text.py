@@ -128,7 +128,7 @@ _LINES: dict[type[Any], Callable[[Any], str]] = {
     m.Interruption: interruption_label,
     m.InputChange: _input_change,
     m.Rollback: lambda event: f"{len(event.dropped_message_indices)} messages dropped",
-    m.Failure: lambda event: f"{event.kind}: {one_line(event.text, 120)}",
+    m.Failure: lambda event: f"{event.kind.replace('_', ' ')}: {one_line(event.text, 120)}",
     m.Orphan: lambda event: f"{event.tool_name} unfinished ({event.reason})",
     m.Subagent: lambda event: f"{event.agent_type or 'sub-agent'} {event.status} {event.session or ''}",
     m.Resume: lambda event: event.evidence,

@@ -30,6 +30,7 @@ from ..core.views import Branches
 from .compiled_templates import template_environment
 from .diff import highlighter
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .plain_text import plain_line
 from .sanitize import harmless, local, one_line, pretty
 from .transcript import Describe, Transcript, folded
 
@@ -71,7 +72,8 @@ def render_index(rows: Iterable[IndexRow]) -> str:
 def _template(name: str) -> Template:
     environment = template_environment(Path(__file__).parent)
     environment.filters.update(
-        harmless=harmless, one_line=one_line, local=local, prose=prose, code=code, diff=diff_lines, pretty=pretty,
+        harmless=harmless, one_line=one_line, plain_line=plain_line, local=local, prose=prose,
+        code=code, diff=diff_lines, pretty=pretty,
         picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
     )  # fmt: skip
     environment.globals.update(marks=MARKS, saved=SAVED, pygments_css=_pygments_css())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ..core.annotations import Annotation
@@ -11,6 +12,9 @@ from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
 from .safe_markup import contained
 from .sanitize import fence, harmless, local, one_line, pretty
 from .transcript import CallView, Describe, Entry, Transcript
+
+_HEADING = re.compile(r"^#{1,6}\s+")
+"""The mark of a title that is a heading already."""
 
 
 def render_markdown(
@@ -28,7 +32,7 @@ def render_markdown(
 
 def _head(session: Session) -> Iterator[str]:
     info = session.info
-    yield f"# {_inline(info.title or info.id)}"
+    yield f"# {_inline(_HEADING.sub('', info.title or info.id))}"
     yield ""
     facts = {
         "Agent": _inline(f"{info.agent} {', '.join(info.versions)}"),

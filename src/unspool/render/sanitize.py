@@ -25,7 +25,12 @@ def without_escapes(text: str) -> str:
 
 def one_line(text: str, width: int = 100) -> str:
     """The beginning of a text, on one line."""
-    flat = " ".join(harmless(text[: width * 4]).split())
+    return shorten(harmless(text[: width * 4]), width)
+
+
+def shorten(text: str, width: int) -> str:
+    """A text on one line, and not longer than this."""
+    flat = " ".join(text.split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 

@@ -17,6 +17,7 @@ from ..core.events import BY_NAME
 from ..core.session import Session
 from ..core.views import Branches
 from .outcome_text import MARKS, SAVED, outcome_of, outcome_text
+from .plain_text import plain_line
 from .receipts import receipt_lines
 from .sanitize import harmless, local, one_line
 from .transcript import CallView, Describe, Entry, Transcript, folded
@@ -72,7 +73,7 @@ def render_terminal(
 
 def _head(session: Session) -> RenderableType:
     info = session.info
-    lines = [Text(one_line(info.title or info.id), style="bold")]
+    lines = [Text(plain_line(info.title or info.id), style="bold")]
     facts = [info.agent, *info.versions[-1:], info.project.name if info.project else "", *info.models]
     lines.append(Text(harmless(" · ".join(fact for fact in facts if fact)), style="dim"))
     lines.append(

@@ -396,7 +396,7 @@ def ticks_up_to(most: int) -> list[int]:
 
 def compact(value: int) -> str:
     """A number for an axis: 1,500 is 1.5k."""
-    for size, unit in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "k")):
+    for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
         if value >= size:
             return f"{value / size:.1f}".removesuffix(".0") + unit
     return str(value)

@@ -11,7 +11,7 @@ import msgspec
 
 from ..core import model as m
 from ..core.errors import UnspoolError
-from ..render.sanitize import one_line
+from ..render.plain_text import plain_line
 from ..store import Store
 from ..store.locate import data_folder
 from ..store.rows import SessionRow
@@ -85,7 +85,7 @@ def _last_prompt(store: Store, id: int) -> str:
     if found is None or found[1]:
         return ""
     texts = [_text(message) for message in store.messages.read(id, found[0], found[0] + 1)]
-    return one_line(" ".join(texts), _PROMPT_WIDTH)
+    return plain_line(" ".join(texts), _PROMPT_WIDTH)
 
 
 def _text(message: m.Message) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import PurePath
 
@@ -11,7 +13,8 @@ import msgspec
 from ..core.errors import UsageError
 from ..core.events import find_kind
 from ..core.timestamps import parse_time
-from ..render.sanitize import harmless, one_line
+from ..render.plain_text import plain_line
+from ..render.sanitize import harmless
 from ..repositories import repositories_of
 from ..store import Store
 from ..store.filters import SessionFilter
@@ -43,7 +46,7 @@ def short_id(name: str) -> str:
 def shown_title(row: SessionRow) -> str:
     """The title of a session as lists show it."""
     if row.title:
-        return one_line(row.title, 160)
+        return plain_line(row.title, 160)
     return f"{'Sub-agent' if row.kind == 'subagent' else 'Session'} {short_id(row.name)}"
 
 
@@ -125,7 +128,10 @@ def _listed(row: SessionRow, subagents: list[SessionRow]) -> ListedSession:
     run, counts = run_on(row), shown_counts(row)
     if counts is not row.counts:
         row = msgspec.structs.replace(row, counts=counts)
-    return ListedSession(row=row, subagents=subagents, live=is_live(row), run_state=run.state if run else None)
+    return ListedSession(
+        row=row, subagents=subagents, live=is_live(row), run_state=run.state if run else None,
+        shown_title=shown_title(row),
+    )  # fmt: skip
 
 
 def list_projects(store: Store) -> list[ProjectRow]:
@@ -145,6 +151,18 @@ def list_projects(store: Store) -> list[ProjectRow]:
 def name_of_project(path: str) -> str:
     """The last part of a project's path."""
     return PurePath(path.replace("\\", "/")).name or path
+
+
+def distinct_names(projects: Iterable[str]) -> dict[str, str]:
+    """The name of each project; of those with the same name, with as many of its folders as tell them apart."""
+    paths = {path: PurePath(path.replace("\\", "/")).parts for path in projects}
+    found = {path: name_of_project(path) for path in paths}
+    for depth in range(2, max(map(len, paths.values()), default=0) + 1):
+        counted = Counter(found.values())
+        for path, parts in paths.items():
+            if counted[found[path]] > 1:
+                found[path] = "/".join(parts[-depth:]).replace("//", "/")
+    return found
 
 
 def _check(params: ListParams) -> SessionOrder:

@@ -26,6 +26,7 @@ from ..render.diff import count_changes, diff_rows
 from ..render.exact_markup import exact_inline, exact_json, exact_rows, exact_title, json_text
 from ..render.html import code, is_picture, prompt_prose, prose
 from ..render.outcome_text import MARKS, SAVED, asked_text, outcome_of, outcome_text
+from ..render.plain_text import plain_line
 from ..render.receipts import receipt_lines
 from ..render.sanitize import harmless, local, one_line, pretty
 from ..render.transcript import CallView, Entry, split_path
@@ -64,7 +65,8 @@ def environment() -> Environment:
     """The templates, with all filters and globals."""
     made = template_environment(HERE)
     made.filters.update(
-        harmless=harmless, one_line=one_line, local=local, prose=render_prose, code=code, pretty=pretty, cut=cut,
+        harmless=harmless, one_line=one_line, plain_line=plain_line, local=local, prose=render_prose,
+        code=code, pretty=pretty, cut=cut,
         cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
         outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
         base_name=base_name, short_id=short_id, shown_title=shown_title, tool_icon=tool_icon, badges=badges,
@@ -154,7 +156,7 @@ def number(value: int) -> str:
 
 def compact(value: int) -> str:
     """A large number, shortened."""
-    for limit, sign in ((1_000_000_000, "G"), (1_000_000, "M"), (10_000, "k")):
+    for limit, sign in ((1_000_000_000, "B"), (1_000_000, "M"), (10_000, "k")):
         if value >= limit:
             scaled = value / (1_000 if sign == "k" else limit)
             return f"{scaled:.1f}{sign}" if scaled < 10 else f"{scaled:.0f}{sign}"

@@ -11,7 +11,7 @@ from ..core import model as m
 from ..core.events import iter_events
 from ..core.session import Session
 from ..render.event_text import timeline_label
-from ..render.sanitize import one_line
+from ..render.plain_text import plain_line
 from .session_query import SessionQuery
 from .views import TimelineMark
 
@@ -122,7 +122,7 @@ def _outline(query: SessionQuery, branch: int) -> list[OutlineTurn]:
 
 def _words(message: m.Message) -> str:
     texts = (block.text or "" for block in message.blocks if isinstance(block, m.Text | m.Attachment))
-    return one_line(next((text for text in texts if text.strip()), ""), _WORDS) or "Prompt without text"
+    return plain_line(next((text for text in texts if text.strip()), ""), _WORDS) or "Prompt without text"
 
 
 def _cluster(kind: str, events: list[tuple[int, str]]) -> EventCluster:

@@ -41,6 +41,8 @@ class ListedSession(msgspec.Struct, kw_only=True):
     live: bool
     run_state: State | None = None
     """The state of the agent that this server runs on the session, or ran last."""
+    shown_title: str
+    """The title on one line, without the marks of Markdown; what a session without a title is called."""
 
 
 class SessionList(msgspec.Struct, kw_only=True):

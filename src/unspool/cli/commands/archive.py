@@ -7,6 +7,7 @@ import argparse
 from msgspec.structs import replace
 
 from ...ingest.retention import Fate, fates
+from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
 from .._shared.output import print_json, short_id
@@ -62,7 +63,7 @@ def _item(fate: Fate) -> SessionItem:
 
 def _cells(fate: Fate) -> list[str]:
     row = fate.session
-    return [row.agent, short_id(row.name), local(row.ended_at), _when(fate), row.title or ""]
+    return [row.agent, short_id(row.name), local(row.ended_at), _when(fate), plain_line(row.title or "", 200)]
 
 
 def _when(fate: Fate) -> str:

@@ -9,7 +9,8 @@ from ...core.errors import UsageError
 from ...core.plural import counted
 from ...core.resolve import resolve_name
 from ...ingest.session import remove_session
-from ...render.sanitize import local, one_line
+from ...render.plain_text import plain_line
+from ...render.sanitize import local
 from ...store.rows import SessionRow
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
 from .._shared.output import print_json, short_id
@@ -111,5 +112,5 @@ def _is_confirmed(rows: list[SessionRow], until_seen_again: bool) -> bool:
     on_disk = "also on disk: the next sync imports it again" if until_seen_again else "its files on disk stay"
     for row in rows:
         where = "only in the store" if row.gone_at else on_disk
-        print(f"{row.name}  {one_line(row.title or '')}  ({counted(row.messages, 'message')}, {where})")
+        print(f"{row.name}  {plain_line(row.title or '')}  ({counted(row.messages, 'message')}, {where})")
     return input("Remove permanently? [y/N] ").strip().lower() in ("y", "yes")

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ...core.lineage import Family, Lineage, LineageEdge, LineageNode, OutlineRow, SessionKey
 from ...core.plural import counted
+from ...render.plain_text import plain_line
 from ...render.sanitize import harmless, local, one_line
 from ...store import Store
 from ...store.filters import SessionFilter
@@ -104,7 +105,7 @@ def _session(node: LineageNode) -> Iterator[tuple[str, str]]:
     if node.missing:
         yield "(missing)", "dim"
     else:
-        yield one_line(node.title or "(no title)", 60), ""
+        yield plain_line(node.title or "(no title)", 60), ""
     # The row above it has the first part of the id of a sub-agent.
     yield f"  {harmless(short_id(node.id.rsplit('/', 1)[-1]))}", "bold"
     yield "".join(f"  {part}" for part in (local(node.started_at), node.agent) if part), "dim"

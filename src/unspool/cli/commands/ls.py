@@ -12,6 +12,7 @@ from ...core.errors import UsageError
 from ...core.events import BY_NAME
 from ...io.files import name_of, size_of
 from ...library import Library, without_conversation
+from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from .._shared.failures import Failures
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source, is_terminal
@@ -150,7 +151,7 @@ def _counted(kind: str, count: int) -> str:
 
 
 def _cells(item: SessionItem, cost: str) -> list[str]:
-    title = "(no conversation)" if item.no_conversation else item.title or ""
+    title = "(no conversation)" if item.no_conversation else plain_line(item.title or "", 200)
     return [
         item.agent,
         short_id(item.name),

@@ -17,7 +17,8 @@ from ...agents import AGENTS
 from ...core.errors import UsageError
 from ...core.events import EVENT_NAMES
 from ...core.timestamps import parse_time
-from ...render.sanitize import harmless, local, one_line
+from ...render.plain_text import plain_line
+from ...render.sanitize import harmless, local
 from ...search.query import Filters, Query, Values, parse
 from ...search.snippet import Snippet
 from ...store import Store
@@ -151,7 +152,7 @@ def _print(found: Found, resume: str | None) -> None:
     row = found.session
     facts = (local(row.ended_at), row.project or "", "only in store" if row.gone_at else "")
     head = Text.assemble(
-        (one_line(row.title or row.name, 100), "bold"), "  ",
+        (plain_line(row.title or row.name, 100), "bold"), "  ",
         (f"{row.agent} {short_id(row.name)}  {harmless('  '.join(fact for fact in facts if fact))}", "dim"),
     )  # fmt: skip
     out = console()

@@ -15,6 +15,7 @@ from ...core.events import BY_NAME, find_listed_kind
 from ...core.model import Event
 from ...core.timestamps import parse_time
 from ...render.event_text import describe_event
+from ...render.sanitize import one_line
 from ...store import Store
 from ...store.filters import EventFilter, SessionFilter
 from ...store.rows import EventRow, SessionRow
@@ -41,6 +42,8 @@ class EventItemView(msgspec.Struct, kw_only=True):
     path: str = ""
     details: str = ""
     details_name: str = ""
+    details_line: str = ""
+    """The beginning of the details; empty if the text has it already."""
 
 
 @get("/events/{kind:str}", include_in_schema=False)
@@ -132,8 +135,9 @@ def _item(store: Store, row: EventRow) -> EventItemView:
             if len(details) > _LONGEST_COMMAND:
                 item.details = details
                 item.details_name = "rejected command" if action.command else "rejected plan"
+                item.details_line = details
         case m.Boundary():
-            item.details, item.details_name = event.summary or "", "summary"
-        case m.Failure():
-            item.details, item.details_name = event.text, "message"
+            item.details, item.details_name, item.details_line = event.summary or "", "summary", event.summary or ""
+        case m.Failure() if one_line(event.text, len(event.text)) not in item.text or "\n" in event.text.strip():
+            item.details, item.details_name = event.text, "whole message"
     return item

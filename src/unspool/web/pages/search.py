@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,13 +15,14 @@ from markupsafe import Markup
 
 from ...agents import AGENTS
 from ...core.errors import UnspoolError, UsageError
+from ...repositories import repositories_of
 from ...search.query import Query, parse, sought
 from ...store import Store
 from ...store.facets import FacetValue, count_facets
 from ...store.rows import SessionRow
 from ...store.search import SEARCH_ORDERS, Found, SearchOrder
 from ..api.search import search_regex
-from ..session_list import name_of_project
+from ..session_list import distinct_names, name_of_project
 from ..templating import highlight, render
 from .layout import Pool, State, html_response, layout_of, progress_of
 
@@ -223,9 +225,10 @@ def _facets(request: SearchRequest, counted: dict[str, list[FacetValue]]) -> lis
         chosen = getattr(request, name)
         if chosen:
             values = {chosen: values.get(chosen)} if name != "after" else {chosen: None, **values}
+        names = _names(name, values)
         choices = [
             FacetChoice(
-                name=_name(name, value), title=value, sessions=sessions, is_current=value == chosen,
+                name=names[value], title=value, sessions=sessions, is_current=value == chosen,
                 url=request.url(**{name: "" if value == chosen else value}),
             )
             for value, sessions in values.items()
@@ -235,12 +238,18 @@ def _facets(request: SearchRequest, counted: dict[str, list[FacetValue]]) -> lis
     return views
 
 
-def _name(facet: str, value: str) -> str:
-    if facet == "agent":
-        return AGENTS[value].info.title if value in AGENTS else value
+def _names(facet: str, values: Iterable[str]) -> dict[str, str]:
     if facet == "project":
-        return name_of_project(value)
-    return {"role": _ROLES, "after": _PERIODS}.get(facet, {}).get(value, value)
+        repositories = repositories_of(values)
+        names = distinct_names(repositories.values())
+        # The folder of a worktree is often only a number.
+        return {
+            path: names[top] if path == top else f"{names[top]} · {name_of_project(path)}"
+            for path, top in repositories.items()
+        }
+    agents = {name: agent.info.title for name, agent in AGENTS.items()}
+    known = {"agent": agents, "role": _ROLES, "after": _PERIODS}.get(facet, {})
+    return {value: known.get(value, value) for value in values}
 
 
 def _marks(query: Query) -> str:

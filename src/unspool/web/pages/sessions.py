@@ -19,7 +19,7 @@ from ...store.rows import SessionRow
 from ...store.session_facts import model_counts
 from ..assets import assets
 from ..session_details import SessionDetails, details_of
-from ..session_list import filter_of, list_sessions, listed_session, name_of_project
+from ..session_list import distinct_names, filter_of, list_sessions, listed_session, name_of_project
 from ..templating import render
 from ..views import ListedSession, ListParams
 from .layout import Pool, State, html_response, layout_of, progress_of
@@ -246,12 +246,13 @@ def _with_open(store: Store, sessions: list[ListedSession], here: SessionRow) ->
 def _group(sessions: list[ListedSession], repositories: dict[str, str]) -> list[SessionGroup]:
     """Live sessions first, then the others by repository, in the order given."""
     found: dict[str, SessionGroup] = {}
+    names = distinct_names(set(repositories.values()))
     for listed in sessions:
         project = listed.row.project or ""
         path = repositories.get(project, project)
         key = "live" if listed.live else f"project {path}"
         if key not in found:
-            name = "Live" if listed.live else name_of_project(path) if path else "No project"
+            name = "Live" if listed.live else (names.get(path) or name_of_project(path)) if path else "No project"
             found[key] = SessionGroup(name=name, path="" if listed.live else path, is_live=listed.live, sessions=[])
         found[key].sessions.append(listed)
     return list(found.values())
@@ -297,10 +298,11 @@ def _project_choices(store: Store, params: PageParams) -> list[Choice]:
         trees.setdefault(top, []).append(path)
     recent = sorted(trees, key=lambda top: max(_ended(known[path].ended_at) for path in trees[top]), reverse=True)
     found: list[Choice] = []
+    names = distinct_names(trees)
     for top in recent[:_MOST_PROJECTS]:
         below = sorted(path for path in trees[top] if path != top)
         sessions = sum(known[path].sessions for path in trees[top])
-        found.append(_choice(params, name_of_project(top), "project", top, sessions, title=top))
+        found.append(_choice(params, names[top], "project", top, sessions, title=top))
         for path in below:
             name, count = name_of_project(path), known[path].sessions
             found.append(_choice(params, name, "project", path, count, title=path, is_worktree=True))

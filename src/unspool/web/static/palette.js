@@ -14,11 +14,11 @@ const link = (kind, label, href, ...more) =>
   make("a", { href }, make("span", { class: "kind" }, kind), make("span", { class: "label" }, label), ...more);
 
 /** A session, with its project and when it was last active. */
-function sessionLink({ row }) {
+function sessionLink({ row, shown_title }) {
   const project = make("span", {}, harmless((row.project ?? "").split(/[\\/]/).at(-1)));
   const when = row.ended_at ? [make("time", { datetime: row.ended_at }, row.ended_at.slice(0, 10))] : [];
   const href = `/sessions/${encodeURIComponent(/\/|^\d+$/.test(row.name) ? row.id : row.name)}`;
-  return link(row.agent, harmless(row.title || row.name), href, make("span", { class: "where-from" }, project, " ", ...when));
+  return link(row.agent, harmless(shown_title), href, make("span", { class: "where-from" }, project, " ", ...when));
 }
 
 export class Palette {

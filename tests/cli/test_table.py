@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unspool.cli._shared.table import AGENT, PROJECT, SESSION, TITLE, Column, fit
+from unspool.cli.commands.stats import MODEL_COLUMNS
 
 from .run import SAMPLES, on_terminal
 
@@ -60,3 +61,11 @@ def test_ids_dates_and_agents_are_whole(tmp_path: Path, arguments: tuple[str, ..
         assert re.search(r"\b[0-9a-f]{8}-[0-9a-f]{4}(?:/\w+)?  ", row), row
         assert re.search(r"20\d\d-\d\d-\d\d \d\d:\d\d", row), row
         assert len(row) <= width, row
+
+
+def test_names_and_numbers_of_models_are_never_cut() -> None:
+    """With billions of tokens at 80 columns: what matters less is left out, and the rest is whole."""
+    widths = (26, 9, 13, 12, 15, 13, 11, 14)
+    shown = fit(MODEL_COLUMNS, widths, 80)
+    assert all(width == widths[place] for place, width in shown.items())
+    assert [MODEL_COLUMNS[place].header for place in shown] == ["model", "input", "output", "cost"]

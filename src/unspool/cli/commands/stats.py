@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ...core.plural import counted
 from ...core.timestamps import zone_seconds
-from ...render.sanitize import one_line
 from ...store.locate import data_folder
 from ...store.stats import Day, Stats, Tokens, compute_stats, cost_of_tokens
 from ...usage.cost import COST_NOTE, Cost, dollars
@@ -20,6 +17,7 @@ from .._shared.options import add_filters, add_json, add_limit, add_source, is_t
 from .._shared.output import console, print_json, remark
 from .._shared.selection import stored_filter
 from .._shared.store import opened
+from .._shared.table import Column, print_table
 
 EXAMPLES = """examples:
   unspool stats
@@ -47,14 +45,17 @@ def run(args: argparse.Namespace) -> int:
         print_json(found)
         return 0
     out = console()
-    for piece in _pieces(found, args.limit):
-        out.print(piece, soft_wrap=not is_terminal())
+    for line in _summary(found):
+        out.print(line, soft_wrap=not is_terminal())
+    for columns, rows in _tables(found, args.limit):
+        print()
+        print_table(columns, [[_cell(value) for value in row] for row in rows])
     if is_terminal():
         remark(COST_NOTE)
     return 0
 
 
-def _pieces(found: Stats, limit: int) -> Iterator[RenderableType]:
+def _summary(found: Stats) -> Iterator[Text]:
     agents = ", ".join(f"{count:,} {agent}" for agent, count in found.sessions.items())
     turns = sum(day.turns for day in found.days)
     yield Text(
@@ -66,21 +67,33 @@ def _pieces(found: Stats, limit: int) -> Iterator[RenderableType]:
     if found.days:
         yield Text()
         yield from _activity(found.days)
-    yield Text()
-    yield _table(
-        ("tool", "calls", "failed", "rejected", "interrupted"),
+
+
+def _tables(found: Stats, limit: int) -> Iterator[tuple[Sequence[Column], Sequence[Sequence[str | int]]]]:
+    yield (
+        (Column("tool", shrinks_to=16), _number("calls"), _number("failed"), *_STOPPED),
         [(tool.name, tool.calls, tool.failed, tool.rejected, tool.interrupted) for tool in found.tools[:limit]],
     )
-    yield Text()
-    yield _table(
-        ("project", "sessions", "turns", "rejected", "interrupted"),
+    yield (
+        (Column("project", shrinks_to=16), _number("sessions"), _number("turns"), *_STOPPED),
         [(p.path, p.sessions, p.turns, p.rejections, p.interruptions) for p in found.projects[:limit]],
     )
-    yield Text()
-    yield _table(
-        ("model", "replies", "input", "output", "cache read", "cache write", "reasoning", "cost"),
-        list(_by_model(found.tokens)),
-    )
+    yield MODEL_COLUMNS, list(_by_model(found.tokens))
+
+
+def _number(header: str, drop: int = 0) -> Column:
+    return Column(header, right=True, drop=drop)
+
+
+_STOPPED = (_number("rejected"), _number("interrupted"))
+MODEL_COLUMNS = (
+    Column("model"), _number("replies", 4), _number("input"), _number("output"), _number("cache read", 3),
+    _number("cache write", 2), _number("reasoning", 1), _number("cost"),
+)  # fmt: skip
+
+
+def _cell(value: str | int) -> str:
+    return value if isinstance(value, str) else f"{value:,}" if is_terminal() else str(value)
 
 
 def _activity(days: list[Day]) -> Iterator[Text]:
@@ -107,15 +120,3 @@ def _by_model(tokens: list[Tokens]) -> Iterator[tuple[str | int, ...]]:
         sums[entry.model] = [total + value for total, value in zip(row, values, strict=True)]
         costs.setdefault(entry.model, Cost()).add(cost_of_tokens(entry))
     return ((model, *row, dollars(costs[model])) for model, row in sorted(sums.items(), key=lambda item: -item[1][0]))
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str | int]]) -> RenderableType:
-    if not is_terminal():
-        lines = ["\t".join(headers), *("\t".join(one_line(str(cell), 200) for cell in row) for row in rows)]
-        return Text("\n".join(lines))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, header in enumerate(headers):
-        table.add_column(header, justify="right" if place else "left")
-    for row in rows:
-        table.add_row(*(Text(one_line(f"{cell:,}" if isinstance(cell, int) else cell, 80)) for cell in row))
-    return table

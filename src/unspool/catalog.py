@@ -150,10 +150,7 @@ class Catalog:
             return self.library.peek(ref)
         store, row = self._stored(ref)
         info = store.messages.load_head(row.id).info
-        return Peek(
-            title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
-            version=info.versions[-1] if info.versions else None, size=sum(file.size for file in info.files),
-        )  # fmt: skip
+        return Peek.of(info, sum(file.size for file in info.files))
 
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
         """Read a whole session."""

@@ -190,10 +190,7 @@ class Library:
             return self._source(ref).peek(ref)
         session = self.load(ref)
         info, size = session.info, sum(message.source.length for message in session.messages)
-        return Peek(
-            title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
-            version=info.versions[-1] if info.versions else None, size=size,
-        )  # fmt: skip
+        return Peek.of(info, size)
 
     def load(self, ref: SessionRef, tip: TipRule = "agent") -> Session:
         """Read a whole session."""

@@ -107,6 +107,14 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
     version: str | None = None
     size: int = 0
 
+    @classmethod
+    def of(cls, info: m.SessionInfo, size: int) -> Peek:
+        """The same of a session that was read as a whole."""
+        return cls(
+            title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
+            version=info.versions[-1] if info.versions else None, size=size,
+        )  # fmt: skip
+
 
 class McpConnection(msgspec.Struct, frozen=True, kw_only=True):
     """How an agent reaches an MCP server: by a command that it starts, or at an address."""

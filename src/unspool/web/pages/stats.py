@@ -6,10 +6,11 @@ import csv
 import io
 from collections.abc import Callable, Hashable
 from datetime import date, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from litestar import Response, get
+from litestar.di import NamedDependency, Provide
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery
 from markupsafe import Markup
@@ -88,48 +89,35 @@ class Table(NamedTuple):
 # --- routes ----------------------------------------------------------------------------------------------------------
 
 
-@get("/stats", include_in_schema=False)
-async def stats(
-    pool: Pool,
-    app_state: State,
+def _filter(
     agent: FromQuery[str | None] = None,
     project: FromQuery[str | None] = None,
     model: FromQuery[str | None] = None,
     after: FromQuery[str | None] = None,
     before: FromQuery[str | None] = None,
-) -> Response[str]:
+) -> StatsFilter:
+    return StatsFilter(*(value or None for value in (agent, project, model, after, before)))
+
+
+Filter: TypeAlias = NamedDependency[StatsFilter]
+_FILTERED = {"filter": Provide(_filter, sync_to_thread=False)}
+
+
+@get("/stats", include_in_schema=False, dependencies=_FILTERED)
+async def stats(pool: Pool, app_state: State, filter: Filter) -> Response[str]:
     """The statistics page."""
-    filter = StatsFilter(*(value or None for value in (agent, project, model, after, before)))
     return html_response(await pool.run(_page, filter, progress_of(app_state)))
 
 
-@get("/stats/tables/{name:str}", include_in_schema=False)
-async def table(
-    pool: Pool,
-    name: FromPath[str],
-    agent: FromQuery[str | None] = None,
-    project: FromQuery[str | None] = None,
-    model: FromQuery[str | None] = None,
-    after: FromQuery[str | None] = None,
-    before: FromQuery[str | None] = None,
-) -> Response[str]:
+@get("/stats/tables/{name:str}", include_in_schema=False, dependencies=_FILTERED)
+async def table(pool: Pool, name: FromPath[str], filter: Filter) -> Response[str]:
     """The numbers of one chart."""
-    filter = StatsFilter(*(value or None for value in (agent, project, model, after, before)))
     return html_response(await pool.run(_table, filter, name))
 
 
-@get("/stats/usage.csv", include_in_schema=False)
-async def usage_csv(
-    pool: Pool,
-    agent: FromQuery[str | None] = None,
-    project: FromQuery[str | None] = None,
-    model: FromQuery[str | None] = None,
-    after: FromQuery[str | None] = None,
-    before: FromQuery[str | None] = None,
-    by: FromQuery[str] = "day,agent,project,model",
-) -> Response[str]:
+@get("/stats/usage.csv", include_in_schema=False, dependencies=_FILTERED)
+async def usage_csv(pool: Pool, filter: Filter, by: FromQuery[str] = "day,agent,project,model") -> Response[str]:
     """Tokens and cost as a file for spreadsheets."""
-    filter = StatsFilter(*(value or None for value in (agent, project, model, after, before)))
     headers = {"content-disposition": 'attachment; filename="usage.csv"'}
     return Response(await pool.run(_csv, filter, by), media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -12,12 +12,12 @@ import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from unspool.agents import AGENTS
+from unspool.agents import AGENTS, SessionRef
 from unspool.ingest import reader_pool, sync
 from unspool.ingest.read_parts import PartFileError, PartWriter, readings
 from unspool.ingest.reader_pool import Task
@@ -113,28 +113,21 @@ def test_what_is_written_is_not_held_until_the_commit(tmp_path: Path, monkeypatc
     assert peaks[1] - peaks[0] < 0.3 * (sizes[1] - sizes[0])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
-def test_workers_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that read all sessions would get a copy of all that this process knows about them."""
-    _share_always(monkeypatch)
-    monkeypatch.setattr(reader_pool, "_AT_ONCE", 0)
-    monkeypatch.setattr(reader_pool, "_SESSIONS_EACH", 2)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    pools = []
-    new_pool = reader_pool._new_pool
-
-    def noted() -> ProcessPoolExecutor:
-        pools.append(new_pool())
-        return pools[-1]
-
-    monkeypatch.setattr(reader_pool, "_new_pool", noted)
+def test_a_worker_forgets_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a source remembers of the files around a session stays while sessions of that folder are read."""
+    monkeypatch.setattr(reader_pool, "_REMEMBERED", 3)
     for number in range(10):
-        _write(tmp_path / "home", f"session {number}", 1)
-    store = new_store(tmp_path / "store.db")
-    report = Syncer(store, tmp_path / "home", may_share=True).run()
-    assert (report.new, report.failures, len(pools)) == (10, {}, 3)
-    assert equals_fresh(store, tmp_path / "home")
-    store.close()
+        path = tmp_path / ".claude" / "projects" / f"project{number // 5}" / f"{number}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+    root = tmp_path / ".claude"
+    refs = [
+        SessionRef(agent="claude", id=path.stem, kind="main", root=root, path=path)
+        for path in sorted(root.rglob("*.jsonl"))
+    ]
+    sources = reader_pool._Sources([("claude", root)])
+    used = [sources.of(Task(0, position, ref, [])) for position, ref in enumerate(refs)]
+    assert [one is other for one, other in pairwise(used)] == [True] * 4 + [False] + [True] * 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")

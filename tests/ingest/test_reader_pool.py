@@ -11,7 +11,7 @@ import pytest
 
 import unspool
 from unspool.ingest import sync as syncing
-from unspool.ingest.reader_pool import can_share
+from unspool.ingest.helper_process import can_share
 from unspool.ingest.sync import Syncer
 
 from ..store.contents import new_store
@@ -46,7 +46,7 @@ _INTERRUPTED = """
 import os, signal, sys
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from unspool.ingest import reader_pool, sync
+from unspool.ingest import reader_pool, session_listing, sync
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
 
@@ -62,7 +62,8 @@ os.cpu_count = lambda: 2
 sync.WORTH_IT = 0
 # As soon as it is there, before it is made ready, and when it works.
 BaseProcess._bootstrap = interrupted(BaseProcess._bootstrap)
-reader_pool._end_with = interrupted(reader_pool._end_with)
+reader_pool._start = interrupted(reader_pool._start)
+session_listing._list = interrupted(session_listing._list)
 reader_pool._read = interrupted(reader_pool._read)
 store = Store(SqliteDatabase(Path(sys.argv[1]) / "store.db", machine=("test", "test")))
 print(sync.Syncer(store, sys.argv[2], may_share=True).run().failures)

@@ -7,19 +7,15 @@ the store while they are read.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import multiprocessing
 import os
-import signal
-import sys
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +23,9 @@ from ..agents import AGENTS, SessionRef, SessionSource, finish
 from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..io.faults import collect_faults, note_fault
+from ..io.files import forget_unchanged
 from .archive import PackedLog, pack_log
+from .helper_process import end_with, uninterrupted
 from .read_parts import (
     ChunkPart,
     MessagesPart,
@@ -38,6 +36,7 @@ from .read_parts import (
     ReadSession,
     readings,
 )  # fmt: skip
+from .reading_order import folder_of
 from .scan import ChangedLog, LogStat, surroundings
 from .writer import Messages, SessionWriter
 
@@ -51,11 +50,10 @@ _AHEAD = 48
 """How many such groups may wait during a commit."""
 _AHEAD_BYTES = 256 << 20
 """How many bytes have to be in them before no further group is begun."""
-_SESSIONS_EACH = 250
-"""About how many sessions a worker reads before it is replaced."""
-_OBJECTS = 50_000
+_REMEMBERED = 100
+"""After how many sessions a worker forgets what it has found out about the files around them."""
+_OBJECTS = 10_000
 """New objects after which the garbage collector of a worker runs."""
-_PR_SET_PDEATHSIG = 1
 
 
 class Task(NamedTuple):
@@ -72,24 +70,16 @@ class Task(NamedTuple):
         return sum(change.stat.size for change in self.changes)
 
 
-def can_share() -> bool:
-    """Whether other processes may help: forking is not safe if other threads hold locks."""
-    threads = [thread for thread in threading.enumerate() if not getattr(thread, "is_fork_safe", False)]
-    return sys.platform == "linux" and (os.cpu_count() or 1) > 1 and len(threads) == 1
-
-
 @contextmanager
-def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterator[Iterator[Reading]]:
-    """Read sessions in other processes, which start at once; the results come in the order of the tasks."""
-    global _homes, _tasks
-    if not tasks:
-        yield iter(())
-        return
-    _homes, _tasks = homes, tasks
+def reading(homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Iterator[Reading]]:
+    """Read sessions in other processes, which start at once; the results come in the order of the tasks.
+
+    `homes` are agents and their folders. Sessions of a folder should follow each other.
+    """
     with (
         _few_collections(),
         _nameless_files(_AHEAD) as files,
-        closing(_Begun(_groups(tasks), files)) as begun,
+        closing(_Begun(homes, _groups(tasks), files)) as begun,
         _none_left(),
     ):
         begun.fill()
@@ -99,14 +89,14 @@ def reading(homes: list[tuple[SessionSource, str]], tasks: list[Task]) -> Iterat
 class _Group(NamedTuple):
     """Small sessions that a worker reads together."""
 
-    positions: range
+    tasks: list[Task]
     size: int
 
 
 class _Waiting(NamedTuple):
     """A group that is being read, or waits to be written."""
 
-    group: _Group
+    size: int
     file: int
     future: Future[list[tuple[int, int]]]
 
@@ -114,49 +104,36 @@ class _Waiting(NamedTuple):
 class _Begun:
     """The groups that are being read, or wait to be written. There are few: they need space on the disk.
 
-    Workers are replaced now and then. They share the memory of this process, but Python writes to every object that is
-    used, so that each worker would get a copy of all that is known about all sessions.
+    Workers get a copy of what they have to do. They could use the lists of this process, but Python writes to every
+    object that is used, so that each worker would get a copy of all that is known about all sessions.
     """
 
-    def __init__(self, groups: Iterator[_Group], files: list[int]) -> None:
+    def __init__(self, homes: list[tuple[str, Path]], groups: Iterator[_Group], files: list[int]) -> None:
         self._groups = groups
         self._free = deque(files)
         self._size = 0
         self._waiting: deque[_Waiting] = deque()
-        self._pool = _new_pool()
-        self._given: list[Future[list[tuple[int, int]]]] = []
-        """What the current workers have got to do."""
-        self._sessions = 0
+        context = multiprocessing.get_context("fork")
+        self._pool = ProcessPoolExecutor(
+            os.cpu_count() or 1, mp_context=context, initializer=_start, initargs=(os.getpid(), homes)
+        )
 
     def fill(self) -> None:
         """Begin with as many groups as may wait."""
-        with _uninterrupted():
-            while self._free and self._size < _AHEAD_BYTES and self._has_workers():
+        with uninterrupted():
+            while self._free and self._size < _AHEAD_BYTES:
                 group = next(self._groups, None)
                 if group is None:
                     return
                 file = self._free.popleft()
-                future = self._pool.submit(_read_group, group.positions, file)
-                self._waiting.append(_Waiting(group, file, future))
-                self._given.append(future)
+                future = self._pool.submit(_read_group, group.tasks, file)
+                self._waiting.append(_Waiting(group.size, file, future))
                 self._size += group.size
-                self._sessions += len(group.positions)
-
-    def _has_workers(self) -> bool:
-        """Whether there are workers for a further group. Old ones are replaced when they have nothing left to do."""
-        if self._sessions < _SESSIONS_EACH * _processors():
-            return True
-        if not all(future.done() for future in self._given):
-            return False
-        # No thread of the old pool is left when the new one forks.
-        self._pool.shutdown()
-        self._pool, self._given, self._sessions = _new_pool(), [], 0
-        return True
 
     def in_order(self) -> Iterator[Reading]:
         """Iterate over the results; the file of a group is reused after it."""
         while self._waiting:
-            group, file, future = self._waiting.popleft()
+            size, file, future = self._waiting.popleft()
             try:
                 positions = future.result()
             except (BrokenProcessPool, PartFileError):
@@ -164,21 +141,12 @@ class _Begun:
                 return
             yield from readings(file, positions)
             self._free.append(file)
-            self._size -= group.size
+            self._size -= size
             self.fill()
 
     def close(self) -> None:
         """Wait for the workers."""
         self._pool.shutdown()
-
-
-def _new_pool() -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(_processors(), mp_context=context, initializer=_end_with, initargs=(os.getpid(),))
-
-
-def _processors() -> int:
-    return os.cpu_count() or 1
 
 
 @contextmanager
@@ -206,16 +174,6 @@ def _few_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl+C while workers start: it reaches them too, and each would print a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
 def _none_left() -> Iterator[None]:
     """Kill the workers if something goes wrong, rather than waiting for them."""
     others = set(multiprocessing.active_children())
@@ -227,44 +185,67 @@ def _none_left() -> Iterator[None]:
         raise
 
 
-def _groups(tasks: list[Task]) -> Iterator[_Group]:
+def _groups(tasks: Iterator[Task]) -> Iterator[_Group]:
     """Group small sessions."""
-    first = size = 0
-    for position, task in enumerate(tasks):
+    group: list[Task] = []
+    size = 0
+    for task in tasks:
+        group.append(task)
         size += task.size
         if size > _AT_ONCE:
-            yield _Group(range(first, position + 1), size)
-            first, size = position + 1, 0
-    if first < len(tasks):
-        yield _Group(range(first, len(tasks)), size)
+            yield _Group(group, size)
+            group, size = [], 0
+    if group:
+        yield _Group(group, size)
 
 
 # --- in a worker ---
 
 
-def _end_with(parent: int) -> None:
-    """Have the system end this process with its parent, however that ends; signals are left to the parent."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+class _Sources:
+    """The agents' folders. They are opened anew now and then: what they remember of other files adds up."""
+
+    def __init__(self, homes: list[tuple[str, Path]]) -> None:
+        self._homes = homes
+        self._open: dict[int, SessionSource] = {}
+        self._folder: tuple[str, ...] = ()
+        self._sessions = 0
+
+    def of(self, task: Task) -> SessionSource:
+        """The source to read a session from. That of the sessions of one folder stays."""
+        folder = folder_of(task.ref)
+        if folder != self._folder and self._sessions >= _REMEMBERED:
+            self._open.clear()
+            forget_unchanged()
+            self._sessions = 0
+        self._folder = folder
+        self._sessions += 1
+        if task.home not in self._open:
+            agent, root = self._homes[task.home]
+            self._open[task.home] = AGENTS[agent].open(root)
+        return self._open[task.home]
+
+    def agent_of(self, task: Task) -> str:
+        """The agent of a session."""
+        return self._homes[task.home][0]
+
+
+_sources = _Sources([])
+
+
+def _start(parent: int, homes: list[tuple[str, Path]]) -> None:
+    """Get ready to read."""
+    global _sources
+    end_with(parent)
+    _sources = _Sources(homes)
     gc.set_threshold(_OBJECTS)
     gc.enable()
 
 
-_homes: list[tuple[SessionSource, str]] = []
-"""The sources, with everything that was looked up before the fork."""
-_tasks: list[Task] = []
-
-
-def _read_group(positions: range, number: int) -> list[tuple[int, int]]:
+def _read_group(tasks: list[Task], number: int) -> list[tuple[int, int]]:
     """Read some sessions into a file; returns where each of them begins, and where the rest of it is."""
     with open(number, "wb", closefd=False) as file:
-        return [_read(*_homes[task.home], task, PartWriter(file)) for task in map(_tasks.__getitem__, positions)]
+        return [_read(_sources.of(task), _sources.agent_of(task), task, PartWriter(file)) for task in tasks]
 
 
 def _read(home: SessionSource, agent: str, task: Task, parts: PartWriter) -> tuple[int, int]:

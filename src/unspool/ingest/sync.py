@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,11 +22,14 @@ from ..store.filters import SessionFilter
 from ..store.forgotten import Exclusions, ForgottenSession, exclusions
 from ..store.rows import READ_AGAIN, FileRow, StoredSession
 from .archive import Archiving, LogChangedError, archive_log
+from .helper_process import can_share
 from .read_parts import Reading, write_new
-from .reader_pool import TOO_LARGE, WORTH_IT, Task, can_share, reading
+from .reader_pool import TOO_LARGE, WORTH_IT, Task, reading
+from .reading_order import reading_order
 from .redacted_push import check_complete
 from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, share_paths, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, remove_session
+from .session_listing import list_elsewhere
 from .sync_report import Progress as Progress
 from .sync_report import Report as Report
 from .sync_report import ReportCounts
@@ -141,7 +145,8 @@ class Syncer:
                 scan = compare(agent, logs, inside, store.files.intact_chunks)
                 try:
                     if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
-                        homes.append(_HomeSync(store, agent, root, scan, report, unreadable, names))
+                        folder = _HomeSync(store, agent, root, scan, report, unreadable, names, self._may_share)
+                        homes.append(folder)
                 finally:
                     self.changed_logs += [change.stat.path for change in scan.changes if change.is_new_on_disk]
             except OSError as error:
@@ -187,29 +192,32 @@ class Syncer:
         return any(not known[session].endswith(mark) for session, mark in marks.items() if session in known)
 
     def _read_homes(self, homes: list[_HomeSync], pipeline: Pipeline, progress: _ProgressReporter) -> None:
-        shared = [
-            Task(number, position, outdated.ref, home.changes_of(outdated.ref))
-            for number, home in enumerate(homes)
-            for position, outdated in enumerate(home.work)
-            if not outdated.is_known and home.can_be_shared(outdated.ref)
-        ]
-        if sum(task.size for task in shared) < WORTH_IT or not self._may_share or not can_share():
-            shared = []
-        done = set()
-        with reading([(home.home, home.agent) for home in homes], shared) as reads:
+        done = [bytearray(len(home.work)) for home in homes]
+        with self._readings(homes) as reads:
             for home in homes:
                 home.archive_others(pipeline)
             for ready in reads:
                 number, position = ready.read[:2]
                 progress.next(homes[number], homes[number].work[position].ref)
                 homes[number].take_in_ready(homes[number].work[position], ready, pipeline)
-                done.add((number, position))
-        for number, home in enumerate(homes):
+                done[number][position] = True
+        for home, is_done in zip(homes, done, strict=True):
             for position, outdated in enumerate(home.work):
-                if (number, position) not in done:
+                if not is_done[position]:
                     progress.next(home, outdated.ref)
                     home.run(outdated, pipeline)
             pipeline.write(home.finish)
+
+    def _readings(self, homes: list[_HomeSync]) -> AbstractContextManager[Iterator[Reading]]:
+        """Start other processes that read new sessions, if there is enough to read."""
+
+        def tasks() -> Iterator[Task]:
+            for number, home in enumerate(homes):
+                yield from home.tasks(number)
+
+        if not self._may_share or not can_share() or sum(task.size for task in tasks()) < WORTH_IT:
+            return nullcontext(iter(()))
+        return reading([(home.agent, home.home.root) for home in homes], tasks())
 
 
 class _ProgressReporter:
@@ -445,13 +453,14 @@ class _HomeSync(_Ingest):
 
     def __init__(
         self, store: Store, agent: str, root: Path, scan: Scan, report: Report, unreadable: Unreadable,
-        forgotten: frozenset[str],
+        forgotten: frozenset[str], may_share: bool,
     ) -> None:  # fmt: skip
         super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable, forgotten)
         self._missing = scan.missing
         with collect_faults() as faults:
-            refs = _each_once(agent, self.home.refs())
             before = store.sessions.fingerprints(agent)
+            is_large = may_share and not before and sum(change.stat.size for change in scan.changes) >= WORTH_IT
+            refs = _each_once(agent, list_elsewhere(self.home) if is_large and can_share() else self.home.refs())
             around = {ref.id: self._surroundings(ref) for ref in refs if ref.id in before}
         unreadable.add(faults.errors)
         self._refs = {ref.id: ref for ref in refs if ref.id not in forgotten}
@@ -459,7 +468,8 @@ class _HomeSync(_Ingest):
         share_paths(self._changed, own)
         self._others = [change for path, change in self._changed.items() if path not in own]
         self.work = self._outdated(before, around)
-        self._sort()
+        key = reading_order(self.refs(), self.changed_at)
+        self.work.sort(key=lambda outdated: key(outdated.ref))
 
     @cached_property
     def _ids(self) -> dict[str, list[int]]:
@@ -501,7 +511,13 @@ class _HomeSync(_Ingest):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))
         return found
 
-    def can_be_shared(self, ref: SessionRef) -> bool:
+    def tasks(self, number: int) -> Iterator[Task]:
+        """Iterate over what other processes can read; `number` is the number of this folder."""
+        for position, outdated in enumerate(self.work):
+            if not outdated.is_known and self._can_be_shared(outdated.ref):
+                yield Task(number, position, outdated.ref, self.changes_of(outdated.ref))
+
+    def _can_be_shared(self, ref: SessionRef) -> bool:
         """Whether another process can read a new session."""
         is_new = all(path in self._changed and self._changed[path].how == "new" for path in _paths(ref))
         return is_new and not self.has_gone and self.size_of(ref) < TOO_LARGE
@@ -511,17 +527,6 @@ class _HomeSync(_Ingest):
         """Whether reading needs the store: new sessions may be forks of sessions that only the store still has."""
         filter = SessionFilter(machine=self._store.machine, agent=self.agent, is_gone=True)
         return bool(self._missing) or self._store.sessions.count(filter) > 0
-
-    def _sort(self) -> None:
-        """Sort the oldest first, so that newer sessions get higher numbers, and sub-agents after their parent, because
-        reading them needs what was found there."""
-        newest: dict[str, int] = {}
-        for outdated in self.work:
-            family = _family(outdated.ref)
-            newest[family] = max(newest.get(family, 0), _newest(outdated.ref, self._changed))
-        self.work.sort(
-            key=lambda outdated: (newest[_family(outdated.ref)], _family(outdated.ref), outdated.ref.parent is not None)
-        )
 
     def refs(self) -> list[SessionRef]:
         """The sessions to read."""
@@ -578,10 +583,6 @@ class _Outdated(NamedTuple):
     is_known: bool
     same_files: bool
     """Whether it was read from the same files before, wherever they were."""
-
-
-def _family(ref: SessionRef) -> str:
-    return ref.parent or ref.id
 
 
 def _paths(ref: SessionRef) -> list[Path]:

@@ -31,7 +31,8 @@ class Faults:
         """What was looked for and does not exist."""
 
     def note(self, error: OSError, path: Path) -> None:
-        """Add an error."""
+        """Add an error, without its traceback: that would keep everything its frames refer to, this object included."""
+        error.__traceback__ = None
         is_gone = isinstance(error, GONE) or error.errno == ELOOP
         (self.gone if is_gone else self.errors).setdefault(path, error)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 import zstandard
 
@@ -217,6 +217,7 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
 def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
     """Cache what a function reads from a file until the file changes; programs that follow many files call often."""
     known: dict[Path, tuple[int, T]] = {}
+    _caches.append(known)
 
     @wraps(read)
     def remembering(path: Path) -> T:
@@ -240,6 +241,15 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
         return value
 
     return remembering
+
+
+_caches: list[dict[Path, Any]] = []
+
+
+def forget_unchanged() -> None:
+    """Empty these caches: files that were read once and are not followed need not be remembered."""
+    for known in _caches:
+        known.clear()
 
 
 def is_closed(path: Path) -> bool:

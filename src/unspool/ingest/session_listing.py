@@ -1,0 +1,78 @@
+"""Lists the sessions of a folder, in another process if there are many.
+
+To find sessions, an agent looks at the beginning of every file and remembers what it has found. Whoever reads a session
+needs little of that, and the process that writes needs nothing but the list. In another process, all the rest is gone
+when the list is complete.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Generator, Iterator
+from itertools import islice
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+from ..agents import SessionRef, SessionSource
+from ..io.faults import Faults, collect_faults
+from .helper_process import end_with, uninterrupted
+
+_AT_ONCE = 200
+"""How many sessions are passed on together."""
+
+
+class _End(NamedTuple):
+    """The list is complete."""
+
+    faults: Faults
+    """What could not be read."""
+
+
+def list_elsewhere(home: SessionSource) -> Iterator[SessionRef]:
+    """Iterate over the sessions that another process finds.
+
+    If it fails, they are listed here: some of them come twice then.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_list, args=(home, sender, os.getpid()))
+    with uninterrupted():
+        process.start()
+    sender.close()
+    try:
+        is_complete = yield from _received(receiver)
+    finally:
+        receiver.close()
+        process.join()
+    if not is_complete:
+        yield from home.refs()
+
+
+def _received(receiver: Connection) -> Generator[SessionRef, None, bool]:
+    """Iterate over what is received; returns whether it was all."""
+    while True:
+        try:
+            message = receiver.recv()
+        except EOFError:
+            return False
+        if isinstance(message, _End):
+            message.faults.pass_on()
+            return True
+        yield from message
+
+
+# --- in the other process ---
+
+
+def _list(home: SessionSource, sender: Connection, parent: int) -> None:
+    end_with(parent)
+    with collect_faults() as faults:
+        try:
+            refs = home.refs()
+            while some := list(islice(refs, _AT_ONCE)):
+                sender.send(some)
+        except Exception:
+            # Whatever is wrong, the other process will find it, too, and report it.
+            return
+    sender.send(_End(faults))

@@ -1,0 +1,60 @@
+"""Listing sessions in another process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import unspool
+from unspool.agents import AGENTS, SessionRef, SessionSource
+from unspool.ingest.session_listing import list_elsewhere
+from unspool.io.faults import collect_faults, note_fault
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other processes help only there")
+
+
+def _source(monkeypatch: pytest.MonkeyPatch, there: str, here: str) -> tuple[SessionSource, list[SessionRef]]:
+    """A folder that does something before it lists its sessions, in another process and in this one."""
+    source = AGENTS["claude"].open(unspool.samples() / ".claude")
+    refs, this = list(source.refs()), os.getpid()
+    actions: dict[str, Callable[[], object]] = {
+        "list": lambda: None,
+        "die": lambda: os._exit(1),
+        "fail": lambda: refs[len(refs)],
+        "note": lambda: note_fault(PermissionError(13, "closed"), Path("/closed")),
+    }
+
+    def listed() -> Iterator[SessionRef]:
+        yield refs[0]
+        actions[here if os.getpid() == this else there]()
+        yield from refs[1:]
+
+    monkeypatch.setattr(source, "refs", listed)
+    return source, refs
+
+
+def test_nothing_is_looked_up_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that asks gets the list only."""
+    source, refs = _source(monkeypatch, "list", "fail")
+    assert list(list_elsewhere(source)) == refs
+    assert len(refs) > 1
+
+
+def test_faults_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be read there is known here."""
+    source, refs = _source(monkeypatch, "note", "fail")
+    with collect_faults() as faults:
+        assert list(list_elsewhere(source)) == refs
+    assert list(faults.errors) == [Path("/closed")]
+
+
+@pytest.mark.parametrize("there", ["die", "fail"])
+def test_without_the_other_process(there: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is killed, or cannot list them, the sessions are listed here."""
+    source, refs = _source(monkeypatch, there, "list")
+    found = {ref.id: ref for ref in list_elsewhere(source)}
+    assert found == {ref.id: ref for ref in refs}

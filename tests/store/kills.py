@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from multiprocessing.connection import Connection
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from unspool.ingest import transactions
@@ -28,6 +29,7 @@ from ..waiting import PATIENCE
 from . import server
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, log_of, put
+from .statement_faults import push
 
 _TURNS = 9
 """A log gets up to 36, of four messages each: several blocks of messages."""
@@ -37,20 +39,31 @@ _PROGRAMS = multiprocessing.get_context("forkserver")
 _PROGRAMS.set_forkserver_preload([__name__, "unspool.ingest.sync"])
 
 
-def opened(place: str) -> Store:
+def opened(place: str, machine: tuple[str, str] = MACHINE) -> Store:
     """A store at a path or an address."""
     if "://" in place:
-        return Store(PostgresDatabase(place, machine=MACHINE))
-    return Store(SqliteDatabase(Path(place), machine=MACHINE))
+        return Store(PostgresDatabase(place, machine=machine))
+    return Store(SqliteDatabase(Path(place), machine=machine))
+
+
+def starting_line(programs: int) -> Barrier:
+    """Where programs wait until all of them are there."""
+    return _PROGRAMS.Barrier(programs, timeout=PATIENCE)
 
 
 class Running:
-    """A program that brings a store up to date, and may be killed at a moment, counted from one."""
+    """A program that brings a store up to date, and may be killed at a moment, counted from one.
 
-    def __init__(self, place: str, home: Path, moment: int = 0) -> None:
+    With a `source`, the store of a computer, it also copies what only that has.
+    """
+
+    def __init__(
+        self, place: str, home: Path, moment: int = 0, *, machine: tuple[str, str] = MACHINE,
+        source: Path | None = None, start: Barrier | None = None,
+    ) -> None:  # fmt: skip
         # Forked from one that has imported everything, it begins at once.
         self._told, told = _PROGRAMS.Pipe(duplex=False)
-        self._process = _PROGRAMS.Process(target=_sync, args=(place, home, moment, told))
+        self._process = _PROGRAMS.Process(target=_sync, args=(place, home, moment, machine, source, start, told))
         self._process.start()
         told.close()
 
@@ -101,12 +114,22 @@ class Moments:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _sync(place: str, home: Path, moment: int, told: Connection) -> None:
+def _sync(
+    place: str, home: Path, moment: int, machine: tuple[str, str], source: Path | None, start: Barrier | None,
+    told: Connection,
+) -> None:  # fmt: skip
     # Each session is committed alone, so that there are more moments to be killed at.
     transactions._BATCH_SECONDS = 0.0
-    store = opened(place)
+    if start is not None:
+        start.wait()
+    store = opened(place, machine)
     moments = Moments(store, moment)
-    Syncer(store, home).run()
+    if source is None:
+        Syncer(store, home).run()
+    else:
+        local = opened(str(source), machine)
+        push(local, store, home)
+        local.close()
     store.close()
     told.send(moments.count)
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,11 +41,12 @@ def programs() -> Path | None:
 class PostgresServer:
     """A server that can be killed and started again."""
 
-    def __init__(self, bin: Path, folder: Path, is_durable: bool) -> None:
-        """`folder` belongs to the user that runs it."""
+    def __init__(self, bin: Path, folder: Path, is_durable: bool, settings: Iterable[str] = ()) -> None:
+        """`folder` belongs to the user that runs it. Later settings count more than earlier ones."""
         self.address = f"postgresql://postgres@/postgres?host={folder}"
         self._folder = folder
-        options = [part for setting in (*_SETTINGS, *(() if is_durable else _FORGETFUL)) for part in ("-c", setting)]
+        settings = (*_SETTINGS, *(() if is_durable else _FORGETFUL), *settings)
+        options = [part for setting in settings for part in ("-c", setting)]
         self._command = [str(bin / "postgres"), "-D", str(folder / "data"), "-k", str(folder), *options]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -57,6 +58,12 @@ class PostgresServer:
                 start_new_session=True, **_user(),
             )  # fmt: skip
         _wait_for(self._process, self.address, self._folder / "log")
+
+    @property
+    def pid(self) -> int:
+        """Its main process."""
+        assert self._process is not None
+        return self._process.pid
 
     def kill(self) -> None:
         """End all its processes at once, without a chance to write anything."""
@@ -83,7 +90,7 @@ class PostgresServer:
 
 
 @contextmanager
-def serving(*, is_durable: bool = False) -> Iterator[PostgresServer]:
+def serving(*, is_durable: bool = False, settings: Iterable[str] = ()) -> Iterator[PostgresServer]:
     """A fresh server, for as long as it is needed."""
     bin = programs()
     assert bin is not None, MISSING
@@ -93,7 +100,7 @@ def serving(*, is_durable: bool = False) -> Iterator[PostgresServer]:
         os.chown(folder, user["user"], user["group"])
     try:
         _make(bin, folder, user)
-        server = PostgresServer(bin, folder, is_durable)
+        server = PostgresServer(bin, folder, is_durable, settings)
         try:
             server.start()
             yield server

@@ -115,7 +115,7 @@ def test_texts_waiting_for_the_index_are_few(tmp_path: Path) -> None:
     text, most = b"word " * 200_000, 0
     with database.transaction():
         for id in range(1, 60):
-            database.words.add([id], [text])
+            database.words.add([id], [text], [0])
             most = max(most, sum(map(len, database.words._added.values())))
     database.close()
     assert 0 < most <= 20 << 20

@@ -115,8 +115,8 @@ class WordIndex(ABC):
         """Reserve an id in each of some buckets of the ranking. Ids in the same bucket increase."""
 
     @abstractmethod
-    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
-        """Index texts under ids that were allocated; bytes are texts in UTF-8."""
+    def add(self, ids: Sequence[int], texts: Sequence[str | bytes], buckets: Sequence[int]) -> None:
+        """Index texts under ids that were allocated in these buckets; bytes are texts in UTF-8."""
 
     @abstractmethod
     def remove(self, rows: list[tuple[int, str]]) -> None:
@@ -129,6 +129,10 @@ class WordIndex(ABC):
     @abstractmethod
     def index(self, node: Node | None) -> MatchIndex:
         """How to select the rows of `part` that match a query; all rows without one."""
+
+    def in_order(self, node: Node | None) -> Iterator[MatchIndex]:
+        """How to select the same rows in steps: all of a step have higher positions than those of the next."""
+        yield self.index(node)
 
 
 class NameTable:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import islice
 
 import msgspec
 
 from ..core.timestamps import parse_time
 from ..search.query import Query
-from .database import Database
+from .database import Database, Row
 from .indexed_text import AUTHORS
 from .search import QueryConditions
 
@@ -55,16 +57,12 @@ class _Tally:
 
 def count_facets(database: Database, query: Query, now: datetime | None = None) -> SearchFacets:
     """The distribution of the matches of a query."""
-    index, filters = database.words.index(query.match), QueryConditions(query.filters)
-    sql = f"""SELECT part.session, part.author, part.tool, part.at, session.agent, session.project
-        FROM {index.tables} JOIN session ON session.id = part.session
-        WHERE {index.condition} AND {filters.sql} ORDER BY {index.position} DESC LIMIT ?"""
     agents, projects, roles, tools, periods = (_Tally() for _ in range(5))
     begins = [(word, _seconds(parse_time(word, now or datetime.now(UTC)))) for word in PERIODS]
     by_tool: dict[int, set[int]] = {}
     count = 0
-    with closing(database.iterate(sql, *index.values, *filters.values, MOST_MATCHES + 1)) as rows:
-        for session, author, tool, at, agent, project in rows:
+    with closing(_matches(database, query)) as rows:
+        for session, author, tool, at, agent, project in islice(rows, MOST_MATCHES + 1):
             count += 1
             agents.add(agent, session)
             projects.add(project, session)
@@ -83,6 +81,17 @@ def count_facets(database: Database, query: Query, now: datetime | None = None) 
         agent=agents.values(), project=projects.values(), role=roles.values(), tool=tools.values(), after=times,
         is_complete=count <= MOST_MATCHES,
     )  # fmt: skip
+
+
+def _matches(database: Database, query: Query) -> Generator[Row]:
+    """The best matches first."""
+    filters = QueryConditions(query.filters)
+    for index in database.words.in_order(query.match):
+        sql = f"""SELECT part.session, part.author, part.tool, part.at, session.agent, session.project
+            FROM {index.tables} JOIN session ON session.id = part.session
+            WHERE {index.condition} AND {filters.sql} ORDER BY {index.position} DESC LIMIT ?"""
+        with closing(database.iterate(sql, *index.values, *filters.values, MOST_MATCHES + 1)) as rows:
+            yield from rows
 
 
 def _seconds(moment: datetime | None) -> float:

@@ -137,10 +137,13 @@ _HAS_MODEL = """EXISTS (SELECT 1 FROM usage_slot WHERE usage_slot.session = sess
     AND usage_slot.model = (SELECT id FROM name WHERE text = ?))"""
 _HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
     WHERE session_file.session = session.id AND file.path = ?)"""
-_NESTED = """(session.kind <> 'main' AND EXISTS (SELECT 1 FROM session AS above
+_NESTED = """(session.kind <> 'main' AND (SELECT 1 FROM session AS above
     WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent
-    AND above.messages > 0))"""
-"""Below another session in lists, which leave sessions without messages out."""
+    AND above.messages > 0 LIMIT 1) IS NOT NULL)"""
+"""Below another session in lists, which leave sessions without messages out.
+
+For EXISTS, PostgreSQL would read all sessions before it returns the first.
+"""
 
 
 class EventFilter(msgspec.Struct, kw_only=True, frozen=True):

@@ -157,20 +157,22 @@ class Search:
         With `among`, only sessions that pass this filter. With a redactor, hits are shown without secrets, and those
         that match nothing but a secret are left out.
         """
-        ranked = (self._best if order == "relevance" else self._latest)(query, offset + limit + 1, among)
-        shown = ranked[offset : offset + limit]
-        ids = tuple(entry.session for entry in shown)
-        rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
-        seconds = (now or datetime.now(UTC)).timestamp()
-        found = [
-            Found(
-                session=rows[entry.session], score=float(f"{score(entry.rank, seconds):.4g}"),
-                more=max(0, len(entry.matches) - hits),
-                hits=self._hits(entry.session, entry.matches[:hits], query.match, redactor),
-            )
-            for entry in shown
-            if entry.session in rows
-        ]  # fmt: skip
+        # One transaction for all that is read is less to ask of a server than one for each message.
+        with self._database.snapshot():
+            ranked = (self._best if order == "relevance" else self._latest)(query, offset + limit + 1, among)
+            shown = ranked[offset : offset + limit]
+            ids = tuple(entry.session for entry in shown)
+            rows = {row.id: row for row in self._sessions.select(SessionFilter(ids=ids))} if ids else {}
+            seconds = (now or datetime.now(UTC)).timestamp()
+            found = [
+                Found(
+                    session=rows[entry.session], score=float(f"{score(entry.rank, seconds):.4g}"),
+                    more=max(0, len(entry.matches) - hits),
+                    hits=self._hits(entry.session, entry.matches[:hits], query.match, redactor),
+                )
+                for entry in shown
+                if entry.session in rows
+            ]  # fmt: skip
         return SearchPage(found, len(ranked) > offset + limit)
 
     def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
@@ -209,13 +211,16 @@ class Search:
         self, query: Query, order: str = "", among: SessionFilter | None = None
     ) -> Generator[Match]:  # fmt: skip
         """All matches, read as they are needed, by default in the order of the index."""
-        index = self._database.words.index(query.match)
+        words = self._database.words
         filters, sessions = QueryConditions(query.filters), (among or SessionFilter()).condition()
-        sql = f"""SELECT part.session, part.message, part.field, part.author, part.at, session.name, {index.position}
-            FROM {index.tables} JOIN session ON session.id = part.session
-            WHERE {index.condition} AND {filters.sql} AND {sessions.sql} ORDER BY {order or f"{index.position} DESC"}"""
-        with closing(self._database.iterate(sql, *index.values, *filters.values, *sessions.values)) as rows:
-            yield from map(Match._make, rows)
+        for index in (words.index(query.match),) if order else words.in_order(query.match):
+            sql = f"""SELECT part.session, part.message, part.field, part.author, part.at, session.name,
+                    {index.position}
+                FROM {index.tables} JOIN session ON session.id = part.session
+                WHERE {index.condition} AND {filters.sql} AND {sessions.sql}
+                ORDER BY {order or f"{index.position} DESC"}"""
+            with closing(self._database.iterate(sql, *index.values, *filters.values, *sessions.values)) as rows:
+                yield from map(Match._make, rows)
 
     def sessions_with(self, filters: Filters) -> list[int]:
         """The sessions with a text that passes the filters of a query, the newest first."""

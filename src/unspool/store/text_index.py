@@ -36,12 +36,13 @@ class TextIndex:
         if not texts:
             return
         messages, fields, authors, tools, models, times, words = zip(*texts, strict=True)
-        ids = self._database.words.allocate_ids([bucket(row[1], _known(row[5])) for row in texts])
+        buckets = [bucket(row[1], _known(row[5])) for row in texts]
+        ids = self._database.words.allocate_ids(buckets)
         id_of = self._database.names.ids({*tools, *models}).__getitem__
         rows = zip(ids, repeat(session), messages, fields, authors, map(id_of, tools), map(id_of, models), times)
         columns = "id, session, message, field, author, tool, model, at"
         self._database.insert("part", columns, rows, sparse="tool, model, at")
-        self._database.words.add(ids, words)
+        self._database.words.add(ids, words, buckets)
 
     def remove(self, session: int, messages: Iterable[m.Message]) -> None:
         """Remove the texts of messages. The messages have to be given as they were indexed: FTS5 needs the texts."""

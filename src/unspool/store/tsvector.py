@@ -13,15 +13,33 @@ _MOST_CHARACTERS = 200_000
 """Characters of distinct words. A vector is limited to 1 MB, and a character takes up to four bytes."""
 _SHARED = 32
 """How many words a vector repeats from the end of the one before, so that phrases across the cut are found."""
+_ERA_BITS = 6
+"""An era has 64 buckets of the ranking, about three days."""
 
 
-def vectors(text: str) -> Iterator[str]:
-    """The words of a text with their positions; several vectors where one cannot hold all."""
+def era_of(bucket: int) -> int:
+    """The era of a text, by its bucket."""
+    return bucket >> _ERA_BITS
+
+
+def first_bucket(era: int) -> int:
+    """The first bucket of an era."""
+    return era << _ERA_BITS
+
+
+def era_lexeme(era: int) -> str:
+    """The word that all texts of an era have. No text has a word with a space."""
+    return f"' {era}'"
+
+
+def vectors(text: str, era: int) -> Iterator[str]:
+    """The words of a text with their positions, and its era; several vectors where one cannot hold all."""
     words = list(map(lexeme, words_in(text)))
     start = 0
     while True:
         positions, end = _gather(words, start)
-        yield " ".join(f"'{word}':{','.join(map(str, known))}" for word, known in positions.items())
+        found = (f"'{word}':{','.join(map(str, known))}" for word, known in positions.items())
+        yield " ".join((*found, era_lexeme(era)))
         if end == len(words):
             return
         start = end - _SHARED

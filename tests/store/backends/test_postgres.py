@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +19,8 @@ from unspool.search.query import parse
 from unspool.search.tokenizer import words_in
 from unspool.store.backends import postgres
 from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.database import Row
+from unspool.store.filters import SessionFilter
 from unspool.store.indexed_text import AUTHOR_NUMBER, FIELD_NUMBER, TextRow
 from unspool.store.migrations import Migrations
 from unspool.store.rows import NOTHING
@@ -158,6 +161,35 @@ def test_placeholders_in_text_are_text(open_store: Callable[..., Store]) -> None
     assert store.database.rows("SET application_name = 'x'") == []
 
 
+def test_a_page_of_a_list_reads_few_sessions(open_store: Callable[..., Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a sub-agent is below its session is looked up for those on the page, not for all."""
+    store = open_store()
+    store.database.rows(
+        """INSERT INTO session (machine, agent, name, ref, kind, parent, ended, status, messages, sealed, counts, head,
+                facts, around)
+            SELECT ?, 'claude', 'session ' || n, '', CASE WHEN n % 5 = 0 THEN 'subagent' ELSE 'main' END,
+                'session ' || n - 1, n, 'ended', 1, 1, '{}', '', '', '' FROM generate_series(1, 5000) AS n""",
+        store.machine,
+    )
+    store.database.rows("ANALYZE session")
+    rows = store.database.rows
+    plans: list[Any] = []
+
+    def explained(sql: str, *values: object) -> Sequence[Row]:
+        plans.append(rows(f"EXPLAIN (ANALYZE, FORMAT JSON) {sql}", *values)[0][0][0]["Plan"])
+        return rows(sql, *values)
+
+    monkeypatch.setattr(store.database, "rows", explained)
+    assert len(store.sessions.select(SessionFilter(is_nested=False, is_empty=False), limit=20)) == 20
+    assert _rows_read(plans[0]) < 500
+
+
+def _rows_read(plan: dict[str, Any]) -> float:
+    below: list[dict[str, Any]] = plan.get("Plans", [])
+    scanned = plan["Actual Rows"] * plan["Actual Loops"] if "Scan" in plan["Node Type"] else 0
+    return float(scanned + sum(map(_rows_read, below)))
+
+
 # --- text index -------------------------------------------------------------------------------------------------------
 
 
@@ -205,8 +237,10 @@ def test_vectors_hold_every_word_at_its_position(text: str) -> None:
     """Nothing that PostgreSQL would drop: no place beyond the last, no word too often."""
     words = [word.encode()[:2046].decode("utf-8", "ignore") for word in words_in(text)]
     start = 0
-    for vector in vectors(text):
-        entries = [entry.rpartition(":") for entry in vector.split(" ")] if vector else []
+    for vector in vectors(text, 7):
+        rest, era = vector[: -len("' 7'")].strip(), vector[-len("' 7'") :]
+        assert era == "' 7'"
+        entries = [entry.rpartition(":") for entry in rest.split(" ")] if rest else []
         places = {int(place): word.strip("'") for word, _, found in entries for place in found.split(",")}
         assert max((len(found.split(",")) for _, _, found in entries), default=0) <= 255
         assert max(places, default=0) <= 16_383

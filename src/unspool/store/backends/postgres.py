@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
-from itertools import chain, count
+from itertools import count
 from typing import cast
 
 from ...core.errors import BusyError, MissingExtraError, NotWritableError, RejectedValueError, UnspoolError
-from ...search.query import All, AnyOf, Node, Not, Words, to_tsquery
-from ..database import Database, MatchIndex, NameTable, Row, WordIndex
+from ..database import Database, NameTable, Row
 from ..migrations import Migrations
-from ..ranking import first_id_sql
 from ..rows import NOTHING
-from ..tsvector import vectors
+from .postgres_words import VectorIndex, storable_text
 
 try:
     import psycopg
@@ -37,8 +34,6 @@ _FEW_ROWS = 8
 _MIGRATIONS = Migrations("postgres")
 _MIGRATION_LOCK = 0x756E7370
 """The advisory lock that every process takes before it migrates."""
-_POSITION = first_id_sql()
-_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 class PostgresDatabase(Database):
@@ -58,7 +53,7 @@ class PostgresDatabase(Database):
         self._is_restricted = False
         """Whether this role may use only some of the rows."""
         self.names = _Names(self)
-        self.words = _VectorIndex(self)
+        self.words = VectorIndex(self)
         self._connection = self._connect()
         try:
             self._prepare(machine)
@@ -275,77 +270,18 @@ class _Names(NameTable):
     def ids(self, names: set[str]) -> dict[str, int]:
         new = sorted(name for name in names if name not in self._ids)
         if new:
-            texts = sorted({_text(name) for name in new})
+            texts = sorted({storable_text(name) for name in new})
             found = self._known(texts)
             if missing := [text for text in texts if text not in found]:
                 sql = "INSERT INTO name (text) SELECT unnest(?::text[]) ON CONFLICT DO NOTHING"
                 self._database.run_apart(sql, missing)
                 found |= self._known(missing)
-            self._ids |= {name: found[_text(name)] for name in new}
+            self._ids |= {name: found[storable_text(name)] for name in new}
         return self._ids
 
     def _known(self, texts: list[str]) -> dict[str, int]:
         sql = "SELECT name.text, name.id FROM unnest(?::text[]) AS wanted JOIN name ON name.text = wanted"
         return {row[0]: int(row[1]) for row in self._database.rows(sql, texts)}
-
-
-class _VectorIndex(WordIndex):
-    """Words in the table `words`, or in several rows of `piece` where one vector cannot hold a text."""
-
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
-
-    def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
-        # The ids of several machines cannot be in the order of ranks; rows are sorted when they are selected.
-        first = int(self._database.rows("SELECT take_part_ids(?)", len(buckets))[0][0])
-        return list(range(first, first + len(buckets)))
-
-    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
-        whole: list[Row] = []
-        pieces: list[Row] = []
-        for id, text in zip(ids, texts, strict=True):
-            made = [(id, vector) for vector in vectors(_text(text if isinstance(text, str) else text.decode()))]
-            if len(made) == 1:
-                whole += made
-            else:
-                pieces += made
-        self._database.insert("words", "part, words", whole)
-        self._database.insert("piece", "part, words", pieces)
-
-    def remove(self, rows: list[tuple[int, str]]) -> None:
-        """Do nothing: the rows were deleted together with those of `part`."""
-
-    def remove_unknown(self, ids: list[int]) -> None:
-        """Do nothing, for the same reason."""
-
-    def index(self, node: Node | None) -> MatchIndex:
-        if node is None:
-            return MatchIndex("part", "TRUE", [], _POSITION)
-        # A text in pieces has its words in several rows: each word is looked up alone and the answers are combined.
-        leaves = list(_leaves(node))
-        condition = f"""part.id IN (
-            SELECT part FROM words WHERE words @@ ?::tsquery
-            UNION ALL SELECT part FROM piece WHERE words @@ ?::tsquery GROUP BY part HAVING {_over_pieces(node)})"""
-        any_leaf = AnyOf(tuple(leaves))
-        return MatchIndex("part", condition, list(map(to_tsquery, (node, any_leaf, *leaves))), _POSITION)
-
-
-def _leaves(node: Node) -> Iterator[Words]:
-    if isinstance(node, Words):
-        yield node
-    else:
-        parts = (node.part,) if isinstance(node, Not) else node.parts
-        yield from chain.from_iterable(map(_leaves, parts))
-
-
-def _over_pieces(node: Node) -> str:
-    """A query as a condition over all pieces of a text, with one placeholder for each leaf."""
-    if isinstance(node, Words):
-        return "bool_or(words @@ ?::tsquery)"
-    if isinstance(node, Not):
-        return f"NOT {_over_pieces(node.part)}"
-    operator = " AND " if isinstance(node, All) else " OR "
-    return f"({operator.join(map(_over_pieces, node.parts))})"
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -358,12 +294,7 @@ def _translated(sql: str) -> str:
 
 
 def _storable(values: Iterable[object]) -> list[object]:
-    return [_text(value) if isinstance(value, str) else value for value in values]
-
-
-def _text(text: str) -> str:
-    """Text without what PostgreSQL cannot store: NUL and unpaired surrogates."""
-    return text if text.isascii() and "\0" not in text else _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+    return [storable_text(value) if isinstance(value, str) else value for value in values]
 
 
 # --- errors -------------------------------------------------------------------------------------------------

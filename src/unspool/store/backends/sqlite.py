@@ -311,7 +311,7 @@ class _FtsIndex(WordIndex):
         # Row ids start with 1.
         return int(last) + 1 if last is not None else max(1, first_id(bucket))
 
-    def add(self, ids: Sequence[int], texts: Sequence[str | bytes]) -> None:
+    def add(self, ids: Sequence[int], texts: Sequence[str | bytes], buckets: Sequence[int]) -> None:  # noqa: ARG002
         # FTS5 takes bytes for text in UTF-8.
         self._added.update(zip(ids, texts, strict=True))
         self._count(texts)

@@ -12,6 +12,7 @@ from itertools import cycle
 from pathlib import Path
 
 import msgspec
+from tests.redact import in_logs
 from tests.redact.planted import MAKERS, Planted, planted
 
 from unspool.cli.main import main
@@ -24,7 +25,8 @@ from .report import Measure, seconds
 EACH = 8
 """Secrets of each kind."""
 _SEEDS = (17, 18, 19)
-_ROUNDS = 7
+_ROUNDS = 9
+"""Of both in turns, in CPU time; the best of each counts, so that other programs matter little."""
 _KEY = b"a key for placeholders".ljust(32)
 _encode = msgspec.json.Encoder().encode
 
@@ -49,15 +51,14 @@ def _recall(messages: list[m.Message]) -> Iterator[Measure]:
     count = 0
     spoken = [message for message in messages if any(isinstance(block, m.Text) for block in message.blocks)]
     for seed in _SEEDS:
-        secrets = list(planted(EACH, seed))
+        secrets = [*planted(EACH, seed), *in_logs.in_logs(EACH, seed)]
         for number, (one, message) in enumerate(zip(secrets, cycle(spoken), strict=False)):
             count += 1
             missed[one.kind] += _is_left(one, _encode(_with(message, _nested(one.text, number % 3))))
     found = 100 * (1 - sum(missed.values()) / count)
     worst = ", ".join(f"{kind} {number}" for kind, number in missed.most_common(3) if number)
-    detail = (
-        f"{count} secrets of {len(MAKERS)} kinds in recorded messages, {found:.2f} % found; missed: {worst or 'none'}"
-    )
+    kinds = len(MAKERS) + in_logs.KINDS
+    detail = f"{count:,} secrets of {kinds} kinds in recorded messages, {found:.2f} % found; missed: {worst or 'none'}"
     yield Measure("redaction: planted secrets that are not found", 100 - found, "%", 1.0, detail)
 
 

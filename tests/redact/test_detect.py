@@ -10,6 +10,7 @@ import pytest
 from unspool.redact import Redactor, find_secrets
 
 from ..recordings import recordings
+from .in_logs import in_logs
 from .planted import MAKERS, Planted, planted
 
 EACH = 6
@@ -24,6 +25,10 @@ MADE_UP = [
     "0b3d5f3e-8d1c-4a77-b7c9-2f9d1e7f1a2b", "task-runner-with-a-very-long-name-indeed", "token_count: 4096",
     "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "api_key: str | None = None",
     "https://example.com:8080/path@2x.png", "const accessToken = await getAccessToken(user)", "password: string;",
+    'cache_key: "9f86d081884c7d659a2feaa0c55ad015"', '"primaryKey": "01HZX3V8K9Q2W4E6R8T0Y2U4I6"',
+    "gpg --edit-key BF272C9251706E4A", "user.signingkey=8D357AFBEA94CD48BC1982CCBDDE13F749C6CF8A",
+    "docker run -p 8080:80 app1", "echo $TOKEN | docker login", 'TrailerKey = "Entire-Metadata-Task"',
+    "mkdir -p build2024/a1", "main.py:5432:12:error: bad1", "s.startswith(token1)",
 ]  # fmt: skip
 
 
@@ -50,6 +55,24 @@ def test_planted_secrets_are_replaced(depth: int) -> None:
             json.loads(redacted)
     assert sum(missed.values()) <= (1 - LEAST_RECALL) * EACH * len(MAKERS), missed
     assert max(missed.values()) <= 1, missed
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_secrets_in_files_commands_and_requests_are_replaced(depth: int) -> None:
+    missed: Counter[str] = Counter()
+    count = 0
+    for one in in_logs(2, seed=depth):
+        count += 1
+        redacted = Redactor().text(nested(one.text, depth))
+        missed[one.text.replace(one.secret, "…")] += json.dumps(one.secret)[1:-1] in redacted
+        if depth:
+            json.loads(redacted)
+    assert sum(missed.values()) <= (1 - LEAST_RECALL) * count, +missed
+
+
+@pytest.mark.parametrize("before", ["→", "“", "│", "…", "é", "\N{ZERO WIDTH SPACE}"])
+def test_a_token_may_follow_any_character(before: str) -> None:
+    assert [secret.kind for secret in find_secrets(f"12{before}ghp_{'a1B2c3D4e5' * 4}".encode())] == ["github-token"]
 
 
 @pytest.mark.parametrize("text", MADE_UP)

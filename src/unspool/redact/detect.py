@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from math import log2
 from typing import NamedTuple
 
 import re2
 
-from .kinds import GENERIC, KINDS
-from .shapes import SecretKind
+from .kinds import GENERIC, GIVEN, KINDS
+from .shapes import BEFORE, SecretKind
 
 _MEMORY = 64 << 20
 """For the automaton of all patterns; with less, RE2 falls back to a slower way."""
@@ -28,20 +30,24 @@ _CASE_CHANGES = 0.25
 """Random letters change their case at every second letter, words in camel case at every fifth or less."""
 _MADE_UP = re.compile(
     rb"(?i)x{4,}|\*{3,}|\.{3}|^<|^\$|^%[a-z(]|^\{|\$\{|\{\{|example|placeholder|redacted|changeme|change_me|your[_-]|my[_-]?secret|"
-    rb"dummy|sample|(?:^|[^a-z])(?:fake|foo|bar|none|null|undefined|true|false|string|todo)(?:$|[^a-z])|"
-    rb"^(.)\1+$|012345|123456789|abcdef0|deadbeef"
+    rb"dummy|sample|(?:^|[^a-z0-9])(?:fake|foo|bar|none|null|undefined|true|false|string|todo)(?:$|[^a-z0-9])|"
+    rb"^(.)\1+$"
 )
 """What people write instead of a secret."""
+_SEQUENCE = re.compile(rb"(?i)012345|123456789|abcdef0|deadbeef")
+"""The same, but also in tokens that somebody typed to try something: those are replaced."""
 _CODE = re.compile(
     rb"^(?:os\.|process\.|self\.|this\.|env\.|config\.|settings\.|args\.|import|await|new |return|function|request\.)|"
     rb"^[a-zA-Z_]+(?:\.[a-zA-Z_]+)+$|^\./|^~/|^/(?:[a-z._-]+/)*[a-z._-]*$|"
     rb"^/(?:home|Users|usr|etc|var|opt|tmp|run|mnt|root|proc|dev|app|srv|data|work|private)/|://|"
     rb"^[A-Z][A-Z_]+$|^[a-z]+(?:[_-][a-z]+)*$|^\d+(?:[.,:/-]\d+)*$|"
-    rb"^[a-z_]+=|^[a-z]+(?:[A-Z][a-z]+)*$|^(?:[A-Z][a-z]+)+$|^v?\d+\.\d+"
+    rb"^[a-z_]+=|^[a-z]+(?:[A-Z][a-z]+)*$|^(?:[A-Z][a-z]+)+$|^[A-Z][a-z]+(?:[-_.][A-Z]?[a-z]+)+$|^v?\d+\.\d+"
 )
 """References, paths, constants, numbers and names, which are not secrets."""
 _SIGNS = re.compile(rb"[!@#$%^&*+=?~]")
 """What people put into passwords, and programmers not into names."""
+_TURNS = re.compile(rb"[a-zA-Z](?=[0-9])|[0-9](?=[a-zA-Z])")
+_LEAST_TURNS = 4
 _WELL_KNOWN = frozenset(
     b"password pass passwd postgres root admin secret test tests testing user username guest mysql token pwd "
     b"mypassword postgresql minioadmin rabbitmq redis mongo example local dev".split()
@@ -49,7 +55,18 @@ _WELL_KNOWN = frozenset(
 """Passwords of databases that are only reached from the same machine, and of instructions."""
 
 RULES = hashlib.blake2b(
-    repr((KINDS, _MADE_UP.pattern, _CODE.pattern, sorted(_WELL_KNOWN), _LEAST_ENTROPY, _LONG, _CASE_CHANGES)).encode(),
+    repr(
+        (
+            KINDS,
+            _MADE_UP.pattern,
+            _SEQUENCE.pattern,
+            _CODE.pattern,
+            sorted(_WELL_KNOWN),
+            _LEAST_ENTROPY,
+            _LONG,
+            _CASE_CHANGES,
+        )
+    ).encode(),
     digest_size=4,
 ).hexdigest()
 """Differs between versions that may find different secrets."""
@@ -63,14 +80,10 @@ class Secret(NamedTuple):
     end: int
 
 
-class _Compiled(NamedTuple):
-    kind: SecretKind
-    match: re.Pattern[bytes]
-
-
 @cache
-def _patterns() -> list[_Compiled]:
-    return [_Compiled(kind, re.compile(kind.pattern.encode())) for kind in KINDS]
+def _pattern(kind: SecretKind) -> re.Pattern[bytes]:
+    """Compiled when it is first needed, which most are not."""
+    return re.compile(kind.pattern.encode())
 
 
 @cache
@@ -83,35 +96,62 @@ def _which() -> re2.Set:
     return triggers
 
 
-def _kinds_at(data: bytes, start: int) -> list[_Compiled]:
+def _kinds_at(data: bytes, start: int) -> list[SecretKind]:
     """The kinds whose trigger fits, the first first."""
-    patterns = _patterns()
-    return [patterns[number] for number in sorted(_which().Match(data[start : start + _LONGEST_TRIGGER]) or ())]
+    return [KINDS[number] for number in sorted(_which().Match(data[start : start + _LONGEST_TRIGGER]) or ())]
 
 
 @cache
-def _infixes() -> tuple[re.Pattern[bytes], list[_Compiled]]:
+def _infixes() -> tuple[re.Pattern[bytes], list[SecretKind]]:
     """The kinds that are not recognised by their beginning, and what all of their triggers match."""
-    found = [compiled for compiled in _patterns() if compiled.kind.before]
-    return re.compile("|".join(f"(?:{compiled.kind.trigger})" for compiled in found).encode()), found
+    found = [kind for kind in KINDS if kind.before]
+    return re.compile("|".join(f"(?:{kind.trigger})" for kind in found).encode()), found
 
 
 def _options() -> re2.Options:
     options = re2.Options()
     options.max_mem = _MEMORY
     options.never_capture = True
+    # Bytes, as in the patterns: a token may follow any character.
+    options.encoding = re2.Options.Encoding.LATIN1
     return options
 
 
 @cache
 def _any() -> re2._Regexp[bytes]:
-    triggers = dict.fromkeys(kind.trigger for kind in KINDS)
-    return re2.compile("|".join(f"(?:{trigger})" for trigger in triggers).encode(), _options())
+    """Finds all triggers.
+
+    RE2 makes the states of the automaton while it reads. It has far fewer if what many triggers begin or end with is
+    written once.
+    """
+    triggers = list(dict.fromkeys(kind.trigger for kind in KINDS))
+    tokens = [trigger.removeprefix(BEFORE) for trigger in triggers if trigger.startswith(BEFORE)]
+    names = [trigger.removesuffix(GIVEN) for trigger in triggers if trigger.endswith(GIVEN)]
+    others = [trigger for trigger in triggers if not trigger.startswith(BEFORE) and not trigger.endswith(GIVEN)]
+    factored = (f"{BEFORE}(?:{_either(tokens)})", f"(?:{_either(names)}){GIVEN}", _either(others))
+    return re2.compile("|".join(factored).encode(), _options())
 
 
-def may_contain_secrets(data: bytes) -> bool:
-    """Whether there is anything that looks like a secret at first sight."""
-    return _any().search(data) is not None
+def _either(patterns: list[str]) -> str:
+    return "|".join(f"(?:{pattern})" for pattern in patterns)
+
+
+def may_contain_secrets(texts: Sequence[bytes]) -> list[bool]:
+    """Which of some texts have anything that looks like a secret at first sight.
+
+    They are searched together, which costs less than one by one if they are short.
+    """
+    found = [False] * len(texts)
+    data, search = b"\n".join(texts), _any().search
+    ends = list(accumulate(len(text) + 1 for text in texts))
+    position = 0
+    while match := search(data, position):
+        # It may reach into the next text, and be none in either of them.
+        first, last = bisect_right(ends, match.start()), bisect_left(ends, match.end())
+        found[first : last + 1] = [True] * (last + 1 - first)
+        # What is before a token may be the end of the text before. No trigger is as short as that.
+        position = ends[last] - 1
+    return found
 
 
 def find_secrets(data: bytes) -> list[Secret]:
@@ -127,16 +167,17 @@ def find_secrets(data: bytes) -> list[Secret]:
 
 def _examined(data: bytes, start: int, after: int) -> tuple[Secret | None, int]:
     """The secret at a trigger, and where to continue."""
-    for kind, pattern in _kinds_at(data, start):
-        match = _match(kind, pattern, data, start, after)
+    for kind in _kinds_at(data, start):
+        match = _match(kind, data, start, after)
         if match is None:
             continue
         begin, end = match.span(1)
+        end -= _trailing(data[begin:end])
+        if not _is_secret(kind, data[begin:end]):
+            continue
         if kind.name in GENERIC and (exact := _more_exact(data, begin)) is not None:
             return exact, exact.end
-        end -= _trailing(data[begin:end])
-        if _is_secret(kind, data[begin:end]):
-            return Secret(kind.name, begin, end), max(end, start + 1)
+        return Secret(kind.name, begin, end), max(end, start + 1)
     return None, start + 1
 
 
@@ -146,7 +187,8 @@ def _is_secret(kind: SecretKind, value: bytes) -> bool:
     return is_random(value, kind.name)
 
 
-def _match(kind: SecretKind, pattern: re.Pattern[bytes], data: bytes, start: int, after: int) -> re.Match[bytes] | None:
+def _match(kind: SecretKind, data: bytes, start: int, after: int) -> re.Match[bytes] | None:
+    pattern = _pattern(kind)
     if not kind.before:
         return pattern.match(data, start)
     # The token may begin before the trigger, but not before the secret that was found last.
@@ -158,10 +200,10 @@ def _more_exact(data: bytes, begin: int) -> Secret | None:
     """The secret of a specific kind that begins where a generic one would."""
     trigger, infixes = _infixes()
     more = infixes if trigger.search(data, begin, begin + _LONGEST_TRIGGER) is not None else ()
-    for kind, pattern in chain(_kinds_at(data, max(0, begin - 1)), _kinds_at(data, begin), more):
+    for kind in chain(_kinds_at(data, max(0, begin - 1)), _kinds_at(data, begin), more):
         if kind.name in GENERIC:
             continue
-        match = _match(kind, pattern, data, max(0, begin - 1), 0) or _match(kind, pattern, data, begin, 0)
+        match = _match(kind, data, max(0, begin - 1), 0) or _match(kind, data, begin, 0)
         if match is not None and match.start(1) <= begin + len("Bearer ") and not _is_made_up(match[1]):
             return Secret(kind.name, *match.span(1))
     return None
@@ -181,13 +223,15 @@ def is_random(value: bytes, kind: str = "secret") -> bool:
     is_password = kind == "password"
     if len(value) < (_SHORTEST_PASSWORD if is_password else _LEAST_LENGTH) or _is_made_up(value):
         return False
+    if _SEQUENCE.search(value) is not None:
+        return False
     if _CODE.search(value) is not None or entropy(value) < (_LEAST_OF_PASSWORD if is_password else _LEAST_ENTROPY):
         return False
     digits = sum(48 <= byte <= 57 for byte in value)
     if digits == len(value):
         return False
     if digits >= (2 if len(value) >= _LONG else 1):
-        return len(value) >= _LONG or is_password or _has_classes(value)
+        return len(value) >= _LONG or is_password or _has_classes(value) or _is_mixed(value)
     if is_password:
         return _has_classes(value) and _SIGNS.search(value) is not None
     return len(value) >= _LONG and _case_changes(value) > _CASE_CHANGES
@@ -198,6 +242,11 @@ def _has_classes(value: bytes) -> bool:
     text = value.decode("utf-8", "replace")
     classes = (str.islower, str.isupper, str.isdigit, lambda char: not char.isalnum())
     return sum(any(map(has, text)) for has in classes) >= 3
+
+
+def _is_mixed(value: bytes) -> bool:
+    """Whether letters and digits take turns, as they do not in names with a number."""
+    return len(_TURNS.findall(value)) >= _LEAST_TURNS
 
 
 def _case_changes(value: bytes) -> float:

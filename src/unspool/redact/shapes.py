@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-BEFORE = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u00[0-9A-Fa-f]{2}|\[[0-9;]{0,8}m)"
+BEFORE = r"(?:^|[^A-Za-z0-9]|\\[nrtbf]|\\u[0-9A-Fa-f]{4}|\[[0-9;]{0,8}m)"
 """What may be before a token: no letter or digit, unless they end an escape sequence of JSON or of a terminal."""
 LONGEST_BEFORE = 10
 AFTER = r"(?=[^A-Za-z0-9]|$)"
@@ -45,3 +45,8 @@ def token(name: str, prefix: str, rest: str, *, is_exact: bool = False, is_certa
 def infix(name: str, before: str, middle: str, rest: str, length: int) -> SecretKind:
     """A token that is recognised by something in its middle, which `length` characters are before."""
     return SecretKind(name, middle, f"{BEFORE}({before}{middle}{rest})", before=length + LONGEST_BEFORE)
+
+
+def hashed(prefix: str, rest: str) -> SecretKind:
+    """A password as systems store it, after a dollar sign: weak ones can be found out."""
+    return SecretKind("password-hash", rf"{BEFORE}\${prefix}", rf"{BEFORE}\$({prefix}{rest})")

@@ -50,6 +50,8 @@ Piece = tuple[str, bytes]
 _encoder = msgspec.json.Encoder()
 _FOR_PEOPLE = ("markdown", "html")
 """Formats that are made to be passed on."""
+_FOR_PROGRAMS = ("ndjson", "stream")
+"""Formats that are redacted as they are written."""
 _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
 _PARQUET = "parquet"
 _OTHERS = {format.name: format for format in FORMATS}
@@ -175,6 +177,18 @@ def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
     """The output for a session and the sub-agents in the same file."""
+    redactor: Redactor | None = args.redactor
+    pieces = _complete_pieces(args, item, keep)
+    if redactor is None or args.format not in _FOR_PROGRAMS:
+        yield from pieces
+        return
+    for id, group in groupby(pieces, key=itemgetter(0)):
+        for piece in redactor.stream(piece for _, piece in group):
+            yield id, piece
+
+
+def _complete_pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Piece]:
+    """The same, but JSON is not redacted yet."""
     catalog, ref = item
     if args.format == "stream" and not keep.events:
         id, is_wanted = ref.id, True
@@ -183,18 +197,18 @@ def _pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> Iterator[Pi
                 id, is_wanted = line.session.id, keep.takes_kind(line.session.kind)
             if is_wanted and isinstance(line, EndLine):
                 for own in map(AnnotationLine, catalog.annotations(ref.agent, id)):
-                    yield id, _redacted(args, _encoder.encode(own) + b"\n")
+                    yield id, _encoder.encode(own) + b"\n"
             if is_wanted:
-                yield id, _redacted(args, _encoder.encode(line) + b"\n")
+                yield id, _encoder.encode(line) + b"\n"
         return
-    is_data = args.format in ("ndjson", "stream")
+    is_data = args.format in _FOR_PROGRAMS
     for session in catalog.load_all(ref, args.tip, args.branches if is_data else "all", args.orphans):
         if keep.takes_session(session):
             session.annotations = catalog.annotations(ref.agent, session.id)
             shown = session if args.redactor is None or is_data else args.redactor.session(session)
             notice = args.notices.of(session) if args.notices is not None else ""
             for piece in _FORMATS[args.format](shown, args.branches, notice):
-                yield session.id, _redacted(args, piece) if is_data else piece
+                yield session.id, piece
 
 
 class _Notices:
@@ -213,11 +227,6 @@ class _Notices:
             return describe_redacted(findings)
         self.contained.update(finding.placeholder for finding in findings)
         return describe_contained(findings)
-
-
-def _redacted(args: argparse.Namespace, data: bytes) -> bytes:
-    redactor: Redactor | None = args.redactor
-    return data if redactor is None else redactor.data(data)
 
 
 def _ndjson(session: Session, _: Branches, __: str) -> Iterator[bytes]:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from unspool import load
 from unspool.agents.codex.outcomes import judge
+from unspool.model import ToolCall
 from unspool.testing import CodexLog
 
 RAN = "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code {}\nOutput:\n{}"
@@ -42,3 +44,24 @@ def test_a_message_into_a_running_turn_is_marked(tmp_path: Path) -> None:
     log.item("message", role="user", content=[{"type": "input_text", "text": "put in from outside"}])
     said = [message for message in log.load(tmp_path).messages if message.author == "human"]
     assert [message.queued for message in said] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "known_as"),
+    [
+        ("mcp__unspool", "search", "mcp__unspool__search"),
+        ("mcp__unspool__", "search", "mcp__unspool__search"),
+        ("mcp__codex_apps__github", "_fetch_pr", "mcp__codex_apps__github_fetch_pr"),
+        ("collaboration", "spawn_agent", "spawn_agent"),
+        (None, "mcp__unspool__search", "mcp__unspool__search"),
+    ],
+)
+def test_tools_of_mcp_servers_have_the_name_of_their_server(
+    tmp_path: Path, namespace: str | None, name: str, known_as: str
+) -> None:
+    log = CodexLog()
+    log.item("function_call", name=name, namespace=namespace, arguments="{}", call_id="call-1")
+    session = load(log.write(tmp_path))
+    assert [block.name for message in session.messages for block in message.blocks if isinstance(block, ToolCall)] == [
+        known_as
+    ]

@@ -186,6 +186,9 @@ class CodexParser:
     def _call(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or payload.id or f"call at line {source.line}"
         name = payload.name or payload.type.removesuffix("_call")
+        if payload.namespace is not None and payload.namespace.startswith("mcp__"):
+            # Earlier versions, and other agents, write both as one name.
+            name = payload.namespace.rstrip("_") + (name if name.startswith("_") else f"__{name}")
         call = m.ToolCall(call_id, name, input_of(payload))
         self.turn.last_model = self._chain.add(record, source, "assistant", "model", [call], inherited, payload.id)
         self.turn.spoke = True

@@ -82,6 +82,8 @@ class CodexPayload(msgspec.Struct, gc=False):
     # calls
     call_id: str | None = None
     name: str | None = None
+    namespace: str | None = None
+    """Of the tools of one MCP server, and of some of its own."""
     arguments: Raw = ABSENT
     input: Raw = ABSENT
     output: Any = None

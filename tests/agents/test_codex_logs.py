@@ -30,6 +30,21 @@ def test_only_the_agents_own_words_tell_a_refusal(text: str, kind: str) -> None:
     assert judge(text).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Exit code: 3\nProcess exited with code 0", 3),
+        ("Process exited with code -9\nExit code: 0", -9),
+        ("Exit codes are numbers\nProcess exited with code 4", 4),
+        ("Process exited with code unknown\nExit code 5", 5),
+        ("it exited with code 6", None),
+    ],
+)
+def test_the_first_exit_code_counts(text: str, code: int | None) -> None:
+    """The words alone are none."""
+    assert judge(text).exit_code == code
+
+
 def test_a_message_into_a_running_turn_is_marked(tmp_path: Path) -> None:
     """The turn took it up; one that comes after the end of a turn, or opens one, is none."""
     log = CodexLog()

@@ -65,6 +65,32 @@ def test_times_follow_messages_that_come_later() -> None:
     assert list(builder.times)[2:] == [START.timestamp()]
 
 
+def test_the_time_of_one_message_is_that_in_the_list() -> None:
+    """Whatever is kept of the messages; those of the others are not computed for it."""
+    for sink in (KeepMessages(), DropMessages()):
+        builder = build(sink)
+        fill(builder, 3)
+        correct(builder)
+        assert [sink.time_of(index) for index in range(4)] == list(builder.times)
+    sink = KeepMessages()
+    fill(build(sink), 3)
+    assert sink.time_of(2) == START.timestamp() + 2
+    assert len(sink._times) == 0
+
+
+def test_usage_that_is_repeated_is_billed_once() -> None:
+    """Every message of a response repeats its usage; only another value is a correction."""
+    builder = build()
+    same, final = m.Usage(input=1, output=2), m.Usage(input=1, output=9)
+    for index, usage in enumerate((same, same, final)):
+        builder.add_reply([m.Text("a")], source(index), f"m{index}", index - 1, START, "model", "r", usage)
+    builder.add_reply([m.Text("b")], source(3), "m3", 2, START, "model", "other", same)
+    builder.add_reply([m.Text("c")], source(4), "m4", 3, START, "model", "r", final)
+    assert builder.replies.usage == m.Usage(input=2, output=11)
+    assert list(builder.replies.billed.firsts) == [0, 3]
+    assert [message.usage for message in builder.messages] == [None, None, None, same, final]
+
+
 def test_only_times_and_ids_are_kept() -> None:
     """No message is made."""
     builder = build(DropMessages())

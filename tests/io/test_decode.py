@@ -138,6 +138,15 @@ def test_raw_json_is_valid_and_on_one_line() -> None:
     assert json.loads(bytes(clean_raw(msgspec.Raw(b'{"a":"\xff"}')))) == {"a": "\ufffd"}
 
 
+@pytest.mark.parametrize("place", range(0, 400, 7))
+def test_a_number_that_is_too_long_is_found_wherever_it_is(place: int) -> None:
+    """A sample of the bytes is searched first, and no number may fall between two of them."""
+    before, after = b'{"a":"' + b"x" * place + b'","b":', b',"c":"' + b"y" * 9_000 + b'"}'
+    longest, too_long = b"1" * 4_000, b"1" * 4_001
+    assert bytes(clean_raw(msgspec.Raw(before + longest + after))) == before + longest + after
+    assert bytes(clean_raw(msgspec.Raw(before + too_long + after))) == before + b'"' + too_long + b'"' + after
+
+
 def test_pieces_of_a_line_by_their_path() -> None:
     """A missing value is null."""
     line = b'{"a":[{"b":1},{"c":"\\ud83d"}]}'

@@ -191,7 +191,7 @@ class SessionAssembler:
                     m.Rollback(
                         message_index=next_prompt,
                         dropped_message_indices=dropped,
-                        timestamp=_instant(self.builder.times[next_prompt]),
+                        timestamp=_instant(self.builder.sink.time_of(next_prompt)),
                         evidence="branch",
                     )
                 )
@@ -212,7 +212,7 @@ class SessionAssembler:
                     interrupted_message_index=prompt,
                     type="user",
                     during="response",
-                    timestamp=_instant(self.builder.times[prompt]),
+                    timestamp=_instant(self.builder.sink.time_of(prompt)),
                     evidence="abandoned prompt",
                     confidence=0.7,
                 )

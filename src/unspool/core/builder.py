@@ -224,15 +224,12 @@ class SessionBuilder:
                 self.details.models[model] = None
         if reply.first != index:
             flag |= CONTINUED
-            moved_from = self.replies.extend(reply, index, usage, inherited)
+            moved_from = self.replies.extend(reply, index, usage, model, inherited)
             if moved_from is not None:
                 self.columns.flags[moved_from] |= USAGE_MOVED
                 self.sink.set_usage(moved_from, None)
         elif usage is not None:
-            self.replies.count(usage, inherited)
-        reply.usage = usage
-        if usage is not None:
-            self.replies.billed.add(reply.first, usage, model)
+            self.replies.bill(reply, usage, model, inherited)
         for block in blocks:
             if type(block) is m.ToolCall:
                 if not (given := bytes(block.raw_input)).isascii():

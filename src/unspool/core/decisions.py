@@ -346,7 +346,7 @@ class Turns:
         last = self.last_spoken(turn)
         if last is None:
             return False
-        is_cut_off = self._builder.times[turn[-1]] <= moment.timestamp()
+        is_cut_off = self._builder.sink.time_of(turn[-1]) <= moment.timestamp()
         return is_cut_off or bool(self._builder.columns.flags[last] & (PROMPT | UNANSWERED))
 
     def last_spoken(self, turn: range) -> int | None:

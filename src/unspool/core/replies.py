@@ -42,7 +42,9 @@ class Replies:
         self.current = reply
         return reply
 
-    def extend(self, reply: OpenReply, index: int, usage: m.Usage | None, inherited: bool) -> int | None:
+    def extend(
+        self, reply: OpenReply, index: int, usage: m.Usage | None, model: str | None, inherited: bool
+    ) -> int | None:
         """Add a further message to a response; returns the message that loses its usage to this one, if any.
 
         Every message of a response repeats the usage, and the last value is final, so only the last message keeps it.
@@ -51,10 +53,17 @@ class Replies:
         if before != usage:
             if before is not None:
                 self.count(before, inherited, sign=-1)
+            reply.usage = None
             if usage is not None:
-                self.count(usage, inherited)
+                self.bill(reply, usage, model, inherited)
         reply.last = index
         return last if before is not None else None
+
+    def bill(self, reply: OpenReply, usage: m.Usage, model: str | None, inherited: bool) -> None:
+        """Set the usage of a response, and count it."""
+        reply.usage = usage
+        self.count(usage, inherited)
+        self.billed.add(reply.first, usage, model)
 
     def count(self, usage: m.Usage, inherited: bool, sign: int = 1) -> None:
         """Add to the total. Usage that belongs to the session this one was forked from is not counted."""

@@ -36,6 +36,10 @@ class MessageSink(Protocol):
         """When each message was written, in seconds since the epoch; 0.0 if that is unknown."""
         ...
 
+    def time_of(self, index: int) -> float:
+        """When a message was written, in seconds since the epoch; 0.0 if that is unknown."""
+        ...
+
     def add(self, message: m.Message) -> None:
         """Take the next message."""
         ...
@@ -83,6 +87,10 @@ class KeepMessages:
             self._times.extend(seconds(message.timestamp) for message in messages[len(self._times) :])
         return self._times
 
+    def time_of(self, index: int) -> float:
+        """The time of one message."""
+        return seconds(self.messages[index].timestamp)
+
     def find_ids(self, ids: set[str]) -> dict[str, list[int]]:
         """Look through all messages."""
         found: dict[str, list[int]] = {}
@@ -126,6 +134,10 @@ class MessageIndex:
     def messages(self) -> list[m.Message]:
         """None are kept."""
         return []
+
+    def time_of(self, index: int) -> float:
+        """The time of one message."""
+        return self.times[index]
 
     def note(self, timestamp: datetime | None, id: str | None) -> None:
         """Keep the time of the next message, and what is needed to find it by its id."""

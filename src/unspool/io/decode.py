@@ -41,6 +41,9 @@ _SALVAGE_EFFORT = 12
 _MOST_DIGITS = 4_000
 """Python refuses to convert longer numbers, because that takes quadratic time."""
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
+_STRIDE = 200
+_DIGITS_IN_SAMPLE = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS // _STRIDE))
+"""What every number that is too long leaves of itself in a sample of its bytes, which is searched much faster."""
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?[0-9]{%d,})(?![0-9.eE])' % (_MOST_DIGITS + 1))
 
 _generic = msgspec.json.Decoder()
@@ -268,7 +271,7 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
             data = data.decode("utf-8", "replace").encode()
     if b"\n" in data or b"\r" in data:
         data = msgspec.json.format(data, indent=-1)
-    if len(data) > _MOST_DIGITS and _LONG_NUMBER.search(data):
+    if len(data) > _MOST_DIGITS and _DIGITS_IN_SAMPLE.search(data[::_STRIDE]) and _LONG_NUMBER.search(data):
         data = _STRING_OR_NUMBER.sub(lambda match: match[0] if match[1] is None else b'"%s"' % match[1], data)
     return msgspec.Raw(data)
 

@@ -10,6 +10,9 @@ from typing import NamedTuple
 BLOCK_SIZE = 1 << 18
 """Bytes read at a time: large enough to be fast, small enough not to matter for memory."""
 
+# The C library of Linux returns freed memory to the system, and gets it again for the next block, page by page. Of the
+# memory for small pieces it keeps twice the size of the largest one that was freed so far, so it is given a large one.
+bytes(16 * BLOCK_SIZE)
 
 LONGEST_LINE = 1 << 29
 """Bytes that a line may have. A file without line ends, such as a sparse one, would fill the memory."""
@@ -82,9 +85,11 @@ class LineSplitter:
         if not end:
             self._hold(chunk)
             return b""
-        whole = chunk if end == len(chunk) else chunk[:end]
         if self._rest:
-            whole = b"".join([*self._rest, whole])
+            # A view, so that the lines are copied only once.
+            whole = b"".join([*self._rest, memoryview(chunk)[:end]])
+        else:
+            whole = chunk if end == len(chunk) else chunk[:end]
         self._rest, self._held = [], 0
         self._hold(chunk[end:])
         return whole

@@ -40,10 +40,10 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
 
 def is_output(blocks: list[m.Block]) -> bool:
     """Whether a message is the output of a command that the agent has done itself."""
-    first = blocks[0] if blocks else None
-    # Most messages of the harness are results or attachments, so that this is asked about nearly all of them.
+    first = blocks[0]
     if type(first) is m.Attachment or type(first) is m.Text:
-        return first.text is not None and first.text.startswith(OUTPUT_TEXT)
+        text = first.text
+        return text is not None and text[:1] == "<" and text.startswith(OUTPUT_TEXT)
     return False
 
 

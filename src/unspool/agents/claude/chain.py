@@ -76,7 +76,7 @@ class ClaudeChain:
             builder.events.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
         if message is None:
             index = builder.add(role, author, blocks, source, uuid, parent, record.timestamp, inherited, queued)
-            if author == "harness" and is_output(blocks):
+            if author == "harness" and blocks and type(blocks[0]) is not m.ToolResult and is_output(blocks):
                 builder.columns.flags[index] |= OUTPUT
         else:
             key = message.id or uuid or ""
@@ -104,7 +104,7 @@ class ClaudeChain:
     def _repeats(self, record: ClaudeRecord, twin: int, parent: int) -> bool:
         """2.0.76 sometimes copies the lines of a fork into the original once more."""
         seconds = record.timestamp.timestamp() if record.timestamp is not None else 0.0
-        return self._builder.columns.parents[twin] == parent and self._builder.times[twin] == seconds
+        return self._builder.columns.parents[twin] == parent and self._builder.sink.time_of(twin) == seconds
 
     def link(self, record: ClaudeRecord) -> None:
         """Read a record without a message: its children are attached to its own parent."""

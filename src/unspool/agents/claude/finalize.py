@@ -46,7 +46,7 @@ def _tip(parser: ClaudeParser, version: tuple[int, ...]) -> tuple[int, str]:
     name = f"Claude Code {parser.version}" if parser.version else "Claude Code"
     if builder.kind == "main" and version and version < _FILE_ORDER_FROM:
         leaves = Tree(builder.columns.parents, builder.columns.flags, NONE).leaves()
-        return max(leaves, key=lambda index: (builder.times[index], index)), f"newest timestamp ({name})"
+        return max(leaves, key=lambda index: (builder.sink.time_of(index), index)), f"newest timestamp ({name})"
     pointer = parser.chain.pointer
     if version >= _POINTER_FROM and pointer is not None and pointer[1] == len(builder):
         index = builder.find(pointer[0])

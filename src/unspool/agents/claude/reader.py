@@ -317,10 +317,10 @@ class ClaudeFileReader:
         read, copied, titles = self._main.read, self._copied, self._titles
         for parser in self.parsers:
             parser.builder.bytes_at = batch.bytes_at
-        is_main, has_copies = self._ref.kind == "main", self._first_files is not None
-        for record, number, offset, length in batch.rows():
-            if has_copies and self._is_copy(batch.bytes_at(offset, length), file):
-                continue
+        is_main, rows = self._ref.kind == "main", batch.rows()
+        if self._first_files is not None:
+            rows = (row for row in rows if not self._is_copy(batch.bytes_at(*row[2:]), file))
+        for record, number, offset, length in rows:
             kind = record.type
             if kind in _CHAIN:
                 source = m.Source(file, number, offset, length)

@@ -31,6 +31,7 @@ _BY_RULE = re.compile(
 _BAD_CALL = re.compile(
     r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE
 )
+_EXIT_WORDS = ("Process exited with code ", "Exit code")
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
 _FAILED = re.compile(
     r"exec_command failed|Script (?:failed|error)|execution error|apply_patch verification failed|failed in sandbox"
@@ -61,8 +62,7 @@ def judge(text: str) -> CodexVerdict:
     head = inner[:_HEAD]
     if head == m.MADE_UP_RESULT:
         return CodexVerdict("unknown")
-    # An expression is only searched for where one of its words is: `in` is many times faster.
-    ended = _EXIT.search(head) if "exited with code " in head or "Exit code" in head else None
+    ended = _find_exit(head)
     if "reject" in head or "cancelled MCP" in head or "review denied" in head:
         # The output of a command that ran may contain any of these words.
         before = head[: ended.start()] if ended else head
@@ -83,6 +83,12 @@ def judge(text: str) -> CodexVerdict:
         if ("failed" in lower or "error" in lower or "timed out" in lower) and _FAILED.search(head):
             return CodexVerdict("error")
     return CodexVerdict("ok", exit_code=code)
+
+
+def _find_exit(head: str) -> re.Match[str] | None:
+    """Search for the exit code from the first place where it can be: `find` is many times faster than an expression."""
+    places = [place for word in _EXIT_WORDS if (place := head.find(word)) >= 0]
+    return _EXIT.search(head, min(places)) if places else None
 
 
 def _unwrap(text: str) -> tuple[str, int | None]:

@@ -146,7 +146,7 @@ class GeminiParser:
     def _new(self, message: GeminiMessage, source: m.Source) -> None:
         reload = self._reload
         if reload.indices is not None:
-            indices = reload.decide(message, self.builder.times[self.conversation.last])
+            indices = reload.decide(message, self.builder.sink.time_of(self.conversation.last))
             if not reload.only_adds:
                 self._reset(indices)
         if reload.only_adds:

@@ -236,6 +236,30 @@ print(*sys.modules, file=sys.stderr)
     assert loaded & heavy == set()
 
 
+def test_a_list_from_the_store_starts_fast(tmp_path: Path) -> None:
+    """It needs neither what finds secrets nor prices nor statistics, and reads no script of the store's tables."""
+    program = """
+import sys
+from pathlib import Path
+from unspool.cli.main import main
+main(["sync", "--home", sys.argv[1]]) if sys.argv[2:] else None
+texts, read_text = [], Path.read_text
+Path.read_text = lambda path, *values: texts.append(path.name) or read_text(path, *values)
+assert main(["ls", "--stored"]) == 0
+print(*sys.modules, *texts, file=sys.stderr)
+"""
+    for more in (["sync"], []):
+        done = subprocess.run(
+            [sys.executable, "-c", program, SAMPLES, *more], capture_output=True, text=True, check=False,
+            timeout=PATIENCE, env=environment(tmp_path),
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    loaded = set(done.stderr.split())
+    assert "unspool.store.search" in loaded
+    assert loaded & {"unspool.redact.detect", "tomllib", "statistics"} == set()
+    assert not [name for name in loaded if name.endswith(".sql")]
+
+
 def test_help(run: Run) -> None:
     """Without arguments and with `--help`: all commands; each command has help with examples of its own."""
     assert run().out == run("--help").out

@@ -16,7 +16,6 @@ from array import array
 from bisect import bisect_right
 from itertools import accumulate
 from operator import sub
-from statistics import median
 from typing import NamedTuple
 
 from . import model as m
@@ -169,6 +168,9 @@ class _Check:
                 added = tokens - self._requests[before].tokens
                 if added >= _STEP_TOKENS:
                     steps.append((sums[index] - sums[before]) / added)
+        # Imported late: it takes longer than many a command does.
+        from statistics import median
+
         low, high = _BYTES_PER_TOKEN
         return len(steps) >= _MIN_STEPS and low <= median(steps) <= high
 

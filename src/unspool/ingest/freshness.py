@@ -35,20 +35,17 @@ class DiskChanges(NamedTuple):
 
 def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
     """Compare the state of all files with that of the last sync; None where only a list of everything is certain."""
-    # Sets of all files are compared as a whole; only what differs is looked at file by file.
-    left = store.files.stamps()
+    # There may be very many files: nothing is kept of those that are as they were.
+    known = store.files.stamps()
+    left = set(known)
     unreadable = set(store.files.unreadable())
     refs: dict[tuple[str, str], SessionRef] = {}
     seen: set[str] = set()
     with collect_faults() as faults:
-        homes = [(agent, root, _stamps(agent, root)) for agent, root in library.homes()]
+        homes = [(agent, root, _changed(agent, root, known, left)) for agent, root in library.homes()]
         roots = tuple(name_of(root) for _, root, _ in homes)
-        if not unreadable and not faults.errors and set[FileStamp]().union(*(found for _, _, found in homes)) == left:
-            return DiskChanges(refs, frozenset(), roots)
-        for agent, root, found in homes:
-            changed = {stamp[0] for stamp in found - left}
+        for agent, root, changed in homes:
             changed.update(path for path in unreadable if is_inside(path, name_of(root)))
-            left -= found
             seen |= changed
             if len(changed) > _MOST or not _add_refs(refs, agent, root, changed):
                 return None
@@ -58,8 +55,17 @@ def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
     return DiskChanges(refs, frozenset(missing), roots)
 
 
-def _stamps(agent: str, root: Path) -> set[FileStamp]:
-    return set(AGENTS[agent].stamps(root)) if root.is_dir() else set()
+def _changed(agent: str, root: Path, known: set[FileStamp], left: set[FileStamp]) -> set[str]:
+    """The paths of new and changed files. The others are removed from `left`."""
+    changed = set()
+    for stamp in AGENTS[agent].stamps(root) if root.is_dir() else ():
+        try:
+            left.remove(stamp)
+        except KeyError:
+            # It may be in two of the folders.
+            if stamp not in known:
+                changed.add(stamp[0])
+    return changed
 
 
 def _add_refs(refs: dict[tuple[str, str], SessionRef], agent: str, root: Path, changed: set[str]) -> bool:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import chain, groupby, islice
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
 from ..core import model as m
 from ..core.events import BY_NAME, AtEvent, InContext, InSubagent, Marked, OnBranch
-from ..redact import Redactor
 from ..search.query import Filters, Name, Node, Query, Values, matches
 from ..search.snippet import Snippet, snippet
 from ..search.tokenizer import words_in
@@ -28,6 +27,9 @@ from .messages import StoredMessages
 from .ranking import COUNTED, bucket_of, first_rank, highest_unsettled, is_settled, rank, score, session_rank
 from .rows import SessionRow
 from .sessions import Sessions
+
+if TYPE_CHECKING:
+    from ..redact import Redactor
 
 SearchOrder = Literal["relevance", "time"]
 SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
@@ -163,6 +162,9 @@ def _read(path: Path) -> bytes:
 
 def _decode(data: bytes, name: str) -> _File:
     try:
+        # Imported late: most programs that use the store need no prices.
+        import tomllib
+
         return msgspec.convert(tomllib.loads(data.decode()), _File)
     except (ValueError, msgspec.ValidationError) as error:
         raise UnspoolError(f"{name} is not a list of prices: {error}; see the list that comes with unspool") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 
 from ...core.errors import UnspoolError
 
@@ -15,9 +16,10 @@ class Migrations:
         self._kind = kind
 
     @cached_property
-    def _all(self) -> list[tuple[int, str]]:
+    def _all(self) -> list[tuple[int, Traversable]]:
+        """All scripts by their numbers. Few stores lack one, so that they are not read yet."""
         folder = files(__package__ or "") / self._kind
-        scripts = sorted((entry.name, entry.read_text()) for entry in folder.iterdir() if entry.name.endswith(".sql"))
+        scripts = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
         return [(int(name.split("_")[0]), script) for name, script in scripts]
 
     @property
@@ -32,4 +34,4 @@ class Migrations:
                 f"{location} was written by a newer unspool (store version {version}, this one knows {self.newest}); "
                 "update unspool to read it"
             )
-        return [(number, script) for number, script in self._all if number > version]
+        return [(number, script.read_text()) for number, script in self._all if number > version]

@@ -19,6 +19,8 @@ from . import (
     start,
     storing,
     supervising,
+    tables,
+    team,
     tree,
     varied,
     web,
@@ -46,6 +48,9 @@ BENCHES: dict[str, Bench] = {
     "rewrites": rewrites.measure,
     "many-sessions": many_sessions.measure,
     "large-session": large_session.measure,
+    "tables": tables.measure,
+    "questions": tables.asking,
+    "team": team.measure,
     "spark": lambda inputs: spark.measure(inputs.whole),
     "web": lambda inputs: web.measure(CORPUS, inputs.folder),
     "supervising": lambda inputs: supervising.measure(inputs.folder),
@@ -65,12 +70,15 @@ def main() -> int:
         metavar="HOME",
         help="a home directory with real sessions (default: %(default)s)",
     )
+    parser.add_argument(
+        "--sessions", type=int, default=team.SESSIONS, help="in the store of a team, for `team` (default: %(default)s)"
+    )
     args = parser.parse_args()
     if unknown := set(args.names) - BENCHES.keys():
         parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(BENCHES)}")
     missed = 0
     with tempfile.TemporaryDirectory(prefix="unspool-bench-") as name:
-        inputs = Inputs(Path(name), args.copies, args.real)
+        inputs = Inputs(Path(name), args.copies, args.real, args.sessions)
         for bench in args.names or BENCHES:
             print(f"--- {bench}", flush=True)
             for measure in BENCHES[bench](inputs):

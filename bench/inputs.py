@@ -17,12 +17,20 @@ _NEWEST = 3
 _LENGTH = 8
 """Recordings have a few turns each; sessions at work are longer."""
 
+_EVERY = 4
+_LARGEST = 60_000
+"""Of the recordings of all versions: each whose number is a multiple of this, up to so many bytes."""
+
 
 class Inputs:
     """Makes each input when it is first asked for."""
 
-    def __init__(self, folder: Path, copies: int = 1, real: Path = REAL) -> None:
-        """`folder` is for everything that is written; each recording is copied `copies` times."""
+    def __init__(self, folder: Path, copies: int = 1, real: Path = REAL, team: int = 0) -> None:
+        """`folder` is for everything that is written; each recording is copied `copies` times.
+
+        `team` is the number of sessions in the store of a team.
+        """
+        self.team = team
         self.folder = folder
         self.real = real if real.is_dir() else None
         self._copies = copies
@@ -31,6 +39,11 @@ class Inputs:
     def newest(self) -> list[Path]:
         """Recordings of the newest versions of each agent."""
         return recordings(CORPUS, _NEWEST)
+
+    @cached_property
+    def compact(self) -> list[Path]:
+        """Recordings of all versions, without large ones, in which most of the bytes are in a few lines."""
+        return [home for home in recordings(CORPUS, 1000)[::_EVERY] if size_of(home) <= _LARGEST]
 
     @cached_property
     def half(self) -> Path:

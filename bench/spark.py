@@ -1,6 +1,7 @@
 """A Spark cluster on this machine: twice the workers, and what Spark costs over one plain process.
 
-Starting the cluster, and the first reading, in which Java compiles and Python imports, are left out.
+Both clusters wait while the other one, or the plain process, reads, so that all meet the same other programs. Starting
+them, and the first reading, in which Java compiles and Python imports, are left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import unspool
 
@@ -24,38 +26,74 @@ _GAIN = 1.4
 """How many times as fast two workers are to be."""
 
 
+class _Read(NamedTuple):
+    """Seconds of one reading: on the clock, and of all processors."""
+
+    clock: float
+    cpu: float
+
+
+class _Cluster:
+    """A cluster in a process of its own, which reads when it is told to."""
+
+    def __init__(self, workers: int, home: Path) -> None:
+        environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        command = [sys.executable, "-W", "ignore", "-m", "bench.spark", str(workers), str(home)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            env=environment,
+        )  # fmt: skip
+        self.start, self.first = self._answer()
+
+    def read(self) -> _Read:
+        """Read everything once."""
+        assert self._process.stdin is not None
+        print(file=self._process.stdin, flush=True)
+        return _Read(*self._answer())
+
+    def _answer(self) -> list[float]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"Spark ended with {self._process.wait()}")
+        found: list[float] = json.loads(line)
+        return found
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
 def measure(home: Path) -> Iterator[Measure]:
     """One process, a cluster with one worker, and one with two, in turns. Nothing where Java is missing."""
     if shutil.which("java") is None:
         print("    Spark needs Java 17, which is not installed")
         return
-    plain, times = [], dict[int, list[dict[str, float]]]({1: [], 2: []})
-    for _ in range(2):
-        plain.append(min(seconds(lambda: _read(home)) for _ in range(_RUNS)))
-        for workers, found in times.items():
-            found.append(_cluster(workers, home))
-    one, two = (min(found["read"] for found in times[workers]) for workers in (1, 2))
+    clusters = [_Cluster(workers, home) for workers in (1, 2)]
+    reads: list[list[_Read]] = [[], [], []]
+    for _ in range(_RUNS):
+        reads[0].append(_plain(home))
+        for found, cluster in zip(reads[1:], clusters, strict=True):
+            found.append(cluster.read())
+    for cluster in clusters:
+        cluster.stop()
+    plain, one, two = (_Read(*map(min, zip(*found, strict=True))) for found in reads)
     size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-    detail = f"{size / 1e6:.0f} MB, all tables: {one:.1f} s with 1 worker, {two:.1f} s with 2"
-    yield Measure("Spark, 2 workers against 1", two / one, "", 1 / _GAIN, f"{detail}: {one / two:.2f} times as fast")
-    yield Measure("Spark, 1 worker against one process", one / min(plain), "", None, f"one process: {min(plain):.1f} s")
-    cpu = min(found["cpu"] for found in times[1])
-    used = min(seconds(lambda: _read(home), time.process_time) for _ in range(_RUNS))
-    yield Measure("  the same in processor time", cpu / used, "", None, f"{cpu:.1f} s against {used:.1f} s")
-    start, first = (min(found[name] for found in times[1]) for name in ("start", "first"))
-    yield Measure("  starting a cluster", start, " s", None, f"and {first:.1f} s for the first reading")
+    detail = f"{size / 1e6:.0f} MB, all tables: {one.clock:.1f} s with 1 worker, {two.clock:.1f} s with 2"
+    gain = one.clock / two.clock
+    yield Measure("Spark, times as fast with 2 workers as with 1", gain, "x", None, detail, at_least=_GAIN)
+    detail = f"one process: {plain.clock:.1f} s"
+    yield Measure("Spark, 1 worker against one process", one.clock / plain.clock, "x", None, detail)
+    detail = f"{one.cpu:.1f} s against {plain.cpu:.1f} s"
+    yield Measure("  the same in processor time", one.cpu / plain.cpu, "x", None, detail)
+    detail = f"and {clusters[0].first:.1f} s for the first reading"
+    yield Measure("  starting a cluster", clusters[0].start, " s", None, detail)
 
 
-def _read(home: Path) -> int:
-    return sum(batch.num_rows for _, batch in unspool.tables(home).batches())
-
-
-def _cluster(workers: int, home: Path) -> dict[str, float]:
-    environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    command = [sys.executable, "-W", "ignore", "-m", "bench.spark", str(workers), str(home)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def _plain(home: Path) -> _Read:
+    before = time.process_time()
+    clock = seconds(lambda: sum(batch.num_rows for _, batch in unspool.tables(home).batches()))
+    return _Read(clock, time.process_time() - before)
 
 
 def _processor_time(pid: int) -> float:
@@ -69,7 +107,7 @@ def _processor_time(pid: int) -> float:
 
 
 def main() -> None:
-    """Print the times of one cluster as JSON."""
+    """Print the times of starting and of the first reading as JSON, then those of one more for each line of input."""
     from pyspark.sql import SparkSession
 
     import unspool.spark
@@ -89,10 +127,12 @@ def main() -> None:
         found = sessions[0].read.format("unspool").option("table", _TABLE).load(home)
         found.write.format("noop").mode("overwrite").save()
 
-    times = {"start": seconds(start), "first": seconds(read), "read": min(seconds(read) for _ in range(_RUNS))}
-    times["cpu"] = seconds(read, lambda: _processor_time(os.getpid()))
+    print(json.dumps([seconds(start), seconds(read)]), flush=True)
+    for _ in sys.stdin:
+        before = _processor_time(os.getpid())
+        clock = seconds(read)
+        print(json.dumps([clock, _processor_time(os.getpid()) - before]), flush=True)
     sessions[0].stop()
-    print(json.dumps(times))
 
 
 if __name__ == "__main__":

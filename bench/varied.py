@@ -32,7 +32,7 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     homes = recordings(CORPUS, 1000)[::_EVERY]
     for copy in range(_COPIES):
         multiply(homes, home / f"copy{copy}", 1, 1, first=copy)
-        _vary(home / f"copy{copy}", copy)
+        vary(home / f"copy{copy}", copy)
     store = Store(SqliteDatabase(inputs.folder / "varied.db", machine=("bench", "bench")))
     for copy in range(_COPIES):
         Syncer(store, home / f"copy{copy}").run()
@@ -43,7 +43,7 @@ def measure(inputs: Inputs) -> Iterator[Measure]:
     (inputs.folder / "varied.db").unlink()
 
 
-def _vary(home: Path, copy: int) -> None:
+def vary(home: Path, copy: int) -> None:
     """Give a copy words of its own, as other conversations have them."""
     for path in home.rglob("*.json*"):
         data = path.read_bytes()

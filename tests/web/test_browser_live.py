@@ -550,6 +550,44 @@ def test_a_late_head_does_not_move_what_is_read(visitor: Visitor, server: Server
     assert page.evaluate("scrollY") == moved
 
 
+_COUNT_LOSSES = """
+window.losses = 0;
+new MutationObserver((records) => records.forEach(({ removedNodes }) => (window.losses += removedNodes.length)))
+  .observe(document.querySelector('#pages'), { childList: true });
+"""
+"""Count the pages of the transcript that are taken away from now on."""
+
+
+def test_an_outdated_head_takes_nothing_away(visitor: Visitor, server: Server) -> None:
+    """Messages that were added while the head of the session was fetched stay, although it does not know them."""
+    work = begun(server, "outdated", TURNS)
+    page = visitor.open(work.address)
+    to_end(page)
+    held: list[tuple[Any, Any]] = []
+    is_over: list[bool] = []
+
+    def hold(route: Any) -> None:
+        if is_over:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route("**/head?branch=*", hold)
+    # Something for which everything is fetched again.
+    work.log.user([{"type": "text", "text": "[Request interrupted by user]"}], timestamp=now())
+    work.flush()
+    wait_until(lambda: page.evaluate("true") and held, "the head to be fetched")
+    work.say(*(f"later {number}" for number in range(TURNS)))
+    wait_for_text(page, f"later {TURNS - 1}")
+    page.evaluate(_COUNT_LOSSES)
+    is_over.append(True)
+    for route, answer in held:
+        route.fulfill(response=answer)
+    until(page, "document.querySelector('.session-head').textContent.includes('interrupt')")
+    assert_in_step(page, server, work)
+    assert page.evaluate("losses") == 0
+
+
 def test_dragging_the_scroll_bar_stops_following(visitor: Visitor, server: Server) -> None:
     """There is no wheel, key or pointer event for it."""
     work = begun(server, "dragging", TURNS)

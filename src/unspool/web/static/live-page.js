@@ -17,6 +17,8 @@ export class LivePage {
   pill = find("#new-messages");
   unread = 0;
   offlineTimer = 0;
+  /** Number of events of the session that were applied. */
+  applied = 0;
   /** @type {any[]} events of the session that arrived while the page was hidden */
   postponed = [];
   refreshList = debounce(() => this.fetchList(), 1000);
@@ -28,8 +30,8 @@ export class LivePage {
     contentAdded(this.main);
   }, 3000);
   refreshAll = debounce(async () => {
-    await this.fetchHead();
-    await this.reading?.updates.refreshAll(this.reading.navigation.pages.count);
+    if (await this.fetchHead()) await this.reading?.updates.refreshAll();
+    else this.refreshAll();
   }, 700);
 
   /** @param {import("./app.js").Reading} reading */
@@ -93,6 +95,7 @@ export class LivePage {
   }
 
   apply(event, { updates, rail, navigation }) {
+    this.applied += 1;
     rail.refresh();
     if (event.kind === "messages.appended" && navigation.pages.branch === "0") this.announceNew(updates.add(event));
     if (event.kind === "session.forgotten") toast("This session has been deleted from the store.");
@@ -132,9 +135,10 @@ export class LivePage {
     box.hidden = false;
   }
 
+  /** @returns {Promise<boolean>} false if events that came meanwhile may know more: then it is fetched again */
   async fetchHead() {
-    if (!this.reading) return;
-    const { navigation } = this.reading;
+    if (!this.reading) return true;
+    const { applied, reading: { navigation } } = this;
     const { base, branch: before } = navigation.pages;
     // The number of an abandoned branch can change; its last message identifies it.
     const tip = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
@@ -146,10 +150,15 @@ export class LivePage {
       morph(old, find(".session-head", page));
       contentAdded(old);
     });
+    if (applied !== this.applied) {
+      this.refreshHead();
+      return false;
+    }
     Object.assign(this.main.dataset, { count, live, branch });
     if (branch === "0" && last) this.main.dataset.tip = last;
     navigation.pages.branch = branch;
     if (branch !== before) navigation.remember({});
+    return true;
   }
 
   async fetchList() {

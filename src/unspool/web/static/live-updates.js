@@ -144,11 +144,12 @@ export class LiveUpdates {
     }, true);
   }
 
-  /** Refresh everything, because even the branch may be a different one. @param {number} count its messages */
-  async refreshAll(count) {
+  /** Refresh everything, because even the branch may be a different one. */
+  async refreshAll() {
     const { sections, viewport, size } = this.pages;
-    const end = count > sections.length * size ? this.end : null;
-    await viewport.change(() => this.pages.resize(count));
+    const end = this.pages.count > sections.length * size ? this.end : null;
+    // Messages may have been added by then.
+    await viewport.change(() => this.pages.resize(this.pages.count));
     if (end) await this.toEnd(end);
     for (const { dataset } of sections) delete dataset.first;
     this.refreshFrom(0);

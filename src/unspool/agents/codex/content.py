@@ -14,6 +14,15 @@ from .schema import CodexContent, CodexPayload
 _raw = msgspec.json.Decoder(msgspec.Raw)
 
 
+def tool_of(payload: CodexPayload) -> str:
+    """Return the name of the tool that is called."""
+    name = payload.name or payload.type.removesuffix("_call")
+    if payload.namespace is None or not payload.namespace.startswith("mcp__"):
+        return name
+    # Earlier versions, and other agents, write the server and the tool as one name.
+    return payload.namespace.rstrip("_") + (name if name.startswith("_") else f"__{name}")
+
+
 def input_of(payload: CodexPayload) -> msgspec.Raw:
     """Return the input of a call as JSON: arguments are JSON in a string, a script is a plain string."""
     raw = payload.arguments or payload.input or payload.action

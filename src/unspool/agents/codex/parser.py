@@ -11,7 +11,7 @@ from ...io.decode import decode_any
 from .authors import author_of
 from .chain import CodexChain
 from .compaction import CodexCompactions
-from .content import blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of
+from .content import blocks_of, flat_output, input_of, joined_text, query_of, string_of, thinking_of, tool_of
 from .history import PromptHistory
 from .interruptions import CodexInterruptions
 from .legacy import LegacyFormats
@@ -185,14 +185,10 @@ class CodexParser:
 
     def _call(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
         call_id = payload.call_id or payload.id or f"call at line {source.line}"
-        name = payload.name or payload.type.removesuffix("_call")
-        if payload.namespace is not None and payload.namespace.startswith("mcp__"):
-            # Earlier versions, and other agents, write both as one name.
-            name = payload.namespace.rstrip("_") + (name if name.startswith("_") else f"__{name}")
-        call = m.ToolCall(call_id, name, input_of(payload))
+        call = m.ToolCall(call_id, tool_of(payload), input_of(payload))
         self.turn.last_model = self._chain.add(record, source, "assistant", "model", [call], inherited, payload.id)
         self.turn.spoke = True
-        self.subagents.called(call_id, name)
+        self.subagents.called(call_id, call.name)
         if not inherited:
             self._unanswered.called(call)
 

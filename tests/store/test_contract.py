@@ -31,6 +31,7 @@ from ..recordings import recordings
 from .conftest import Open
 from .contents import MACHINE, contents, difference, fresh, synced
 from .homes import AGENTS, append, claude_log, log_of, put, rest_of, write_home
+from .more_migrations import MoreMigrations
 
 OTHER = ("key of another machine", "another machine")
 
@@ -530,12 +531,7 @@ def test_a_failed_transaction_leaves_nothing(open_again: Open, tmp_path: Path) -
 
 def _steps(*more: str) -> dict[str, Migrations]:
     """The real steps and some more after them, for each kind."""
-    made = {}
-    for kind in ("sqlite", "postgres"):
-        made[kind] = Migrations(kind)
-        steps = made[kind].after(0, "")
-        vars(made[kind])["_all"] = [*steps, *enumerate(more, made[kind].newest + 1)]
-    return made
+    return {kind: MoreMigrations(kind, *more) for kind in ("sqlite", "postgres")}
 
 
 def _use(steps: dict[str, Migrations], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,12 +20,12 @@ from unspool.store.backends import sqlite
 from unspool.store.decision_log import FILE_NAME
 from unspool.store.decision_verify import verify_decisions
 from unspool.store.locate import machine_identity
-from unspool.store.migrations import Migrations
 from unspool.store.run_log import RunLog
 
 from .conftest import Open
 from .contents import contents, difference, synced
 from .homes import claude_log, write_home
+from .more_migrations import MoreMigrations
 from .test_decision_log import denied
 
 NOBODY = 65534
@@ -151,9 +151,7 @@ def test_a_store_is_readable_where_nothing_can_be_written(
     scratch.chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     if left == "older":
-        newer = Migrations("sqlite")
-        vars(newer)["_all"] = [*newer.after(0, ""), (newer.newest + 1, "CREATE TABLE extra (number BIGINT)")]
-        monkeypatch.setattr(sqlite, "_MIGRATIONS", newer)
+        monkeypatch.setattr(sqlite, "_MIGRATIONS", MoreMigrations("sqlite", "CREATE TABLE extra (number BIGINT)"))
     with _without_rights(folder):
         with pytest.raises(NotWritableError):
             open_store().database.rows("DELETE FROM session")

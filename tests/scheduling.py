@@ -19,6 +19,8 @@ from .needs import NEEDS
 
 LONGEST_FIRST = ("browser", "agent", "server", "slow")
 """Marks of tests, in the order in which they start."""
+_LONGEST = "tests/spark/test_source.py"
+"""The tests of this module take a minute in one worker. At the end, all others would wait for them."""
 _BROWSER = re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py")
 _SHARED = (
     (_BROWSER, None),
@@ -39,11 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=_rank)
 
 
-def _rank(item: pytest.Item) -> tuple[int, int]:
+def _rank(item: pytest.Item) -> tuple[bool, int, int]:
     marks = {mark.name for mark in item.iter_markers()}
     ranks = [rank for rank, name in enumerate(LONGEST_FIRST) if name in marks]
     # One with several marks takes longest of all.
-    return -len(ranks), min(ranks, default=0)
+    return not item.nodeid.startswith(_LONGEST), -len(ranks), min(ranks, default=0)
 
 
 def pytest_collection() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import unspool
 from unspool.cli.main import main
 from unspool.core.errors import UnspoolError, UsageError
 from unspool.data.lake import Lake, LakeReport
+from unspool.data.parquet import ParquetFolder
 from unspool.data.schema import TABLES
 from unspool.data.tables import tables
 from unspool.ingest.sync import Syncer
 from unspool.redact import PersonalData, Redactor
 from unspool.store import Store, open_store
+from unspool.testing import ClaudeLog
 
 
 @pytest.fixture
@@ -132,6 +136,57 @@ def test_parquet_has_the_same_rows(tmp_path: Path, home: Path) -> None:
         assert found.count("*").fetchall()[0][0] == expected.to_arrow(name).num_rows
     part = ds.dataset(folder / "messages", partitioning="hive").to_table(filter=ds.field("agent") == "codex")
     assert part.num_rows == sum(row == "codex" for row in expected.to_arrow("messages")["agent"].to_pylist())
+
+
+class _Waiting(ParquetFolder):
+    """Notes how much is waiting when a table is written."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.most = 0
+
+    def _write(self, name: str) -> None:
+        self.most = max(self.most, sum(batch.nbytes for batches in self._pending.values() for batch in batches))
+        super()._write(name)
+
+
+def test_what_waits_to_be_written_is_limited(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all tables together: there are many."""
+    batches = [(name, batch) for name, batch in tables(home).batches() for _ in range(20)]
+    largest = max(batch.nbytes for _, batch in batches)
+    monkeypatch.setattr("unspool.data.parquet._PENDING_BYTES", largest)
+    made = tables(home)
+    monkeypatch.setattr(made, "batches", lambda: iter(batches))
+    folder = _Waiting(tmp_path / "tables")
+    folder.write(made)
+    assert largest < folder.most <= 2 * largest
+    rows = sum(batch.num_rows for name, batch in batches if name == "messages")
+    assert ds.dataset(tmp_path / "tables" / "messages", partitioning="hive").count_rows() == rows
+
+
+_POOL = """
+import sys
+from unspool.cli.main import main
+assert main(sys.argv[1:]) == 0
+import pyarrow
+print(pyarrow.default_memory_pool().backend_name)
+"""
+
+
+@pytest.mark.parametrize("chosen", [None, "mimalloc"])
+def test_arrow_returns_what_is_freed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str | None) -> None:
+    """Unless the user has chosen another allocator."""
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", chosen)
+    (tmp_path / "home").mkdir()
+    log = ClaudeLog("small")
+    log.user("hello")
+    log.write(tmp_path / "home")
+    arguments = ["export", "--home", str(tmp_path / "home"), "--format", "parquet", "-o", str(tmp_path / "tables")]
+    command = [sys.executable, "-c", _POOL, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == (chosen or "system")
 
 
 def test_parquet_needs_a_new_directory(tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

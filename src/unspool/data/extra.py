@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -15,3 +16,11 @@ def load_package(name: str, install: str = "'unspool[data]'") -> Any:
     except ImportError as error:
         missing = (error.name or name).partition(".")[0]
         raise MissingExtraError(f"this needs {missing}; install it with: pip install {install}") from error
+
+
+def return_freed_memory() -> None:
+    """Let Arrow use the allocator of the system: its own keeps several times as much as is needed at once.
+
+    Arrow chooses it when it is imported, so this is only for programs of our own. What the user has chosen stays.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

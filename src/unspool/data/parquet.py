@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = ("agent", "day")
 ROW_GROUP = 1 << 16
-_PENDING_BYTES = 32 << 20
-"""Bytes of a table that are gathered before they are written: small files are slow to read."""
+_PENDING_BYTES = 24 << 20
+"""Bytes of all tables that are gathered before the largest one is written: small files are slow to read."""
 
 
 class ParquetFolder:
@@ -35,6 +35,8 @@ class ParquetFolder:
             )
         self._staging = folder / f".unspool-{uuid.uuid4().hex}"
         self._pending: dict[str, list[pa.RecordBatch]] = {}
+        self._sizes: dict[str, int] = {}
+        """Bytes of the pending batches."""
         self._parts = 0
 
     def write(self, tables: Tables) -> None:
@@ -42,10 +44,10 @@ class ParquetFolder:
         try:
             self._staging.mkdir(parents=True)
             for name, batch in tables.batches():
-                pending = self._pending.setdefault(name, [])
-                pending.append(batch)
-                if sum(each.nbytes for each in pending) > _PENDING_BYTES:
-                    self._write(name)
+                self._pending.setdefault(name, []).append(batch)
+                self._sizes[name] = self._sizes.get(name, 0) + batch.nbytes
+                if sum(self._sizes.values()) > _PENDING_BYTES:
+                    self._write(max(self._sizes, key=self._sizes.__getitem__))
             for name in list(self._pending):
                 self._write(name)
             for name in TABLES:
@@ -58,12 +60,15 @@ class ParquetFolder:
     def _write(self, name: str) -> None:
         arrow, dataset = load_package("pyarrow"), load_package("pyarrow.dataset")
         batches = self._pending.pop(name)
+        del self._sizes[name]
         self._parts += 1
         schema = arrow_schema(name, plain=True)
         fields = arrow.schema([schema.field(partition) for partition in PARTITIONS])
         parquet = dataset.ParquetFileFormat()
+        # Without their dictionaries, batches are several times as large: they are converted one by one.
+        plain = (part for batch in batches for part in arrow.Table.from_batches([batch]).cast(schema).to_batches())
         dataset.write_dataset(
-            arrow.Table.from_batches(batches).cast(schema),
+            arrow.RecordBatchReader.from_batches(schema, plain),
             self._staging / name,
             format=parquet,
             file_options=parquet.make_write_options(compression="zstd"),

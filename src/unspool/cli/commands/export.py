@@ -119,6 +119,7 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _write_tables(args: argparse.Namespace, chosen: Iterator[Chosen], keep: Filter, failures: Failures) -> None:
+    from ...data.extra import return_freed_memory
     from ...data.parquet import ParquetFolder
     from ...data.sources import InMemory
     from ...data.tables import Tables
@@ -132,6 +133,7 @@ def _write_tables(args: argparse.Namespace, chosen: Iterator[Chosen], keep: Filt
 
     if args.output is None:
         raise UsageError("--format parquet writes a directory of tables; name it with -o DIR/")
+    return_freed_memory()
     ParquetFolder(Path(args.output)).write(Tables([InMemory(sessions())]))
 
 

@@ -27,8 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bring the lake up to date."""
+    from ...data.extra import return_freed_memory
     from ...data.lake import Lake
 
+    return_freed_memory()
     redactor = redactor_of(args)
     with opened(args) as store:
         report = Lake(args.lake).sync(store, redactor)

@@ -10,7 +10,7 @@ import pytest
 from unspool.cli.commands.serve import _warn_of_open_folder
 from unspool.store import open_store
 from unspool.store.locate import data_folder
-from unspool.store.private_files import open_private
+from unspool.store.private_files import close_database, open_private
 from unspool.store.run_log import RunLog
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has other rights")
@@ -43,6 +43,15 @@ def test_databases_of_earlier_versions_become_private(tmp_path: Path, monkeypatc
         path.chmod(0o640)
         open_store(place).close()
         assert path.stat().st_mode & 0o777 == (0o640 if place else 0o600)
+
+
+def test_a_database_that_is_read_only_stays_so(tmp_path: Path) -> None:
+    """Rights are taken from others, not given to the owner."""
+    path = tmp_path / "sessions.db"
+    path.write_bytes(b"")
+    path.chmod(0o444)
+    close_database(path)
+    assert path.stat().st_mode & 0o777 == 0o400
 
 
 def test_a_new_file_is_private_and_an_old_one_keeps_its_rights(tmp_path: Path) -> None:

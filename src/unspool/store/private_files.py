@@ -36,8 +36,10 @@ def close_database(path: Path) -> None:
     """Take the rights to a database from other users: earlier versions let them read it."""
     for each in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
         with suppress(OSError):
-            if each.stat().st_mode & _RIGHTS_OF_OTHERS:
-                each.chmod(FILE_MODE)
+            mode = each.stat().st_mode
+            if mode & _RIGHTS_OF_OTHERS:
+                # No right is added: its owner may have made it read-only.
+                each.chmod(mode & FILE_MODE)
 
 
 def open_private(path: str | Path, mode: Literal["wb", "xb"] = "wb") -> BinaryIO:

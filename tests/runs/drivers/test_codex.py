@@ -245,6 +245,13 @@ def escalated(command: str, **more: Any) -> str:
     return f"call exec_command {json.dumps(given)}"
 
 
+def other_shell() -> str:
+    """A shell that is not the one of this user."""
+    import pwd
+
+    return next(shell for shell in ("/bin/sh", "/bin/bash") if shell != pwd.getpwuid(os.getuid()).pw_shell)
+
+
 def test_what_is_allowed_for_the_session_is_what_the_rule_says(tmp_path: Path) -> None:
     """The rule says neither more nor less than what Codex allows afterwards."""
 
@@ -273,7 +280,7 @@ def test_what_is_allowed_for_the_session_is_what_the_rule_says(tmp_path: Path) -
         for other in ("touch made more", "touch made && touch more", "touch more"):
             assert await is_asked(escalated(other))
         assert await is_asked(escalated("touch made", workdir=str(tmp_path)))
-        assert await is_asked(escalated("touch made", shell="/bin/sh"))
+        assert await is_asked(escalated("touch made", shell=other_shell()))
         assert await is_asked("patch two.txt=b")
         assert await is_asked("search spawn agent ;; spawn %do ask touch made // say Child. ;; wait")
         rule = at.events.all(PermissionRequest)[-1].session_rule or ""

@@ -27,7 +27,7 @@ def openai_request(conversation: Conversation, model: str | None = None) -> dict
 
 
 def _tool(name: str) -> dict[str, Any]:
-    """A tool of which the log has no more than the name."""
+    """A tool that the log only names."""
     return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
 
 

@@ -203,7 +203,7 @@ def _groups(tasks: Iterator[Task]) -> Iterator[_Group]:
 
 
 class _Sources:
-    """The agents' folders. They are opened anew now and then: what they remember of other files adds up."""
+    """The agents' folders. They are reopened now and then: what they remember of other files adds up."""
 
     def __init__(self, homes: list[tuple[str, Path]]) -> None:
         self._homes = homes

@@ -13,7 +13,7 @@ from ..store import open_store
 
 _log = logging.getLogger("unspool.mcp")
 _LOCK_SECONDS = 3.0
-"""How long another process that imports sessions is waited for; it does the same work."""
+"""How long to wait for another process that imports sessions; it does the same work."""
 PATIENCE_SECONDS = 20.0
 """How long an answer waits. Clients give up after about a minute."""
 

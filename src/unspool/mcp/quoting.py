@@ -27,7 +27,7 @@ _EMOJI = "\ufe0f"
 """Says that a sign is an emoji."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
 CUT = "…"
-"""The end of a text that goes on."""
+"""The end of a text that continues."""
 
 
 def visible(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,9 +15,12 @@ import pytest
 
 import unspool
 from unspool.core.decisions import EVIDENCE, RecordedDecision
+from unspool.ingest import watch, writer
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
-from unspool.store.decision_log import FILE_NAME, recorded_decisions
+from unspool.store import decision_log
+from unspool.store.decision_log import FILE_NAME, DecisionChanges, recorded_decisions
+from unspool.store.filters import SessionFilter
 from unspool.store.run_log import RunLog
 from unspool.testing import ClaudeLog, call
 
@@ -127,4 +132,89 @@ def test_a_decision_is_enough_to_read_a_session_again(log: RunLog, tmp_path: Pat
     (row,) = store.sessions.select()
     assert row.counts["rejection"] == 1
     assert Syncer(store, tmp_path / "home").run().changed == 0
+    store.close()
+
+
+def unreadable(path: Path) -> None:
+    """Fail to open the log."""
+    raise sqlite3.OperationalError("disk I/O error")
+
+
+def test_decisions_that_cannot_be_read_are_applied_when_they_can_be(
+    log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether they fail before a session is read or after that; and what the store has stays as it is."""
+    session = ClaudeLog()
+    session.user("do it")
+    session.model(call("a", command="rm -r ."), reply="one")
+    session.write(tmp_path / "home")
+    log.record_decision("run", denied(session.session), {})
+    store = new_store(tmp_path / "store.db")
+
+    def rejections() -> int:
+        (row,) = store.sessions.select()
+        return row.counts.get("rejection", 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "decisions_if_readable", lambda *_: None)
+        Syncer(store, tmp_path / "home").run()
+    assert rejections() == 0
+    assert Syncer(store, tmp_path / "home").run().changed == 1
+    assert rejections() == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(decision_log, "open_read_only", unreadable)
+        other = ClaudeLog("other")
+        other.user("another one")
+        project = other.write(tmp_path / "elsewhere").parent
+        project.rename(tmp_path / "home/.claude/projects/-another")
+        report = Syncer(store, tmp_path / "home").run()
+        assert (report.new, report.changed) == (1, 0)
+        assert store.sessions.select(SessionFilter(name=session.session))[0].counts["rejection"] == 1
+    Syncer(store, tmp_path / "home").run()
+    assert (Syncer(store, tmp_path / "home").run()).changed == 0
+    store.close()
+
+
+def test_new_decisions_are_noticed(log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, also after the log could not be read; other entries of the log are none."""
+    changes = DecisionChanges()
+    changes.are_new()
+    assert not changes.are_new()
+    log.start_run("run", "claude", "s", "/home/dev", {})
+    assert not changes.are_new()
+    log.record_decision("run", denied(), {})
+    with monkeypatch.context() as patch:
+        patch.setattr(decision_log, "open_read_only", unreadable)
+        assert not changes.are_new()
+    assert changes.are_new()
+    assert not changes.are_new()
+    long_ago = time.time() - 1000
+    for path in tmp_path.glob(f"{FILE_NAME}*"):
+        os.utime(path, (long_ago, long_ago))
+    assert not changes.are_new()
+    log.record_decision("run", denied(), {})
+    assert changes.are_new()
+
+
+def test_a_watched_session_gets_a_decision_though_no_file_changes(
+    log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of everything may be minutes away on a busy computer."""
+    session = ClaudeLog()
+    session.user("do it")
+    session.model(call("a", command="rm -r ."), reply="one")
+    session.write(tmp_path / "home")
+    store = new_store(tmp_path / "store.db")
+    monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", 1e9)
+    watcher = watch.Watcher(store, tmp_path / "home")
+    stop = threading.Event()
+    decided = False
+    for _ in watcher.follow(stop):
+        (row,) = store.sessions.select()
+        if row.counts.get("rejection"):
+            stop.set()
+        elif not decided:
+            decided = True
+            log.record_decision("run", denied(session.session), {})
+    assert row.counts["rejection"] == 1
     store.close()

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ..waiting import wait_until
-from .browser import PHONE, Visitor, expect, is_sideways, shot, until
+from .browser import PHONE, Visitor, expect, is_sideways, settle, shot, until
 from .test_browser_runs import (  # noqa: F401 - fixtures
     Page,
     Served,
@@ -298,6 +298,25 @@ def test_each_part_is_fetched_once_when_a_page_is_opened(visitor: Visitor) -> No
     until(other, "() => document.documentElement.dataset.stream === 'open'")
     assert [path for path in fetched if path == "/agents/needs"] == ["/agents/needs"]
     assert len([path for path in fetched if path.endswith("/composer")]) == 1
+
+
+def test_an_answer_that_is_drawn_again_takes_nothing_from_the_stream(visitor: Visitor) -> None:
+    page = begin(visitor, "say Begun.\nwait")
+    expect(said(page, "Begun.")).to_have_count(1)
+    say(page, "begin Half of it")
+    stream = page.locator(".streaming").first
+    expect(stream).to_have_text("Half of it")
+    with page.expect_response("**/composer?*"):
+        page.evaluate(
+            """() => {
+                const entry = document.querySelector("#pages .entry.answer");
+                const again = entry.cloneNode(true);
+                entry.replaceWith(again);
+                document.dispatchEvent(new CustomEvent("unspool:content", { detail: again }));
+            }"""
+        )
+    settle(page)
+    expect(stream).to_have_text("Half of it")
 
 
 @both_ends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,7 +13,7 @@ from ..core.decisions import main_session
 from ..io.faults import collect_faults
 from ..io.files import name_of
 from ..io.sources import ByteStream, LineFile, LogSource, Stamp
-from ..store.decision_log import decision_mark
+from ..store.decision_log import UNKNOWN, decision_mark
 from ..store.rows import FileRow
 
 _EDGE = 4096
@@ -21,6 +22,8 @@ _VERIFIED_AT_ONCE = 1 << 30
 
 Change = Literal["new", "grown", "touched", "moved", "truncated", "edited", "rewritten"]
 """`touched` means that the bytes are the same, `edited` that others of the same number took their place."""
+_MARKS = re.compile(r"(\|[0-9a-f?]+)*")
+"""The end of a fingerprint: the marks of decisions."""
 REPLACED: tuple[Change, ...] = ("truncated", "edited", "rewritten")
 """Changes that make a new version."""
 Chunks = Iterable[tuple[int, bytes | None]]
@@ -87,6 +90,19 @@ class Scan(NamedTuple):
 def surroundings(home: SessionSource, ref: SessionRef) -> str:
     """Return a fingerprint of what shapes a session besides its own files, decisions of people included."""
     return home.fingerprint(ref) + decision_mark(ref.agent, main_session(ref.id))
+
+
+def without_decisions(around: str) -> str:
+    """Return the fingerprint of a session that had to be read without the decisions about it."""
+    return around.removesuffix(UNKNOWN) + UNKNOWN
+
+
+def is_same_around(before: str, now: str) -> bool:
+    """Whether nothing around a session has changed, as far as that is known."""
+    if not now.endswith(UNKNOWN):
+        return before == now
+    known = now.removesuffix(UNKNOWN)
+    return before.startswith(known) and _MARKS.fullmatch(before, len(known)) is not None
 
 
 def stat_log(agent: str, path: Path, known: FileRow | None = None) -> LogStat | None:

@@ -16,6 +16,7 @@ from ..store import Store
 from ..store.rows import StoredSession
 from .archive import ArchivedOriginals
 from .change_diff import StoredState, appended, created, differences, stored_state, superseded
+from .scan import without_decisions
 from .transactions import Pipeline
 from .writer import Ending, Messages, SessionWriter
 
@@ -87,6 +88,8 @@ class SessionIngest:
         """Write what is only known at the end, and record in the change log what is different."""
         kept = self._stored.sealed if self._stored is not None and self.mode == "append" else 0
         self._store.usage.add_to_sums(self._id, kept)
+        if ending.is_without_decisions:
+            around = without_decisions(around)
         ending.write(self._store, self._id, around, files)
         if self._before is None:
             changes = iter([created(self._agent, self.name, ending.messages)])

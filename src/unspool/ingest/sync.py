@@ -27,7 +27,7 @@ from .read_parts import Reading, write_new
 from .reader_pool import TOO_LARGE, WORTH_IT, Task, reading
 from .reading_order import reading_order
 from .redacted_push import check_complete
-from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, share_paths, stat_log, surroundings
+from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, is_same_around, share_paths, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, remove_session
 from .session_listing import list_elsewhere
 from .sync_report import Progress as Progress
@@ -506,7 +506,7 @@ class _HomeSync(_Ingest):
             same_files = before[ref.id] != READ_AGAIN and files.get(ref.id) == {
                 _path_before(path, changed) for path in paths
             }
-            is_same = same_files and before[ref.id] in (around, mark + around)
+            is_same = same_files and any(is_same_around(before[ref.id], start + around) for start in ("", mark))
             if not is_same or any(path in changed for path in paths):
                 found.append(_Outdated(ref, around, is_known=True, same_files=same_files))
         return found

@@ -19,6 +19,7 @@ from ..io.files import name_of
 from ..io.listing import walk_files
 from ..library import Library, expanded
 from ..store import Store
+from ..store.decision_log import DecisionChanges
 from ..store.rows import Change, FileRow
 from .archive import LogChangedError
 from .file_changes import FileChanges, pause
@@ -64,6 +65,7 @@ class Watcher:
         self._sync = Syncer(store)
         self._find_homes()
         self._health = StoreHealth(store, verifies)
+        self._decisions = DecisionChanges()
 
     @property
     def failures(self) -> dict[str, str]:
@@ -137,6 +139,9 @@ class Watcher:
                 # The next sync looks at it again, and reports it if it still cannot be read.
                 self._schedule(_SOON_SECONDS)
             yield
+        if self._decisions.are_new():
+            # They shape sessions whose files may never change again.
+            self._schedule(_SOON_SECONDS)
         if time.monotonic() > self._next_full_sync:
             self._schedule(0.0)
         if self._due is not None and time.monotonic() >= self._due:

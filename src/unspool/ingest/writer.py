@@ -23,7 +23,7 @@ from ..store import Store
 from ..store.blocks import BLOCK
 from ..store.compression import pack
 from ..store.damage import is_placeholder
-from ..store.decision_log import recorded_decisions
+from ..store.decision_log import decisions_if_readable
 from ..store.events import NewEvent
 from ..store.indexed_text import EncodedRow, TextRow, ToolNameOf, rows_of
 from ..store.message_patches import MessagePatches
@@ -100,6 +100,8 @@ class Ending(NamedTuple):
     places: list[tuple[int, str]]
     compared: Comparison
     """The comparison with what was stored before."""
+    is_without_decisions: bool = False
+    """Whether the decisions about it could not be read."""
 
     @property
     def weight(self) -> int:
@@ -218,8 +220,8 @@ class SessionWriter:
         builder, sink = self._builder, self._sink
         assert builder is not None
         assembler = SessionAssembler(builder)
-        decisions = recorded_decisions(builder.agent, main_session(builder.id))
-        apply_decisions(assembler, decisions, AGENTS[builder.agent].describe)
+        decisions = decisions_if_readable(builder.agent, main_session(builder.id))
+        apply_decisions(assembler, decisions or [], AGENTS[builder.agent].describe)
         patches, sealed = sink.patches, sink.sealed
         patches.inherited = _inherited(builder, sealed)
         patches.spans = list(spans_of(assembler, len(builder)))
@@ -233,6 +235,7 @@ class SessionWriter:
             list(self._tail.values()),
             [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, builder)),
             Comparison(min((self._same, *self._tail)), self.changed(), head.info.tip),
+            is_without_decisions=decisions is None,
         )  # fmt: skip
 
     def changed(self) -> list[int]:

@@ -35,6 +35,8 @@ CHAIN_VERSION = 2
 """The version of the run log since which the decisions are a chain."""
 _SETTLED_SECONDS = 10.0
 """A database that was written to more recently is read again each time: its size and time may not have changed yet."""
+UNKNOWN = "|?"
+"""The mark of decisions that cannot be read: sessions that were read without them are read again when they can be."""
 _DECISION = msgspec.json.Decoder(RecordedDecision)
 _BySession = dict[tuple[str, str], list[RecordedDecision]]
 
@@ -83,23 +85,30 @@ def recorded_decisions(agent: str, session: str) -> list[RecordedDecision]:
 
     Where they cannot be read there are none: the session's own files say what they can.
     """
-    return _load("agent = ? AND session = ?", agent, session).get((agent, session), [])
+    return decisions_if_readable(agent, session) or []
+
+
+def decisions_if_readable(agent: str, session: str) -> list[RecordedDecision] | None:
+    """The same; None where they cannot be read."""
+    found = _load("agent = ? AND session = ?", agent, session)
+    return None if found is None else found.get((agent, session), [])
 
 
 def all_decisions() -> list[RecordedDecision]:
     """The decisions about all sessions that were made on this computer, in order; none where they cannot be read."""
-    found = [decision for decisions in _load("session IS NOT NULL").values() for decision in decisions]
+    found = [decision for decisions in (_load("session IS NOT NULL") or {}).values() for decision in decisions]
     return sorted(found, key=lambda decision: decision.at)
 
 
 def decision_mark(agent: str, session: str) -> str:
-    """Short text that changes with the decisions about a session; empty if there are none."""
-    return _mark(recorded_decisions(agent, session))
+    """Short text that changes with the decisions about a session: empty if there are none, `UNKNOWN` if unreadable."""
+    found = decisions_if_readable(agent, session)
+    return UNKNOWN if found is None else _mark(found)
 
 
 def decision_marks(agent: str) -> dict[str, str]:
-    """The marks of all sessions with decisions."""
-    found = _load("agent = ? AND session IS NOT NULL", agent)
+    """The marks of all sessions with decisions; none where they cannot be read."""
+    found = _load("agent = ? AND session IS NOT NULL", agent) or {}
     return {session: _mark(decisions) for (owner, session), decisions in found.items() if owner == agent}
 
 
@@ -107,19 +116,45 @@ def _mark(decisions: list[RecordedDecision]) -> str:
     return f"|{zlib.crc32(msgspec.json.encode(decisions)):x}" if decisions else ""
 
 
-def _load(where: str, *values: str) -> _BySession:
-    """At least the decisions that meet a condition; none where they cannot be read."""
+class DecisionChanges:
+    """Notices new decisions, whoever made them."""
+
+    def __init__(self) -> None:
+        self._stamp: tuple[int, ...] = ()
+        self._last = -1
+
+    def are_new(self) -> bool:
+        """Whether there are more decisions than at the last call that could read them."""
+        path = data_folder() / FILE_NAME
+        stamp = _stamp(path)
+        if not stamp or (stamp == self._stamp and _is_settled(stamp)):
+            return False
+        try:
+            with closing(open_read_only(path)) as connection:
+                ((last,),) = connection.execute("SELECT coalesce(max(id), 0) FROM decision")
+        except sqlite3.Error:
+            return False
+        before, self._last, self._stamp = self._last, last, stamp
+        return bool(last != before)
+
+
+def _load(where: str, *values: str) -> _BySession | None:
+    """At least the decisions that meet a condition; None where they cannot be read."""
     path = data_folder() / FILE_NAME
     stamp = _stamp(path)
     if not stamp:
         return {}
     try:
-        if time.time() - max(stamp[::2]) / 1e9 > _SETTLED_SECONDS:
+        if _is_settled(stamp):
             return _all(path, stamp)
         with closing(open_read_only(path)) as connection:
             return _read(connection, where, *values)
     except (sqlite3.Error, msgspec.DecodeError):
-        return {}
+        return None
+
+
+def _is_settled(stamp: tuple[int, ...]) -> bool:
+    return time.time() - max(stamp[::2]) / 1e9 > _SETTLED_SECONDS
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

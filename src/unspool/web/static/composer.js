@@ -32,6 +32,8 @@ export class Composer {
   source = this.box.dataset.src;
   /** @type {Map<string, LiveText>} what each run and its sub-agents are writing; kept for all, as any can be resumed */
   texts = new Map();
+  /** The index of the last answer that the log is known to have. */
+  lastAnswer = Math.max(-1, ...findAll("#pages .entry.answer").map(indexOf));
   timer = 0;
   escaped = -Infinity;
   completions = new Completions(this.box);
@@ -176,15 +178,21 @@ export class Composer {
     else show();
   }
 
-  /** Remove from the streamed text what the log has. */
+  /** Remove from the streamed text what the log has, if it is an entry that was not there before. */
   onLogged(content) {
     if (!content.matches?.("#pages .entry.answer")) return;
+    const isNew = indexOf(content) > this.lastAnswer;
+    this.lastAnswer = Math.max(this.lastAnswer, indexOf(content));
     const main = this.textOf(this.run, null);
     const words = main.rest.match(/\S+\s*/g) ?? [];
-    const said = onlyLetters(find(".prose", content).textContent);
-    for (let count = said.length; words.length && count > 0; ) count -= onlyLetters(words.shift()).length;
-    // Links in Markdown are streamed but not shown, so the end of the text can be left over.
-    main.rest = said.endsWith(onlyLetters(words.join(""))) ? "" : words.join("");
+    if (!words.length) return;
+    let said = isNew ? onlyLetters(find(".prose", content).textContent) : "";
+    while (said && words.length && said.startsWith(onlyLetters(words[0]))) {
+      said = said.slice(onlyLetters(words.shift()).length);
+    }
+    // Links in Markdown are streamed but not shown, and an entry can be drawn again: the server knows what is logged.
+    if (!isNew || (said && words.length)) return this.refresh();
+    main.rest = onlyLetters(words.join("")) ? words.join("") : "";
     this.showStream();
   }
 

@@ -191,7 +191,7 @@ def test_a_home_that_is_gone_while_it_is_watched(home: Path, store: Store, tmp_p
     before = contents(store)
     home.rename(tmp_path / "away")
     for _ in range(2):
-        watcher._due = 0.0
+        watcher._schedule.due = 0.0
         watcher.ingest({home / ".claude"})
         watcher._find_homes()
     assert difference(contents(store, gone=True), before) == ""

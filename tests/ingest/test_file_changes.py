@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from unspool.ingest import file_changes, watch
+from unspool.ingest import file_changes, sync_schedule
 from unspool.ingest.file_changes import FileChanges
 from unspool.ingest.watch import Watcher
 from unspool.store import Store
@@ -83,9 +83,9 @@ def is_up_to_date(store: Store, folder: Path, home: Path) -> Callable[[Watcher],
 
 def no_more_syncs(watcher: Watcher) -> bool:
     """From now on only what is noticed is read."""
-    if watcher.slow_reason is None or watcher._due is not None:
+    if watcher.slow_reason is None or watcher._schedule.due is not None:
         return False
-    watcher._next_full_sync = float("inf")
+    watcher._schedule.next_full_sync = float("inf")
     return True
 
 
@@ -144,8 +144,8 @@ def test_a_drive_without_reports_is_compared(
 ) -> None:
     """The first change is found by a sync. That it was not reported is noticed; the next ones are found by polling."""
     monkeypatch.setattr(file_changes, "watch", reports_nothing)
-    monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", 0.0)
-    monkeypatch.setattr(watch, "_FULL_SYNC_PAUSE", 0)
+    monkeypatch.setattr(sync_schedule, "_FULL_SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(sync_schedule, "_FULL_SYNC_PAUSE", 0)
     paths = write_home(home)
     following = Following(
         store,

@@ -134,7 +134,7 @@ def test_the_watcher_reads_the_whole_session_later(tmp_path: Path, store: Store)
     gone.unlink()
     follower.ingest({path, gone})
     assert store.search.run(parse("sleep")).found[0].hits[0].field == "input"
-    follower._due = 0.0
+    follower._schedule.due = 0.0
     follower.ingest(set())
     (row,) = store.sessions.select(SessionFilter(agent="claude"))
     assert store.messages.load_session(row.id).orphans[0].tool_use_id == "c1"
@@ -151,7 +151,7 @@ def test_a_new_session_is_stored_at_once(agent: str, lines: list[bytes], tmp_pat
     home = tmp_path / "home"
     path = place_of(agent, home)
     follower = Watcher(store, home)
-    follower._next_full_sync = float("inf")
+    follower._schedule.next_full_sync = float("inf")
     path.write_bytes(b"".join(line + b"\n" for line in lines[:10]))
     follower.ingest({path.parent})
     assert [entry.kind for entry in store.changes.since()] == ["session.created"]
@@ -160,7 +160,7 @@ def test_a_new_session_is_stored_at_once(agent: str, lines: list[bytes], tmp_pat
     follower.ingest({path})
     assert store.changes.since()[-1].kind == "messages.appended"
     for _ in range(2):
-        follower._due = 0.0
+        follower._schedule.due = 0.0
         follower.ingest(set())
         assert equals_fresh(store, home)
     rows = [msgspec.json.decode(entry.data) for entry in store.changes.since()]
@@ -177,10 +177,10 @@ def test_other_files_are_ignored(tmp_path: Path, store: Store) -> None:
     warm.model("ready")
     paths = {log.write(home), warm.write(home), home / ".claude" / "todos" / "a.json"}
     follower._find_homes()
-    follower._next_full_sync = float("inf")
+    follower._schedule.next_full_sync = float("inf")
     follower.ingest(paths)
     assert store.sessions.select() == []
-    follower._due = 0.0
+    follower._schedule.due = 0.0
     follower.ingest(set())
     assert store.sessions.select() == []
 
@@ -193,17 +193,17 @@ def test_a_busy_session_is_read_as_a_whole_after_a_limit(tmp_path: Path, store: 
     path = log.write(home)
     Syncer(store, home).run()
     follower = Watcher(store, home)
-    follower._next_full_sync = float("inf")
+    follower._schedule.next_full_sync = float("inf")
     dues = []
     for number in range(3):
         log.model(f"answer {number}")
         path.write_bytes(log.data)
         follower.ingest({path})
-        assert follower._due is not None
-        dues.append(follower._due)
-    assert follower._deadline is not None
+        assert follower._schedule.due is not None
+        dues.append(follower._schedule.due)
+    assert follower._schedule.deadline is not None
     assert dues == sorted(dues)
-    follower._deadline = follower._due = 0.0
+    follower._schedule.deadline = follower._schedule.due = 0.0
     follower.ingest({path})
     assert equals_fresh(store, home)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from unspool.ingest import watch
+from unspool.ingest import sync_schedule
 from unspool.ingest import worker as feeding
 from unspool.ingest.watch import Watcher
 from unspool.store.backends.sqlite import SqliteDatabase
@@ -34,7 +34,7 @@ _ROOT = Path(__file__).parents[2]
 _EACH = """
 import os, signal, threading
 from pathlib import Path
-from unspool.ingest import reader_pool, sync, transactions, watch, worker
+from unspool.ingest import reader_pool, sync, sync_schedule, transactions, watch, worker
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
 worker._REPORT_SECONDS = transactions._BATCH_SECONDS = 0.0
@@ -265,7 +265,7 @@ def test_the_worker_waits_for_the_first_agent(start: Callable[..., Feed], tmp_pa
 
 def test_an_idle_worker_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wakes up now and then, without queries and without reading files."""
-    monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", float("inf"))
+    monkeypatch.setattr(sync_schedule, "_FULL_SYNC_SECONDS", float("inf"))
     home = tmp_path / "home"
     write_home(home)
     database = SqliteDatabase(tmp_path / "store.db", machine=("test", "test"))
@@ -309,7 +309,7 @@ def test_a_limit_of_the_system_makes_updates_slow(name: str, start: Callable[...
     home = tmp_path / "home"
     paths = write_home(home)
     within = limited(name, 4 if name == "max_inotify_watches" else 0)
-    feed = start(_QUICK, "watch._FULL_SYNC_SECONDS = float('inf')", within=within)
+    feed = start(_QUICK, "sync_schedule._FULL_SYNC_SECONDS = float('inf')", within=within)
     assert name.removeprefix("max_inotify_") in feed.until("slow")
     with closing(feed.store()) as store:
         for agent in AGENTS:
@@ -336,7 +336,7 @@ def test_a_limit_that_is_reached_later_makes_updates_slow(start: Callable[..., F
     home = tmp_path / "home"
     claude_log(2).write(home)
     folders = sum(path.is_dir() for path in home.rglob("*"))
-    quick = "watch._FULL_SYNC_SECONDS = watch._FULL_SYNC_PAUSE = 0; file_changes._GRACE_WAKEUPS = 1"
+    quick = "sync_schedule._FULL_SYNC_SECONDS = sync_schedule._FULL_SYNC_PAUSE = 0; file_changes._GRACE_WAKEUPS = 1"
     feed = start(_QUICK, quick, _SAYS_WHEN_IT_WATCHES, within=limited("max_inotify_watches", folders))
     # Before that, the new folder would be among those that watching begins with.
     feed.until("watches")

@@ -15,7 +15,7 @@ import pytest
 
 import unspool
 from unspool.core.decisions import EVIDENCE, RecordedDecision
-from unspool.ingest import watch, writer
+from unspool.ingest import sync_schedule, watch, writer
 from unspool.ingest.sync import Syncer
 from unspool.library import Library
 from unspool.store import decision_log
@@ -205,7 +205,7 @@ def test_a_watched_session_gets_a_decision_though_no_file_changes(
     session.model(call("a", command="rm -r ."), reply="one")
     session.write(tmp_path / "home")
     store = new_store(tmp_path / "store.db")
-    monkeypatch.setattr(watch, "_FULL_SYNC_SECONDS", 1e9)
+    monkeypatch.setattr(sync_schedule, "_FULL_SYNC_SECONDS", 1e9)
     watcher = watch.Watcher(store, tmp_path / "home")
     stop = threading.Event()
     decided = False

@@ -26,22 +26,13 @@ from .file_changes import FileChanges, pause
 from .idle import StoreHealth
 from .scan import mark_of, stat_log
 from .sync import Progress, Syncer
+from .sync_schedule import QUIET_SECONDS, SOON_SECONDS, SyncSchedule
 from .tail import SessionTail
 from .transactions import concerns_session
 
 _MAX_TAILS = 32
-_QUIET_SECONDS = 1.0
-_MAX_WAIT_SECONDS = 5.0
-"""A session that is never quiet is read as a whole after this time."""
-_SOON_SECONDS = 0.2
-"""Delay of a sync after a change outside the sessions, which rarely comes alone."""
-_SYNC_PAUSE = 20
-"""The pause after a sync, as a multiple of how long it took."""
 _DISCOVERY_SECONDS = 2.0
 """How often to look for new agents' folders."""
-_FULL_SYNC_SECONDS = 20.0
-_FULL_SYNC_PAUSE = 300
-"""Now and then everything is synced without a notification: not every system reports every change."""
 
 
 class Watcher:
@@ -56,10 +47,7 @@ class Watcher:
         self._locations = locations
         self._file_changes = FileChanges(polling)
         self._tails: OrderedDict[Path, SessionTail] = OrderedDict()
-        self._due: float | None = None
-        self._deadline: float | None = None
-        self._not_before = 0.0
-        self._next_full_sync = 0.0
+        self._schedule = SyncSchedule()
         self._homes: dict[Path, tuple[str, SessionSource | None]] = {}
         self._inodes: dict[Path, int] = {}
         self._sync = Syncer(store)
@@ -97,7 +85,7 @@ class Watcher:
                 self._find_homes()
                 continue
             inodes, checked = self._inodes, time.monotonic()
-            self._due = checked
+            self._schedule.due = checked
             for found in self._changes(stop):
                 for _ in self._steps(set(found)):
                     while entries := self._store.changes.since(seen):
@@ -122,7 +110,7 @@ class Watcher:
         for found in self._file_changes.watch({root: agent for root, (agent, _) in self._homes.items()}, stop):
             if reason != (reason := self.slow_reason):
                 # What changed until the files were first compared is found by a sync.
-                self._schedule(0.0)
+                self._schedule.add(0.0)
             yield found
 
     def ingest(self, paths: set[Path]) -> None:
@@ -137,17 +125,17 @@ class Watcher:
                 self._ingest_file(path)
             except OSError:
                 # The next sync looks at it again, and reports it if it still cannot be read.
-                self._schedule(_SOON_SECONDS)
+                self._schedule.add(SOON_SECONDS)
             yield
         if self._decisions.are_new():
             # They shape sessions whose files may never change again.
-            self._schedule(_SOON_SECONDS)
-        if time.monotonic() > self._next_full_sync:
-            self._schedule(0.0)
-        if self._due is not None and time.monotonic() >= self._due:
+            self._schedule.add(SOON_SECONDS)
+        if self._schedule.is_full_due:
+            self._schedule.add(0.0)
+        if self._schedule.is_due:
             self._sync_all()
             yield
-        elif self._due is None and not paths and self.verify_briefly():
+        elif self._schedule.due is None and not paths and self.verify_briefly():
             yield
 
     def verify_briefly(self) -> bool:
@@ -201,9 +189,9 @@ class Watcher:
                 self._ingest_file(file)
         elif AGENTS[place[0]].is_log(path):
             if not self._append(path) and not self._sync_file(*place, path):
-                self._schedule(_SOON_SECONDS)
+                self._schedule.add(SOON_SECONDS)
         elif not path.exists():
-            self._schedule(_SOON_SECONDS)
+            self._schedule.add(SOON_SECONDS)
 
     def _append(self, path: Path) -> bool:
         """Store what was appended to a session; False if the file did not just grow."""
@@ -222,7 +210,7 @@ class Watcher:
             return False
         self._tails.move_to_end(path)
         # Some lines can only be understood when nothing follows them.
-        self._schedule(_QUIET_SECONDS if count else _SOON_SECONDS)
+        self._schedule.add(QUIET_SECONDS if count else SOON_SECONDS)
         return True
 
     def _start_tail(self, path: Path) -> SessionTail | None:
@@ -262,30 +250,21 @@ class Watcher:
             return False
         self._homes[root] = agent, home
         # It may affect other sessions: the one that started it, or the one it was copied from.
-        self._schedule(_QUIET_SECONDS)
+        self._schedule.add(QUIET_SECONDS)
         return True
 
     # --- delayed ---
 
-    def _schedule(self, seconds: float) -> None:
-        """Sync after some seconds; more changes delay it, up to a limit."""
-        now = time.monotonic()
-        if self._deadline is None:
-            self._deadline = now + _MAX_WAIT_SECONDS
-        due = now + seconds
-        if seconds < _QUIET_SECONDS and self._due is not None:
-            due = min(due, self._due)
-        self._due = max(min(due, self._deadline), self._not_before)
-
     def _sync_all(self) -> None:
         """Read everything that changed, and check that the tails agree with it."""
         started = time.monotonic()
-        self._due = self._deadline = None
+        is_full = self._schedule.is_full_due
+        self._schedule.begin()
         try:
-            report = self._sync.run(open_too=started > self._next_full_sync)
+            report = self._sync.run(open_too=is_full)
         except NotFoundError:
             # A folder is gone. That is noticed soon, and it is watched again when it has returned.
-            self._schedule(_QUIET_SECONDS)
+            self._schedule.add(QUIET_SECONDS)
             return
         self._health.unread = report.failures
         self._file_changes.compare_with_sync(self._sync.changed_logs)
@@ -295,9 +274,7 @@ class Watcher:
             stored = self._store.sessions.from_source(tail.ref.agent, tail.ref.id).get(tail.ref.id)
             if stored is None or not tail.settled(stored):
                 del self._tails[path]
-        seconds = time.monotonic() - started
-        self._not_before = time.monotonic() + seconds * _SYNC_PAUSE
-        self._next_full_sync = time.monotonic() + max(_FULL_SYNC_SECONDS, seconds * _FULL_SYNC_PAUSE)
+        self._schedule.finish(time.monotonic() - started)
 
 
 def _has_agent_folder(place: Path) -> bool:

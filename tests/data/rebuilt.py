@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from unspool.agents import agent_named
 from unspool.core import model as m
 from unspool.core.events import EVENT_KINDS
 from unspool.core.session import Session
@@ -92,6 +93,8 @@ def check_calls(session: Session, rows: dict[str, Rows]) -> None:
     for use, row in zip(session.tool_calls(), calls, strict=True):
         assert (row["message_index"], row["call_id"]) == (use.message_index, text(use.id))
         assert (row["outcome"], row["result_index"]) == (use.outcome, use.result_index)
+        action = agent_named(session.agent).describe(use.call.name, use.call.raw_input)
+        assert (row["command"], row["path"]) == (text(action.command), text(action.path))
         assert row["rejected_by"] == (use.rejection.by if use.rejection else None)
         assert row["result"] in (text(use.result.content if use.result else None), None)
 

@@ -246,6 +246,11 @@ class Agent:
         """What a call of one of its tools does."""
         return m.Action(raw_input)
 
+    def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
+        """The command and the path of what a call does, if it has them; subclasses can tell without describing it."""
+        action = self.describe(name, raw_input)
+        return action.command, action.path
+
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:  # noqa: ARG002 - subclasses know
         """What a person answered to the questions of a call, by question; empty if the result has another form."""
         return {}

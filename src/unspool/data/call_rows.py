@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ..agents.base import Agent
 from ..core import model as m
 from ..core.session import Session
 from .batches import Row
 
 _MILLISECOND = timedelta(milliseconds=1)
-_UNKNOWN = m.Action(msgspec.Raw(b"null"))
 
 
 class _Call(NamedTuple):
@@ -72,12 +69,12 @@ class CallRows:
     def _add_call(self, message: m.Message, position: int, call: m.ToolCall, location: Row) -> None:
         agent = self._agent
         if self._files is not None and agent is not None:
-            for path in agent.touched(call.name, call.raw_input):
-                self._files.append((*self._key, message.index, position, call.id, call.name, path, *location))
+            for touched in agent.touched(call.name, call.raw_input):
+                self._files.append((*self._key, message.index, position, call.id, call.name, touched, *location))
         if self._rows is not None:
-            action = agent.describe(call.name, call.raw_input) if agent is not None else _UNKNOWN
+            command, path = agent.subject(call.name, call.raw_input) if agent is not None else (None, None)
             begin = (
-                message.index, position, call.id, call.name, bytes(call.raw_input), action.command, action.path,
+                message.index, position, call.id, call.name, bytes(call.raw_input), command, path,
                 message.timestamp, message.branch, message.inherited,
             )  # fmt: skip
             waiting = self._open.setdefault(call.id, [])

@@ -6,6 +6,7 @@ event kinds calls it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ _WIDTH = 80
 _NAME_WIDTH = 40
 OPEN_CALLS = {"running": "still running", "waiting": "waiting for you"}
 """What is said of a call that can still get a result."""
+_BEFORE_OUTPUT = re.compile(r"(?:[A-Z][^\n]{0,80}\n){1,8}?Output:\s*\n(?=\s*\S)")
+"""Lines that some agents put before what a program printed: when it ran, how long, and with which exit code."""
 
 
 def describe_event(event: Event, width: int = _WIDTH) -> str:
@@ -31,6 +34,16 @@ def describe_event(event: Event, width: int = _WIDTH) -> str:
 def timeline_label(event: Event) -> str:
     """What the mark of an event says on the timeline."""
     return (_LABELS.get(type(event)) or _LINES.get(type(event), _sentence))(event)
+
+
+def failure_line(event: m.Failure, width: int) -> str:
+    """What failed, in one line, from where the output of the program begins."""
+    return f"{event.kind.replace('_', ' ')}: {one_line(_after_head(event.text), width)}"
+
+
+def _after_head(text: str) -> str:
+    head = _BEFORE_OUTPUT.match(text)
+    return text[head.end() :] if head else text
 
 
 # --- texts of the kinds -----------------------------------------------------------------------------------------------
@@ -128,7 +141,7 @@ _LINES: dict[type[Any], Callable[[Any], str]] = {
     m.Interruption: interruption_label,
     m.InputChange: _input_change,
     m.Rollback: lambda event: f"{len(event.dropped_message_indices)} messages dropped",
-    m.Failure: lambda event: f"{event.kind.replace('_', ' ')}: {one_line(event.text, 120)}",
+    m.Failure: lambda event: failure_line(event, 120),
     m.Orphan: lambda event: f"{event.tool_name} unfinished ({event.reason})",
     m.Subagent: lambda event: f"{event.agent_type or 'sub-agent'} {event.status} {event.session or ''}",
     m.Resume: lambda event: event.evidence,
@@ -152,7 +165,7 @@ def _unfinished_call(event: m.Orphan) -> str:
 
 _LABELS: dict[type[Any], Callable[[Any], str]] = {
     m.Rejection: _rejected_tool,
-    m.Failure: lambda event: f"{event.kind.replace('_', ' ')}: {one_line(event.text, _WIDTH)}",
+    m.Failure: lambda event: failure_line(event, _WIDTH),
     m.Orphan: _unfinished_call,
     m.Subagent: lambda event: one_line(subagent_label(event), _WIDTH),
     m.Resume: resume_label,

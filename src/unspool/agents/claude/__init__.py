@@ -65,6 +65,11 @@ class Claude(Agent):
         """What a call of one of its tools does."""
         return action_of(name, raw_input)[1]
 
+    def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
+        """The command and the path of what a call does."""
+        action = action_of(name, raw_input, with_diff=False)[1]
+        return action.command, action.path
+
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered to the questions of a call."""
         return answers_in(action.questions, result.content)

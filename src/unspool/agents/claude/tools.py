@@ -44,13 +44,13 @@ _ANSWERED = "(?:Your questions have been answered|User has answered your questio
 _AFTER_ANSWERS = r"\. (?:You can now continue|Read the answers)[^\n]*"
 
 
-def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m.RejectionType, m.Action]:
     """The kind of a call, and the action rebuilt from its input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:
         action.path = text_in(given, "file_path", "notebook_path")
-        action.diff = _rebuilt(name, action.path or "?", given)
+        action.diff = _rebuilt(name, action.path or "?", given) if with_diff else None
         return "edit", action
     if name in _SHELLS:
         action.command = text_in(given, "command")

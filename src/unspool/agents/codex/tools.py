@@ -18,6 +18,7 @@ _SCRIPT_COMMAND = re.compile(r'"?(?:cmd|command)"?\s*:\s*("(?:[^"\\]|\\.)*")')
 _SCRIPT_PATCH = re.compile(r"\*\*\* Begin Patch.*?\*\*\* End Patch", re.DOTALL)
 _ESCALATED = re.compile(r'require_escalated|with_escalated_permissions"?\s*:\s*true')
 _FILE_LINE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.*)")
+_FIRST_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)", re.MULTILINE)
 _MOVE_LINE = re.compile(r"\*\*\* Move to: (.*)")
 
 
@@ -57,7 +58,7 @@ def patch_of(raw: bytes) -> str | None:
     return None
 
 
-def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action rebuilt from its input."""
     data = bytes(raw)
     action = m.Action(raw)
@@ -68,7 +69,11 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
         action.tasks = tasks_in(input_of(raw), "step")
         return "permission", action
     if (patch := patch_of(data)) is not None:
-        action.diff, action.path = unified(patch)
+        if with_diff:
+            action.diff, action.path = unified(patch)
+        else:
+            found = _FIRST_FILE.search(patch)
+            action.path = found[1] if found else None
         return "edit", action
     action.command = command_of(name, data)
     if action.command is not None:

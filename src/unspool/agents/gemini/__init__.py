@@ -85,6 +85,11 @@ class Gemini(Agent):
         """What a call of one of its tools does."""
         return action_of(name, raw_input, None)[1]
 
+    def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
+        """The command and the path of what a call does."""
+        action = action_of(name, raw_input, None, with_diff=False)[1]
+        return action.command, action.path
+
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered, by the number of the question."""
         return json_answers(action.questions, map(str, range(len(action.questions))), result.content)

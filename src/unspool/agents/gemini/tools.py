@@ -16,14 +16,17 @@ MARKDOWN_TOOLS = AGENT_TOOLS | {"web_fetch", "google_web_search"}
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 
-def action_of(name: str, raw: msgspec.Raw, display: object) -> tuple[m.RejectionType, m.Action]:
+def action_of(
+    name: str, raw: msgspec.Raw, display: object, *, with_diff: bool = True
+) -> tuple[m.RejectionType, m.Action]:
     """The kind of a call, and its action: the diff the person was shown, or one rebuilt from the input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:
         action.path = text_in(given, "file_path", "path")
         shown = text_in(display, "fileDiff") if isinstance(display, dict) else None
-        action.diff = shown if shown is not None else _rebuilt(name, action.path or "?", given)
+        if with_diff:
+            action.diff = shown if shown is not None else _rebuilt(name, action.path or "?", given)
         return "edit", action
     if name == "run_shell_command":
         action.command = text_in(given, "command")

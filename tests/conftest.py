@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from .needs import FIXTURES, NEEDS
+from .needs import FAST, FIXTURES, NEEDS
 
 pytest_plugins = ["tests.isolation", "tests.summary", "tests.scheduling", "tests.precompile"]
 
@@ -30,6 +30,14 @@ def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     yield folder
     with suppress(OSError):  # Most tests leave it empty.
         folder.rmdir()
+
+
+_LEFT_OUT = {Path(__file__).parent / path for paths in NEEDS.values() for path in paths}
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import modules of which nothing would run."""
+    return True if collection_path in _LEFT_OUT and config.getoption("markexpr") == FAST else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -10,10 +10,8 @@ from typing import Any
 from zipfile import ZipFile
 
 import jsonschema_rs
-from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from atif import Trajectory
 from google.protobuf import json_format
-from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from pydantic import TypeAdapter
 
@@ -27,9 +25,24 @@ from unspool.formats.otel import SCHEMA_URL, trace_lines
 
 from .inspect_schema import FOLDER, SCHEMA
 
-ANTHROPIC = TypeAdapter[Any](MessageCreateParamsNonStreaming)
-OPENAI = TypeAdapter[Any](CompletionCreateParamsNonStreaming)
 NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+
+# Importing these two takes longer than anything else, and few tests use them.
+
+
+@cache
+def _anthropic() -> TypeAdapter[Any]:
+    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
+
+    return TypeAdapter(MessageCreateParamsNonStreaming)
+
+
+@cache
+def _openai() -> TypeAdapter[Any]:
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+
+    return TypeAdapter(CompletionCreateParamsNonStreaming)
 
 
 def drained(value: Any) -> Any:
@@ -41,7 +54,7 @@ def drained(value: Any) -> Any:
 
 def check_anthropic(request: dict[str, Any]) -> None:
     """Fields are known, roles alternate, texts are not blank, and results answer the calls before them."""
-    assert drained(ANTHROPIC.validate_python(request)) == request
+    assert drained(_anthropic().validate_python(request)) == request
     messages = request["messages"]
     assert [message["role"] for message in messages] == [("user", "assistant")[at % 2] for at in range(len(messages))]
     waiting: list[str] = []
@@ -61,7 +74,7 @@ def check_anthropic(request: dict[str, Any]) -> None:
 
 def check_openai(request: dict[str, Any]) -> None:
     """Fields are known, and a message for each call follows the calls."""
-    assert drained(OPENAI.validate_python(request)) == request
+    assert drained(_openai().validate_python(request)) == request
     waiting: list[str] = []
     for message in request["messages"]:
         if message["role"] == "tool":

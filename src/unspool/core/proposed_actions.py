@@ -32,18 +32,50 @@ def text_in(given: dict[str, Any], *keys: str) -> str | None:
     return next((value for key in keys if isinstance(value := given.get(key), str)), None)
 
 
+class Subject(msgspec.Struct):
+    """The fields of a call that name what it is about; the others are not even decoded."""
+
+    command: Any = None
+    file_path: Any = None
+    notebook_path: Any = None
+    path: Any = None
+
+
+_subject = msgspec.json.Decoder(Subject)
+
+
+def subject_in(raw: msgspec.Raw) -> Subject | None:
+    """The subject of a call; None if its input is anything but a plain object."""
+    try:
+        return _subject.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def first_text(*values: object) -> str | None:
+    """The first of some values that is text."""
+    return next((value for value in values if isinstance(value, str)), None)
+
+
 class PathsIn:
     """Finds the files that a call is about in its input, without decoding all of it."""
 
     def __init__(self, *keys: str, patches: bool = False) -> None:
         names = "|".join(keys)
+        self._signs = tuple(dict.fromkeys(f'{key.rpartition("_")[2]}"'.encode() for key in keys))
+        if patches:
+            self._signs += (b" File: ",)
         patch = rb"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)" if patches else b""
         self._pattern = re.compile(rb'"(?:%b)"\s*:\s*("(?:[^"\\]|\\.)*")' % names.encode() + patch)
 
     def __call__(self, raw: msgspec.Raw) -> list[str]:
         """The paths, each once."""
+        data = bytes(raw)
+        # Most calls have none, and looking for some bytes is much faster than looking for a pattern.
+        if not any(sign in data for sign in self._signs):
+            return []
         found: dict[str, None] = {}
-        for match in self._pattern.finditer(bytes(raw)):
+        for match in self._pattern.finditer(data):
             path = decode_any(match[1]) if match[1] else match[match.lastindex or 0].decode("utf-8", "replace")
             if isinstance(path, str) and path.strip():
                 found[path.strip()[:_LONGEST_PATH]] = None

@@ -21,7 +21,7 @@ from .reader import ClaudeSource
 from .repair import ClaudeRepair
 from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
-from .tools import MARKDOWN_TOOLS, action_of, answers_in, cells_shown, cells_written, paths_in, with_links
+from .tools import MARKDOWN_TOOLS, action_of, answers_in, cells_shown, cells_written, paths_in, subject_of, with_links
 
 
 class Claude(Agent):
@@ -67,8 +67,7 @@ class Claude(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
-        action = action_of(name, raw_input, with_diff=False)[1]
-        return action.command, action.path
+        return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered to the questions of a call."""

@@ -15,9 +15,11 @@ from ...core.proposed_actions import (
     ProposedEdit,
     Replacement,
     creation_diff,
+    first_text,
     input_of,
     questions_in,
     replacement_diff,
+    subject_in,
     tasks_in,
     text_in,
 )
@@ -44,13 +46,13 @@ _ANSWERED = "(?:Your questions have been answered|User has answered your questio
 _AFTER_ANSWERS = r"\. (?:You can now continue|Read the answers)[^\n]*"
 
 
-def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     """The kind of a call, and the action rebuilt from its input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:
         action.path = text_in(given, "file_path", "notebook_path")
-        action.diff = _rebuilt(name, action.path or "?", given) if with_diff else None
+        action.diff = _rebuilt(name, action.path or "?", given)
         return "edit", action
     if name in _SHELLS:
         action.command = text_in(given, "command")
@@ -65,6 +67,19 @@ def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m
         action.tasks = tasks_in(given, "content")
     action.path = text_in(given, "file_path", "path")
     return ("permission" if given else "other"), action
+
+
+def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
+    """The command and the path of an action, which cost much less than all of it."""
+    given = subject_in(raw)
+    if given is None:
+        action = action_of(name, raw)[1]
+        return action.command, action.path
+    if name in _EDITS:
+        return None, first_text(given.file_path, given.notebook_path)
+    if name in _SHELLS:
+        return first_text(given.command), None
+    return None, None if name in ASKING_TOOLS else first_text(given.file_path, given.path)
 
 
 def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from .discovery import read_head, rollout_file
 from .reader import CodexSource
 from .repair import CodexRepair
 from .rules import RULES
-from .tools import action_of, paths_in, question_ids
+from .tools import action_of, paths_in, question_ids, subject_of
 
 
 class Codex(Agent):
@@ -62,8 +62,7 @@ class Codex(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
-        action = action_of(name, raw_input, with_diff=False)[1]
-        return action.command, action.path
+        return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered, by the id of the question."""

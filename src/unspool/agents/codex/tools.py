@@ -16,6 +16,7 @@ SPAWN_TOOLS = frozenset(("spawn_agent",))
 _SHELLS = frozenset(("shell", "shell_command", "exec_command", "local_shell", "container.exec", "exec"))
 _SCRIPT_COMMAND = re.compile(r'"?(?:cmd|command)"?\s*:\s*("(?:[^"\\]|\\.)*")')
 _SCRIPT_PATCH = re.compile(r"\*\*\* Begin Patch.*?\*\*\* End Patch", re.DOTALL)
+_PATCH, _ESCAPED = b"Begin Patch", b"\\u00"
 _ESCALATED = re.compile(r'require_escalated|with_escalated_permissions"?\s*:\s*true')
 _FILE_LINE = re.compile(r"\*\*\* (Add|Update|Delete) File: (.*)")
 _FIRST_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)", re.MULTILINE)
@@ -58,7 +59,7 @@ def patch_of(raw: bytes) -> str | None:
     return None
 
 
-def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
     """The kind of a refused call, and the action rebuilt from its input."""
     data = bytes(raw)
     action = m.Action(raw)
@@ -69,16 +70,23 @@ def action_of(name: str, raw: msgspec.Raw, *, with_diff: bool = True) -> tuple[m
         action.tasks = tasks_in(input_of(raw), "step")
         return "permission", action
     if (patch := patch_of(data)) is not None:
-        if with_diff:
-            action.diff, action.path = unified(patch)
-        else:
-            found = _FIRST_FILE.search(patch)
-            action.path = found[1] if found else None
+        action.diff, action.path = unified(patch)
         return "edit", action
     action.command = command_of(name, data)
     if action.command is not None:
         return "command", action
     return "permission", action
+
+
+def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
+    """The command and the path of an action, which cost much less than all of it."""
+    if name in (QUESTION_TOOL, "update_plan"):
+        return None, None
+    data = bytes(raw)
+    if (_PATCH in data or _ESCAPED in data) and (patch := patch_of(data)) is not None:
+        found = _FIRST_FILE.search(patch)
+        return None, found[1] if found else None
+    return command_of(name, data), None
 
 
 def question_ids(action: m.Action) -> list[str]:

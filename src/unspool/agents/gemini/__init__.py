@@ -21,7 +21,7 @@ from .discovery import GeminiFolder
 from .reader import GeminiSource
 from .repair import GeminiRepair
 from .rules import RULES
-from .tools import MARKDOWN_TOOLS, action_of, cells_written, paths_in
+from .tools import MARKDOWN_TOOLS, action_of, cells_written, paths_in, subject_of
 
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
@@ -87,8 +87,7 @@ class Gemini(Agent):
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
-        action = action_of(name, raw_input, None, with_diff=False)[1]
-        return action.command, action.path
+        return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered, by the number of the question."""

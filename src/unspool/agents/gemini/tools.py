@@ -8,25 +8,33 @@ import msgspec
 
 from ...core import model as m
 from ...core.notebook_cells import NotebookCell, cells_in, is_notebook
-from ...core.proposed_actions import PathsIn, creation_diff, input_of, questions_in, replacement_diff, tasks_in, text_in
+from ...core.proposed_actions import (
+    PathsIn,
+    creation_diff,
+    first_text,
+    input_of,
+    questions_in,
+    replacement_diff,
+    subject_in,
+    tasks_in,
+    text_in,
+)
 
 AGENT_TOOLS = frozenset(("delegate_to_agent", "invoke_agent", "codebase_investigator"))
 MARKDOWN_TOOLS = AGENT_TOOLS | {"web_fetch", "google_web_search"}
 """Tools whose results are Markdown."""
+_ASKING = frozenset(("ask_user", "exit_plan_mode"))
 _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 
-def action_of(
-    name: str, raw: msgspec.Raw, display: object, *, with_diff: bool = True
-) -> tuple[m.RejectionType, m.Action]:
+def action_of(name: str, raw: msgspec.Raw, display: object) -> tuple[m.RejectionType, m.Action]:
     """The kind of a call, and its action: the diff the person was shown, or one rebuilt from the input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:
         action.path = text_in(given, "file_path", "path")
         shown = text_in(display, "fileDiff") if isinstance(display, dict) else None
-        if with_diff:
-            action.diff = shown if shown is not None else _rebuilt(name, action.path or "?", given)
+        action.diff = shown if shown is not None else _rebuilt(name, action.path or "?", given)
         return "edit", action
     if name == "run_shell_command":
         action.command = text_in(given, "command")
@@ -41,6 +49,17 @@ def action_of(
         action.tasks = tasks_in(given, "description")
     action.path = text_in(given, "file_path", "path")
     return "permission", action
+
+
+def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
+    """The command and the path of an action, which cost much less than all of it."""
+    given = subject_in(raw)
+    if given is None:
+        action = action_of(name, raw, None)[1]
+        return action.command, action.path
+    if name == "run_shell_command":
+        return first_text(given.command), None
+    return None, None if name in _ASKING else first_text(given.file_path, given.path)
 
 
 def _rebuilt(name: str, path: str, given: dict[str, Any]) -> str:

@@ -72,8 +72,12 @@ class PathsIn:
         """The paths, each once."""
         data = bytes(raw)
         # Most calls have none, and looking for some bytes is much faster than looking for a pattern.
-        if not any(sign in data for sign in self._signs):
-            return []
+        for sign in self._signs:
+            if sign in data:
+                return self._search(data)
+        return []
+
+    def _search(self, data: bytes) -> list[str]:
         found: dict[str, None] = {}
         for match in self._pattern.finditer(data):
             path = decode_any(match[1]) if match[1] else match[match.lastindex or 0].decode("utf-8", "replace")

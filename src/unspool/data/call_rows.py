@@ -88,7 +88,7 @@ class CallRows:
         found = _Result(message.index, block.outcome, block.exit_code, message.timestamp, block.content)
         for call in calls:
             self._write(id, call, found)
-        self._results[id] = found._replace(content=None) if calls else found
+        self._results[id] = _Result(*found[:-1], None) if calls else found
 
     def finish(self) -> None:
         """Write the calls that no result follows."""
@@ -120,6 +120,8 @@ class CallRows:
         return result.message, result.content, outcome, result.exit_code, duration
 
     def _rejection(self, id: str, message: int) -> m.Rejection | None:
-        found = self._rejections.get(id, ())
+        found = self._rejections.get(id)
+        if found is None:
+            return None
         after = next((rejection for rejection in found if rejection.message_index >= message), None)
-        return after if after is not None else found[-1] if found else None
+        return after if after is not None else found[-1]

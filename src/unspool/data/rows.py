@@ -139,7 +139,7 @@ class SessionRows:
         calls = CallRows(key, head, AGENTS.get(head.agent), self.rows) if self._wants_calls else None
         wanted = _event_messages(head)
         add_message, add_block, add_usage = self._of("messages"), self._of("blocks"), self._of("usage")
-        used = dict.fromkeys(m.Usage.__struct_fields__, 0)
+        used = [0] * len(m.Usage.__struct_fields__)
         for message in reading.messages:
             index, source, blocks = message.index, message.source, message.blocks
             location = (_path(paths, source.file), source.line, source.offset, source.length)
@@ -156,14 +156,16 @@ class SessionRows:
             if calls is not None:
                 calls.add(message, location)
             if add_usage is not None and message.usage is not None and not message.inherited:
-                add_usage(self._usage_row(key, message, message.usage, location))
-                _sum(used, message.usage)
+                values = _USAGE(message.usage)
+                cost = self._cost_of(message.model, message.timestamp, message.usage)
+                add_usage((*key, index, message.timestamp, message.model, *values, cost, *location))
+                used = [total + (count or 0) for total, count in zip(used, values, strict=True)]
             yield source.length
         if calls is not None:
             calls.finish()
         self._add_rest(key, reading, paths, seen, used)
 
-    def _add_rest(self, key: Key, reading: SessionReading, paths: list[str], seen: _Seen, used: dict[str, int]) -> None:
+    def _add_rest(self, key: Key, reading: SessionReading, paths: list[str], seen: _Seen, used: list[int]) -> None:
         """What is only known after the last message."""
         head = reading.head
         if (add := self._of("sessions")) is not None:
@@ -184,14 +186,10 @@ class SessionRows:
             for interval in find_intervals(reading.contexts, tree, _requests(tree, seen.replies)):
                 add((*key, *interval, *seen.locations[interval.message]))
 
-    def _usage_row(self, key: Key, message: m.Message, usage: m.Usage, location: Location) -> Row:
-        cost = self._cost_of(message.model, message.timestamp, usage)
-        return (*key, message.index, message.timestamp, message.model, *_USAGE(usage), cost, *location)
-
-    def _remainder(self, key: Key, info: m.SessionInfo, used: dict[str, int]) -> Row | None:
+    def _remainder(self, key: Key, info: m.SessionInfo, used: list[int]) -> Row | None:
         """The tokens of a session that belong to none of its messages."""
-        total = {name: getattr(info.usage, name) for name in used}
-        rest = {name: None if total[name] is None else total[name] - used[name] for name in used}
+        counts = zip(m.Usage.__struct_fields__, _USAGE(info.usage), used, strict=True)
+        rest = {name: None if total is None else total - count for name, total, count in counts}
         if not any(rest.values()):
             return None
         usage, model = m.Usage(**rest), info.models[-1] if info.models else None
@@ -271,8 +269,3 @@ def _requests(tree: Tree, replies: array[int]) -> list[int]:
             first = above
         found.add(first)
     return sorted(found)
-
-
-def _sum(used: dict[str, int], usage: m.Usage) -> None:
-    for name in used:
-        used[name] += getattr(usage, name) or 0

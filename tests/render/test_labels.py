@@ -32,11 +32,13 @@ def test_an_attachment_names_its_hooks(hooks: list[m.Hook], label: str) -> None:
         ),
         ("Exit code: 1\nWall time: 0 seconds\nOutput:\n\n  boom\n  bang", "boom bang"),
         ("Exit code: 1\nWall time: 0 seconds\nOutput:\n", "Exit code: 1 Wall time: 0 seconds Output:"),
+        ("Exit code: 7\nWall time: 0 seconds\nOutput:", "exit code 7, no output"),
         ("Traceback\nOutput is missing", "Traceback Output is missing"),
         ("Output:\nis all there is", "Output: is all there is"),
     ],
 )
 def test_a_failure_is_described_by_what_the_program_printed(text: str, line: str) -> None:
-    failure = m.Failure(message_index=0, kind="tool_error", text=text)
+    code = 7 if "code: 7" in text else None
+    failure = m.Failure(message_index=0, kind="tool_error", text=text, exit_code=code)
     assert describe_event(failure) == f"tool error: {line}"
     assert timeline_label(failure) == f"tool error: {line}"

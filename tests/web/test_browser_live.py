@@ -402,6 +402,24 @@ def test_the_page_says_that_updates_are_slow(visitors: Any, tmp_path: Path) -> N
         shot(page, "slow-updates")
 
 
+# --- what is in a page ---------------------------------------------------------------------------------------------
+
+
+def test_words_in_tables_are_whole(visitor: Visitor, server: Server) -> None:
+    """However little room a long cell leaves for the others."""
+    work = begun(server, "table", 1)
+    work.say("| Advisory | text |\n|---|---|\n| Advisory | " + "many-a-word " * 80 + "|")
+    page = visitor.open(work.address)
+    cell = page.locator(".prose td").first
+    expect(cell).to_have_text("Advisory")
+    lines = """cell => {
+        const range = document.createRange();
+        range.selectNodeContents(cell);
+        return range.getClientRects().length;
+    }"""
+    assert cell.evaluate(lines) == 1
+
+
 # --- a page that is slow ---------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ _WIDTH = 80
 _NAME_WIDTH = 40
 OPEN_CALLS = {"running": "still running", "waiting": "waiting for you"}
 """What is said of a call that can still get a result."""
-_BEFORE_OUTPUT = re.compile(r"(?:[A-Z][^\n]{0,80}\n){1,8}?Output:\s*\n(?=\s*\S)")
+_BEFORE_OUTPUT = re.compile(r"(?:[A-Z][^\n]{0,80}\n){1,8}?Output:\s*(?:\n|$)")
 """Lines that some agents put before what a program printed: when it ran, how long, and with which exit code."""
 
 
@@ -38,12 +38,15 @@ def timeline_label(event: Event) -> str:
 
 def failure_line(event: m.Failure, width: int) -> str:
     """What failed, in one line, from where the output of the program begins."""
-    return f"{event.kind.replace('_', ' ')}: {one_line(_after_head(event.text), width)}"
+    return f"{event.kind.replace('_', ' ')}: {one_line(_printed(event), width)}"
 
 
-def _after_head(text: str) -> str:
-    head = _BEFORE_OUTPUT.match(text)
-    return text[head.end() :] if head else text
+def _printed(event: m.Failure) -> str:
+    head = _BEFORE_OUTPUT.match(event.text)
+    if head is None:
+        return event.text
+    nothing = event.text if event.exit_code is None else f"exit code {event.exit_code}, no output"
+    return event.text[head.end() :].strip() or nothing
 
 
 # --- texts of the kinds -----------------------------------------------------------------------------------------------

@@ -43,6 +43,15 @@ def denied(session: str | None = "s", **more: Any) -> RecordedDecision:
     return RecordedDecision(at=at, agent="claude", session=session, call_ids=["a"], **given)
 
 
+def with_a_call(home: Path) -> ClaudeLog:
+    """A session with the call `a`."""
+    session = ClaudeLog()
+    session.user("do it")
+    session.model(call("a", command="rm -r ."), reply="one")
+    session.write(home)
+    return session
+
+
 def test_a_new_decision_counts_at_once(log: RunLog) -> None:
     """However often the log was read before, and while it is being written to."""
     assert recorded_decisions("claude", "s") == []
@@ -121,10 +130,7 @@ def test_ingestion_uses_recorded_decisions(log: RunLog, tmp_path: Path) -> None:
 
 def test_a_decision_is_enough_to_read_a_session_again(log: RunLog, tmp_path: Path) -> None:
     """A killed server records its interruptions when it starts again; the files have not changed since."""
-    session = ClaudeLog()
-    session.user("do it")
-    session.model(call("a", command="rm -r ."), reply="one")
-    session.write(tmp_path / "home")
+    session = with_a_call(tmp_path / "home")
     store = new_store(tmp_path / "store.db")
     Syncer(store, tmp_path / "home").run()
     log.record_decision("run", denied(session.session), {})
@@ -144,10 +150,7 @@ def test_decisions_that_cannot_be_read_are_applied_when_they_can_be(
     log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether they fail before a session is read or after that; and what the store has stays as it is."""
-    session = ClaudeLog()
-    session.user("do it")
-    session.model(call("a", command="rm -r ."), reply="one")
-    session.write(tmp_path / "home")
+    session = with_a_call(tmp_path / "home")
     log.record_decision("run", denied(session.session), {})
     store = new_store(tmp_path / "store.db")
 
@@ -200,10 +203,7 @@ def test_a_watched_session_gets_a_decision_though_no_file_changes(
     log: RunLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sync of everything may be minutes away on a busy computer."""
-    session = ClaudeLog()
-    session.user("do it")
-    session.model(call("a", command="rm -r ."), reply="one")
-    session.write(tmp_path / "home")
+    session = with_a_call(tmp_path / "home")
     store = new_store(tmp_path / "store.db")
     monkeypatch.setattr(sync_schedule, "_FULL_SYNC_SECONDS", 1e9)
     watcher = watch.Watcher(store, tmp_path / "home")

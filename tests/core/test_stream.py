@@ -143,3 +143,27 @@ def test_an_empty_record_has_a_head_and_an_end(tmp_path: Path) -> None:
     assert isinstance(end, EndLine)
     assert set(end.end.counts.values()) == {0}
     assert list(collect([head, end])) == [session]
+
+
+@pytest.mark.parametrize(
+    ("given", "started", "ended"),
+    [
+        ("1970-01-01T00:00:00Z", "2026-03-01T10:00:00+00:00", "2026-03-01T12:00:00+00:00"),
+        ("9999-12-31T23:59:59-23:59", "2026-03-01T10:00:00+00:00", "9999-12-31T23:59:59.999999+00:00"),
+        ("6000-01-01T00:00:00Z", "2026-03-01T10:00:00+00:00", "6000-01-01T00:00:00+00:00"),
+        ("0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00+00:00", "2026-03-01T12:00:00+00:00"),
+        ("2026-03-01T03:00:00-08:00", "2026-03-01T10:00:00+00:00", "2026-03-01T12:00:00+00:00"),
+    ],
+)
+def test_strange_times_give_the_same_span(given: str, started: str, ended: str, tmp_path: Path) -> None:
+    """Whether all messages are kept or none is; a time that says nothing is left out."""
+    log = ClaudeLog()
+    for time in ("2026-03-01T10:00:00Z", given, "2026-03-01T12:00:00Z"):
+        log.user("hi", timestamp=time)
+    path = log.write(tmp_path)
+    session = unspool.load(path)
+    (streamed,) = collect(unspool.stream(path))
+    for info in (session.info, streamed.info):
+        assert info.started_at is not None
+        assert info.ended_at is not None
+        assert (info.started_at.isoformat(), info.ended_at.isoformat()) == (started, ended)

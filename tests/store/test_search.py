@@ -48,6 +48,15 @@ def _expected(texts: list[TextRow]) -> tuple[int, int]:
     return -(ranks[0] + further * 6 * 3600), -ranks[0]
 
 
+def test_a_text_of_the_year_9999_is_found_with_the_others(store: Store) -> None:
+    """A log can say anything; searching for it must not fail."""
+    with store.transaction():
+        _add(store, "today", _text(0, "user", 0))
+        _add(store, "9999", _text(0, "user", -2_900_000))
+        _add(store, "1", _text(0, "user", 700_000))
+    assert _names(store) == ["9999", "today", "1"]
+
+
 def test_encoded_text_is_indexed_like_text(store: Store) -> None:
     """Other processes pass on UTF-8; the text may also contain a zero."""
     text = "naïve Straße 日本語\0after"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from . import model as m
@@ -16,7 +16,7 @@ from .errors import NotFoundError
 from .events import EVENT_KINDS, EventKind
 from .gaps import find_ends
 from .session import Session
-from .timestamps import parse_moment
+from .sinks import seconds
 from .tree import COMMAND, INHERITED, MODEL, NONE, PROMPT, STANDIN, UNANSWERED, BranchShape, Tree
 
 TipRule = Literal["agent", "newest", "longest"] | str
@@ -127,9 +127,12 @@ class SessionAssembler:
         """Return the earliest and the latest time in the log; its lines need not be in order."""
         if self.builder.messages:
             times = [message.timestamp for message in self.builder.messages if message.timestamp is not None]
-            return (min(times), max(times)) if times else (None, None)
-        first = min((time for time in self.builder.times if time), default=0.0)
-        return _instant(first), _instant(max(self.builder.times, default=0.0))
+            first, last = (seconds(min(times)), seconds(max(times))) if times else (0.0, 0.0)
+            # The time 0 says no more than a missing one.
+            if first and last:
+                return _instant(first), _instant(last)
+        known = [time for time in self.builder.times if time]
+        return _instant(min(known, default=0.0)), _instant(max(known, default=0.0))
 
     def _status(self) -> m.Status:
         live_status = self.builder.details.live_status
@@ -309,5 +312,9 @@ def _rank(index: int | None) -> int:
     return sys.maxsize if index is None else index
 
 
-def _instant(seconds: float) -> datetime | None:
-    return parse_moment(seconds) if seconds else None
+def _instant(at: float) -> datetime | None:
+    """Return a point in time, given in seconds; the nearest one that there is a date for."""
+    try:
+        return datetime.fromtimestamp(at, UTC) if at else None
+    except (ValueError, OverflowError, OSError):
+        return (datetime.max if at > 0 else datetime.min).replace(tzinfo=UTC)

@@ -19,6 +19,8 @@ from .indexed_text import FIELDS, Field
 _WEIGHTS: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "output": 1.0, "thinking": 0.8, "note": 0.6}
 _HALF_LIFE = 30 * 86400
 """The age, in seconds, at which a text counts half."""
+_MOST_HALF_LIVES = 1000
+"""How far in the future a text can be and count more: a log may say that it was written in the year 9999."""
 _SHIFTS = tuple(round(_HALF_LIFE * math.log2(_WEIGHTS[field])) for field in FIELDS)
 _BONUS = 6 * 3600
 _MOST_BONUSES = 2
@@ -94,4 +96,4 @@ def first_id_sql() -> str:
 
 def score(rank: int, now: float) -> float:
     """What a rank means today: the weight of a text, halved for each half-life since it was written."""
-    return float(0.5 ** ((now - _FIRST - rank) / _HALF_LIFE))
+    return float(0.5 ** max(-_MOST_HALF_LIVES, (now - _FIRST - rank) / _HALF_LIFE))

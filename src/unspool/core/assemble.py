@@ -99,7 +99,7 @@ class SessionAssembler:
 
     def _info(self) -> m.SessionInfo:
         builder, details = self.builder, self.builder.details
-        started_at, ended_at = self._span()
+        started_at, ended_at = _span(builder)
         return m.SessionInfo(
             id=builder.id,
             agent=builder.agent,
@@ -122,17 +122,6 @@ class SessionAssembler:
             unanswered=details.unanswered,
             plan=details.plan,
         )
-
-    def _span(self) -> tuple[datetime | None, datetime | None]:
-        """Return the earliest and the latest time in the log; its lines need not be in order."""
-        if self.builder.messages:
-            times = [message.timestamp for message in self.builder.messages if message.timestamp is not None]
-            first, last = (seconds(min(times)), seconds(max(times))) if times else (0.0, 0.0)
-            # The time 0 says no more than a missing one.
-            if first and last:
-                return _instant(first), _instant(last)
-        known = [time for time in self.builder.times if time]
-        return _instant(min(known, default=0.0)), _instant(max(known, default=0.0))
 
     def _status(self) -> m.Status:
         live_status = self.builder.details.live_status
@@ -310,6 +299,18 @@ def _best(tree: Tree, values: array[float] | array[int]) -> int:
 def _rank(index: int | None) -> int:
     """Sort events that belong to no message last."""
     return sys.maxsize if index is None else index
+
+
+def _span(builder: SessionBuilder) -> tuple[datetime | None, datetime | None]:
+    """Return the earliest and the latest time in the log; its lines need not be in order."""
+    if builder.messages:
+        times = [message.timestamp for message in builder.messages if message.timestamp is not None]
+        first, last = (seconds(min(times)), seconds(max(times))) if times else (0.0, 0.0)
+        # The time 0 says no more than a missing one.
+        if first and last:
+            return _instant(first), _instant(last)
+    known = [time for time in builder.times if time]
+    return _instant(min(known, default=0.0)), _instant(max(known, default=0.0))
 
 
 def _instant(at: float) -> datetime | None:

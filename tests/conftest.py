@@ -36,7 +36,7 @@ _LEFT_OUT = {Path(__file__).parent / path for paths in NEEDS.values() for path i
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import modules of which nothing would run."""
+    """Skip modules whose tests are all deselected, so that they are not even imported."""
     return True if collection_path in _LEFT_OUT and config.getoption("markexpr") == FAST else None
 
 

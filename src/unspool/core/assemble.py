@@ -306,7 +306,7 @@ def _span(builder: SessionBuilder) -> tuple[datetime | None, datetime | None]:
     if builder.messages:
         times = [message.timestamp for message in builder.messages if message.timestamp is not None]
         first, last = (seconds(min(times)), seconds(max(times))) if times else (0.0, 0.0)
-        # The time 0 says no more than a missing one.
+        # A timestamp of 0 means unknown, as a missing one does.
         if first and last:
             return _instant(first), _instant(last)
     known = [time for time in builder.times if time]
@@ -314,7 +314,7 @@ def _span(builder: SessionBuilder) -> tuple[datetime | None, datetime | None]:
 
 
 def _instant(at: float) -> datetime | None:
-    """Return a point in time, given in seconds; the nearest one that there is a date for."""
+    """Convert seconds to a datetime, clamped to the years that datetime supports."""
     try:
         return datetime.fromtimestamp(at, UTC) if at else None
     except (ValueError, OverflowError, OSError):

@@ -70,7 +70,7 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
 
 
 def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
-    """The command and the path of an action, which cost much less than all of it."""
+    """The command and the path of an action, without building the rest of it."""
     given = subject_in(raw)
     if given is None:
         action = action_of(name, raw)[1]

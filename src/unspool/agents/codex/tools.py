@@ -79,7 +79,7 @@ def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
 
 
 def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
-    """The command and the path of an action, which cost much less than all of it."""
+    """The command and the path of an action, without building the rest of it."""
     if name in (QUESTION_TOOL, "update_plan"):
         return None, None
     data = bytes(raw)

@@ -14,8 +14,8 @@ const LONGEST_PAUSE = 10_000;
 export class LiveUpdates {
   /** @type {Map<number, number>} how often each page was changed; a page fetched before must not undo later changes */
   versions = new Map();
-  /** @type {Map<number, Promise<void>>} pages that are being fetched again */
-  refreshing = new Map();
+  /** @type {Set<number>} pages that are being fetched again, each until it shows what was fetched */
+  refreshing = new Set();
 
   /** @param {import("./pages.js").Pages} pages */
   constructor(pages) {
@@ -103,21 +103,24 @@ export class LiveUpdates {
   refreshFrom(from) {
     for (let number = from; number <= this.pages.last; number++) {
       this.invalidate(number);
-      if (this.pages.loaded.has(number)) void this.refresh(number);
+      if (this.pages.loaded.has(number)) this.refresh(number);
     }
   }
 
-  /** Fetch a page again, until nothing changes while it is fetched. @returns {Promise<void>} */
+  /** Fetch a page again, until nothing changes while it is fetched. @param {number} number */
   refresh(number) {
     this.touch(number);
     // A refresh that is under way notices the change.
-    const running = this.refreshing.get(number) ?? this.keepRefreshing(number).finally(() => {
-      this.refreshing.delete(number);
-      busy("refreshing", this.refreshing.size > 0);
-    });
-    this.refreshing.set(number, running);
+    if (this.refreshing.has(number)) return;
+    this.refreshing.add(number);
     busy("refreshing", true);
-    return running;
+    void this.keepRefreshing(number);
+  }
+
+  /** Called in the step that draws a page, as a refresh that has drawn it notices no more changes. */
+  endRefresh(number) {
+    this.refreshing.delete(number);
+    busy("refreshing", this.refreshing.size > 0);
   }
 
   async keepRefreshing(number) {
@@ -125,6 +128,7 @@ export class LiveUpdates {
       if (await this.redraw(number).catch(() => false)) return;
       await new Promise((done) => setTimeout(done, pause));
     }
+    this.endRefresh(number);
     // It was cached with its old content.
     this.invalidate(number);
   }
@@ -140,6 +144,7 @@ export class LiveUpdates {
       pages.describe(section, fresh);
       morphChildren(section, fresh);
       contentAdded(section);
+      this.endRefresh(number);
       return true;
     }, true);
   }

@@ -142,15 +142,20 @@ export class Pages {
   async fetchInto(number, signal) {
     const section = this.sections[number];
     const cached = this.cached.get(number);
-    if (cached) return this.viewport.change(() => this.fill(number, cached));
+    // By the next frame the page may have been given up, loaded again and changed.
+    const fill = (content) => {
+      signal.throwIfAborted();
+      this.fill(number, content);
+    };
+    if (cached) return this.viewport.change(() => fill(cached));
     const first = number * this.size + 1;
     const done = waiting(section, `Loading messages ${grouped(first)} to ${grouped(first + this.size - 1)}…`);
     try {
       const fresh = await this.fetchPage(number, signal);
       await this.viewport.change(() => {
         done();
+        fill(fresh);
         this.describe(section, fresh);
-        this.fill(number, fresh);
       });
     } catch (error) {
       done();

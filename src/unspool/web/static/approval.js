@@ -1,6 +1,6 @@
 /** Approval requests, answered by click or key. The first answer counts; other tabs show who gave it. */
 
-import { contentAdded, fetchFragment, find, findAll, inside, onClick } from "./dom.js";
+import { contentAdded, fetchFragment, find, findAll, inside, onClick, RequestOrder } from "./dom.js";
 import { startCountdown } from "./countdown.js";
 import { nameFor } from "./device.js";
 import { morph } from "./morph.js";
@@ -20,9 +20,8 @@ const KEY_DELAY = 500;
 const appeared = new Map();
 /** Requests that were answered in this tab. */
 const answered = new Set();
-/** @type {WeakMap<Element, number>} which request each element shows the response of */
-const shown = new WeakMap();
-let requests = 0;
+/** @type {WeakMap<Element, RequestOrder>} for each element that is redrawn */
+const orders = new WeakMap();
 
 /** Texts that HTML would change are in attributes as JSON. */
 const valueOf = (input) => (input.dataset.value ? JSON.parse(input.dataset.value) : input.value);
@@ -114,11 +113,11 @@ function reportAnswer({ run, request, kind, verdict, reason, ...by }) {
 
 /** Update a part of the page to what the server has now. @param {any} box @param {string} url */
 export async function redraw(box, url) {
-  const request = ++requests;
+  const order = orders.get(box) ?? new RequestOrder();
+  orders.set(box, order);
+  const isLatest = order.next();
   const fresh = find(`#${box.id}`, await fetchFragment(url));
-  // A later request was answered first.
-  if (request < (shown.get(box) ?? 0)) return;
-  shown.set(box, request);
+  if (!isLatest()) return;
   const active = document.activeElement;
   const wasInCard = Boolean(active?.closest(".approval"));
   morph(box, fresh);

@@ -64,7 +64,7 @@ export class Composer {
     });
     this.box.addEventListener("change", ({ target }) => this.change(target));
     this.box.addEventListener("input", () => (sessionStorage[this.source] = this.area.value));
-    void this.draw().catch(() => 0);
+    void this.draw().catch(this.refresh);
     // Only the store knows when the log of a new session exists.
     if (!reading) setInterval(this.refresh, 1000);
   }

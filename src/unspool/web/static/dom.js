@@ -111,20 +111,50 @@ export function announce(text) {
   liveRegion.textContent = text;
 }
 
+/** Milliseconds before work that failed is done again. */
+const SHORTEST_RETRY = 1000;
+const LONGEST_RETRY = 15_000;
+
 /**
- * Merge calls that come close together, and delay them while the page is hidden.
+ * Merge calls that come close together, and delay them while the page is hidden. Work that fails is done again: the
+ * next call may be far away, and the page would be outdated until then.
  * @param {() => any} work @param {number} pause ms
  */
 export function debounce(work, pause) {
-  let timer = 0;
+  let [timer, retryTimer, retryPause] = [0, 0, SHORTEST_RETRY];
   const run = async () => {
     timer = 0;
+    clearTimeout(retryTimer);
     if (document.hidden) return document.addEventListener("visibilitychange", soon, { once: true });
-    // What cannot be fetched now is fetched with the next event.
-    await Promise.resolve(work()).catch(() => undefined);
+    try {
+      await work();
+      retryPause = SHORTEST_RETRY;
+    } catch (error) {
+      // What was removed does not come back.
+      if (error instanceof Error && error.cause === 404) return;
+      clearTimeout(retryTimer);
+      retryTimer = setTimeout(soon, retryPause);
+      retryPause = Math.min(retryPause * 2, LONGEST_RETRY);
+    }
   };
   const soon = () => void (timer ||= setTimeout(run, pause));
   return soon;
+}
+
+/** The order of requests for the same thing: their responses can arrive in another one. */
+export class RequestOrder {
+  requests = 0;
+  shown = 0;
+
+  /** @returns {() => boolean} called before a response is shown: false if that to a later request is already */
+  next() {
+    const request = ++this.requests;
+    return () => {
+      if (request < this.shown) return false;
+      this.shown = request;
+      return true;
+    };
+  }
 }
 
 /** @param {number} number */

@@ -1,6 +1,6 @@
 /** Keeps the page up to date: new messages, the list of sessions, the timeline, the header. */
 
-import { contentAdded, debounce, fetchFragment, find, findAll, grouped, toast, announce } from "./dom.js";
+import { contentAdded, debounce, fetchFragment, find, findAll, grouped, RequestOrder, toast, announce } from "./dom.js";
 import { morph } from "./morph.js";
 import { onScroll } from "./viewport.js";
 import { listen } from "./event-stream.js";
@@ -21,12 +21,17 @@ export class LivePage {
   applied = 0;
   /** @type {any[]} events of the session that arrived while the page was hidden */
   postponed = [];
+  heads = new RequestOrder();
+  mains = new RequestOrder();
   refreshList = debounce(() => this.fetchList(), 1000);
   refreshHead = debounce(() => this.fetchHead(), 1500);
   /** Sooner than anything else, so that the parts of the page do not contradict each other. */
   refreshStates = debounce(() => Promise.all([this.fetchList(), this.fetchHead()]), 60);
   refreshMain = debounce(async () => {
-    morph(this.main, find("main", await fetchFragment(location.href)));
+    const isLatest = this.mains.next();
+    const fresh = find("main", await fetchFragment(location.href));
+    if (!isLatest()) return;
+    morph(this.main, fresh);
     contentAdded(this.main);
   }, 3000);
   refreshAll = debounce(async () => {
@@ -138,26 +143,34 @@ export class LivePage {
   /** @returns {Promise<boolean>} false if events that came meanwhile may know more: then it is fetched again */
   async fetchHead() {
     if (!this.reading) return true;
-    const { applied, reading: { navigation } } = this;
+    const { applied, reading: { navigation, rail } } = this;
     const { base, branch: before } = navigation.pages;
     // The number of an abandoned branch can change; its last message identifies it.
     const tip = before === "0" ? "" : `&at=${this.main.dataset.tip}`;
     const asked = new URLSearchParams(location.search);
     const choices = ["notes", "orphans"].map((name) => (asked.has(name) ? `&${name}=${asked.get(name)}` : ""));
+    const isLatest = this.heads.next();
     const page = await fetchFragment(`${base}/head?branch=${before}${tip}${choices.join("")}`);
     const [old, { count, live, branch, tip: last }] = [find(".session-head"), find("main", page).dataset];
-    await navigation.viewport.change(() => {
+    const isShown = await navigation.viewport.change(() => {
+      if (!isLatest()) return false;
       morph(old, find(".session-head", page));
       contentAdded(old);
+      return true;
     });
     if (applied !== this.applied) {
       this.refreshHead();
       return false;
     }
+    if (!isShown) return true;
     Object.assign(this.main.dataset, { count, live, branch });
     if (branch === "0" && last) this.main.dataset.tip = last;
     navigation.pages.branch = branch;
-    if (branch !== before) navigation.remember({});
+    if (branch !== before) {
+      navigation.remember({});
+      // The timeline may have been fetched under the old number.
+      rail.refresh();
+    }
     return true;
   }
 
@@ -166,7 +179,7 @@ export class LivePage {
     if (!old) return;
     const isPage = document.body.dataset.pageKind === "sessions";
     const query = new URLSearchParams(isPage ? location.search : { q: find("#filter")?.value ?? "" });
-    await fetchList([...query]);
+    if (!(await fetchList([...query]))) return;
     contentAdded(old);
     // A filtered list does not say how many there are.
     if ([...query.values()].some(Boolean)) return;

@@ -1,6 +1,6 @@
 /** The timeline beside the transcript: an outline, a scale with a frame around what is on the screen, and jumps. */
 
-import { debounce, fetchFragment, find, findAll, inside } from "./dom.js";
+import { debounce, fetchFragment, find, findAll, inside, RequestOrder } from "./dom.js";
 import { morph } from "./morph.js";
 import { indexOf } from "./navigation.js";
 import { onScroll } from "./viewport.js";
@@ -10,6 +10,7 @@ export class Rail {
   constructor(navigation) {
     this.navigation = navigation;
     this.pages = navigation.pages;
+    this.order = new RequestOrder();
     this.refresh = debounce(() => this.fetch(), 2000);
     onScroll(() => this.draw());
     new ResizeObserver(() => this.draw()).observe(this.pages.box);
@@ -94,7 +95,9 @@ export class Rail {
   }
 
   async fetch() {
+    const isLatest = this.order.next();
     const fragment = await fetchFragment(`${this.pages.base}/rail?branch=${this.pages.branch}`);
+    if (!isLatest()) return;
     const [old, fresh] = [find("#rail .timeline"), find(".timeline", fragment)];
     if (old && fresh) morph(old, fresh);
     this.arrange();

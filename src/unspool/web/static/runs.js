@@ -1,14 +1,13 @@
 /** Running agents on any page: actions, events, and the number of approvals pending. */
 
-import { fetchJson, find, make, onClick, postJson } from "./dom.js";
+import { debounce, fetchJson, find, make, onClick, postJson, RequestOrder } from "./dom.js";
 import { deviceName, startDevice } from "./device.js";
 import { listen } from "./event-stream.js";
 import { notify, startNotifications } from "./notifications.js";
 
 const RUN_EVENT = "unspool:run";
 const { title } = document;
-/** Number of requests for the count, and which of them is shown. */
-let [requests, shown] = [0, 0];
+const counts = new RequestOrder();
 
 export const newName = () => Math.random().toString(16).slice(2);
 
@@ -45,16 +44,16 @@ function runAction({ dataset: { action, run } }) {
 }
 
 async function updateCount() {
-  const number = ++requests;
+  const isLatest = counts.next();
   const { needs, seq } = await fetchJson("/agents/needs");
-  // A later request was answered first.
-  if (number < shown) return seq;
-  shown = number;
+  if (!isLatest()) return seq;
   find(".needs").hidden = !needs;
   find(".needs > [data-count]").textContent = needs;
   document.title = needs ? `(${needs}) ${title}` : title;
   return seq;
 }
+
+const retryCount = debounce(updateCount, 0);
 
 /** @param {() => void} begin starts the parts of the page for running agents */
 export async function startRuns(begin) {
@@ -62,7 +61,7 @@ export async function startRuns(begin) {
   // This server runs no agents.
   if (seq === null) return;
   onRun((event) => {
-    if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(() => 0);
+    if (/asked|answered|withdrawn|resync/.test(event.kind)) updateCount().catch(retryCount);
     void notify(event);
   });
   startDevice();

@@ -1,6 +1,6 @@
 /** Search as you type, on the search page and in the filter of the list. */
 
-import { contentAdded, fetchFragment, find, findAll } from "./dom.js";
+import { contentAdded, fetchFragment, find, findAll, RequestOrder } from "./dom.js";
 import { failure } from "./lazy-load.js";
 import { morph, morphChildren } from "./morph.js";
 
@@ -16,7 +16,7 @@ export function asTyped(ask) {
   };
 }
 
-/** @typedef {{input: any, box: any, ask: (given: string[][], signal: AbortSignal) => Promise<void>}} Searched */
+/** @typedef {{input: any, box: any, ask: (given: string[][], signal: AbortSignal) => Promise<any>}} Searched */
 
 /** @param {Searched} searched @param {boolean} isPage whether the address is that of the results */
 function connect({ input, box, ask }, isPage) {
@@ -47,12 +47,20 @@ async function showResults(box, given, signal) {
   morphChildren(box, await fetchFragment(`/results?${new URLSearchParams(given)}`, signal));
 }
 
-/** Update the list, with its filters, whose links repeat what was typed. @param {string[][]} given */
+const lists = new RequestOrder();
+
+/**
+ * Update the list, with its filters, whose links repeat what was typed. @param {string[][]} given
+ * @param {AbortSignal} [signal] @returns {Promise<boolean>} false if the list shows the response to a later request
+ */
 export async function fetchList(given, signal) {
+  const isLatest = lists.next();
   const { session } = find("main").dataset;
   const query = new URLSearchParams([...given, ...(session ? [["here", session]] : [])]);
   const fresh = find("#sessions", await fetchFragment(`/list?${query}`, signal));
+  if (!isLatest()) return false;
   morph(find("#sessions"), fresh);
+  return true;
 }
 
 /** Scroll the list beside a session to that session, unless it can be seen. */

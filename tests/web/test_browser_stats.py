@@ -52,9 +52,9 @@ def test_bars_open_their_sessions(page: Page, server: Server) -> None:
         link = page.locator(f".plot-{chart} a").last
         link.scroll_into_view_if_needed()
         link.click()
-        page.wait_for_url(re.compile(rf"after={day}&before=.*#sessions"))
-        expect(page.locator("#sessions tbody tr")).to_have_count(len(sessions))
-    costs = page.locator("#sessions td.cost").all_inner_texts()
+        page.wait_for_url(re.compile(rf"after={day}&before=.*#top-sessions"))
+        expect(page.locator("#top-sessions tbody tr")).to_have_count(len(sessions))
+    costs = page.locator("#top-sessions td.cost").all_inner_texts()
     assert costs == sorted(costs, reverse=True)
 
 

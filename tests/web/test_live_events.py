@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from unspool.core.errors import DamagedError
 from unspool.ingest.sync import Syncer
 from unspool.runs.supervisor import Supervisor
 from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.run_log import RunLog
 from unspool.store.store import Store
 from unspool.web import live_events as live_events_module
-from unspool.web.live_events import LiveEvents
+from unspool.web.live_events import LiveEvents, RenderEntries
 from unspool.web.run_events import RunEvents
 from unspool.web.session_query import SessionQuery
 from unspool.web.store_pool import StorePool
@@ -46,9 +47,9 @@ def _render(query: SessionQuery, first: int, last: int) -> list[LiveEntry]:
 
 
 @asynccontextmanager
-async def _running(path: Path) -> AsyncIterator[LiveEvents]:
+async def _running(path: Path, render: RenderEntries = _render) -> AsyncIterator[LiveEvents]:
     pool = StorePool(lambda: Store(SqliteDatabase(path, machine=MACHINE, read_only=True)), threads=2)
-    events = LiveEvents(pool, _render)
+    events = LiveEvents(pool, render)
     task = asyncio.create_task(events.run())
     await asyncio.sleep(0)
     try:
@@ -231,6 +232,40 @@ def test_messages_arrive_with_text_and_entries(writer: Store, tmp_path: Path) ->
             assert {entry["index"] for entry in event["entries"]} == {8, 9, 11}
             assert event["trail_length"] == 12
             assert "entries" not in await _next(other)
+
+    _run(work)
+
+
+@pytest.mark.parametrize("error", [DamagedError("a damaged block"), IndexError("a fault of ours")])
+def test_a_session_that_cannot_be_shown_holds_up_no_other(writer: Store, tmp_path: Path, error: Exception) -> None:
+    """Not even for a client that connects later. Pages that would have shown it fetch everything again."""
+
+    def fail(query: SessionQuery, first: int, last: int) -> list[LiveEntry]:
+        raise error
+
+    home = tmp_path / "home"
+    log_of("claude", 2).write(home)
+    Syncer(writer, home).run()
+    (row,) = writer.sessions.select()
+    before = writer.changes.last_seq()
+
+    async def work() -> None:
+        async with _running(Path(writer.location), fail) as events:
+            watching, other = events.watch(None, [row.name]), events.watch(None, [])
+            for frames in (watching, other):
+                await anext(frames)
+            log_of("claude", 3).write(home)
+            Syncer(writer, home).run()
+            _note(writer, 1)
+            events.wake()
+            late = events.watch(before, [row.name])
+            for frames in (watching, late):
+                seen = [await _next(frames)]
+                while seen[-1]["kind"] != "session.forgotten":
+                    seen.append(await _next(frames))
+                assert (seen[0]["kind"], seen[0]["seq"]) == ("resync", before + 1)
+                assert [event["seq"] for event in seen] == list(range(before + 1, before + 1 + len(seen)))
+            assert (await _next(other))["kind"] == "messages.appended"
 
     _run(work)
 

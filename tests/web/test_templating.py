@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from unspool import web
 from unspool.agents import AGENTS
 from unspool.api import load, samples, sessions
 from unspool.core.session import Session
@@ -261,3 +262,9 @@ def test_numbers_are_formatted() -> None:
 def test_static_files_have_a_version() -> None:
     """So that a browser may keep them."""
     assert re.fullmatch(r"/static/[0-9a-f]{10}/base\.css", asset_url("base.css"))
+
+
+def test_only_the_list_of_sessions_has_its_id() -> None:
+    """Live updates replace the element with this id."""
+    templates = (Path(web.__file__).parent / "templates").rglob("*.html")
+    assert [path.name for path in templates if 'id="sessions"' in path.read_text()] == ["sessions_pane.html"]

@@ -6,6 +6,7 @@ A change is read and encoded once for all clients that see it in the same form.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from ..core import model as m
-from ..core.errors import NotFoundError, UnspoolError
+from ..core.errors import NotFoundError
 from ..store import Store
 from ..store.rows import Change
 from .session_list import find
@@ -31,6 +32,7 @@ _MOST_MESSAGES = 100
 _MOST_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
+_log = logging.getLogger("unspool.web")
 
 RenderEntries = Callable[[SessionQuery, int, int], list[LiveEntry]]
 """Renders the entries that new messages add to a page, from a first message to one before a last."""
@@ -71,8 +73,9 @@ class LiveEvents:
             self._wake.clear()
             try:
                 await self._publish_new()
-            except UnspoolError:
+            except Exception as error:
                 # The store is unavailable; try again in a moment.
+                _log.warning("live updates are delayed: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _publish_new(self) -> None:
@@ -85,11 +88,21 @@ class LiveEvents:
         # Clients may connect while a frame is made, also some that need the other one.
         while missing := {row.session in client.subject for client in self._clients} - frames.keys():
             for is_watched in missing:
-                frames[is_watched] = await self._pool.run(_frame_of, row, self._render if is_watched else None)
+                frames[is_watched] = await self._frame_of(row, is_watched)
         # In one step: whoever connects before it is sent the change, whoever connects later reads it from the log.
         for client in self._clients:
             client.put(frames[row.session in client.subject])
         self._sent = row.seq
+
+    async def _frame_of(self, row: Change, is_watched: bool) -> Frame:
+        try:
+            return await self._pool.run(_frame_of, row, self._render if is_watched else None)
+        except Exception as error:
+            # If the whole store is unavailable, this fails as well, and the change is sent later.
+            await self._pool.run(_last_seq)
+            # Otherwise it is this session. It must not hold up the changes of all others.
+            _log.warning("change %d, %s of session %s, cannot be shown: %s", row.seq, row.kind, row.session, error)
+            return _resync(row.seq, "a change cannot be shown")
 
     def announce(self, kind: LiveEventKind, **facts: int | str) -> None:
         """Send an event that is not in the change log to all clients."""
@@ -125,8 +138,7 @@ class LiveEvents:
                 return
             for row in rows:
                 if row.seq <= until:
-                    frame = await self._pool.run(_frame_of, row, self._render if row.session in watched else None)
-                    yield frame.data
+                    yield (await self._frame_of(row, row.session in watched)).data
                 since = row.seq
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ class StatsFilter(NamedTuple):
 
     def of_days(self, first: date, after: date) -> str:
         """The address of the sessions of some days."""
-        return self.address(after=first.isoformat(), before=after.isoformat()) + "#sessions"
+        return self.address(after=first.isoformat(), before=after.isoformat()) + "#top-sessions"
 
 
 class Chart(NamedTuple):

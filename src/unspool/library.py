@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -25,7 +24,6 @@ from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
 from .io.listing import open_file, unlisted_in, walk_files, why_no_file
 
-_log = logging.getLogger(__name__)
 _HEADS = (1 << 14, 1 << 20)
 """How much of a file is looked at to recognise it, if the less is not enough: a first record can be very long."""
 _DONE = object()
@@ -53,8 +51,8 @@ class Library:
         """
         self._evidence = evidence or no_evidence
         self._sources: dict[tuple[str, Path], SessionSource] = {}
-        self._listed: dict[tuple[str, Path], SessionSource] = {}
-        """The sources whose sessions are all listed; one that was opened for a single file is not among them."""
+        self._listed: dict[tuple[str, Path], Path] = {}
+        """The folders whose sessions are all listed, by agent and real path; each is opened when it is first needed."""
         self._files: dict[Path, SessionRef] = {}
         if not locations:
             self._add_default(os.environ if environ is None else environ)
@@ -99,7 +97,7 @@ class Library:
 
     def _list(self, name: str, root: Path) -> None:
         # Several paths can refer to the same folder.
-        self._listed.setdefault((name, root.resolve()), self._open(name, root))
+        self._listed.setdefault((name, root.resolve()), root)
 
     def _add_files(self, refs: Iterable[SessionRef]) -> None:
         for ref in refs:
@@ -154,7 +152,7 @@ class Library:
 
     def homes(self) -> list[tuple[str, Path]]:
         """The agents' folders whose sessions are all listed, as absolute paths: they are stored."""
-        return [(agent, _absolute(source.root)) for (agent, _), source in self._listed.items()]
+        return [(agent, _absolute(root)) for (agent, _), root in self._listed.items()]
 
     # --- sessions ---
 
@@ -162,9 +160,11 @@ class Library:
         """All sessions, each once; files without a conversation are left out."""
         yield from self._files.values()
         known: dict[tuple[str, str], Path] = {}
-        for source in self._listed.values():
+        for (agent, _), root in self._listed.items():
+            if _is_missing(root):
+                continue
             try:
-                for ref in source.refs():
+                for ref in self._open(agent, root).refs():
                     is_link = known.setdefault((ref.agent, ref.id), ref.path) is not ref.path and _is_same_file(
                         known[ref.agent, ref.id], ref.path
                     )
@@ -172,7 +172,7 @@ class Library:
                         yield ref
             except Exception as error:
                 # The other folders can still be read.
-                _log.warning("Sessions in %s cannot be listed: %s: %s", source.root, type(error).__name__, error)
+                _warn(root, error)
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
         """Sub-agents that are recorded in the log of a session; finding them takes reading it."""
@@ -369,6 +369,22 @@ def _is_same_file(path: Path, other: Path) -> bool:
         return path.samefile(other)
     except OSError:
         return False
+
+
+def _warn(root: Path, error: Exception) -> None:
+    # Most programs log nothing, and start faster without what it takes.
+    from logging import getLogger
+
+    getLogger(__name__).warning("Sessions in %s cannot be listed: %s: %s", root, type(error).__name__, error)
+
+
+def _is_missing(root: Path) -> bool:
+    """Whether an agent has no folder here, so that what reads it need not be loaded."""
+    try:
+        root.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 def _absolute(root: Path) -> Path:

@@ -52,12 +52,12 @@ def default_folder() -> Path:
 
 def repair_session(library: Library, ref: SessionRef, target: Path | None = None, *, is_folder: bool = True) -> Repair:
     """Write a repaired copy of a session to a file, or to a directory laid out like a home directory."""
-    strategy = AGENTS[ref.agent].info.repair
-    if strategy is None:
-        raise UsageError(f"cannot repair sessions of {AGENTS[ref.agent].info.title}")
+    info = AGENTS[ref.agent].info
+    if info.repair is None:
+        raise UsageError(f"cannot repair sessions of {info.title}")
     sources = _files_of(library, ref)
     with tempfile.TemporaryDirectory(prefix="unspool-repair-") as staging:
-        copy = _Copy(ref, Path(staging), strategy)
+        copy = _Copy(ref, Path(staging), info.repair())
         for source in sources:
             copy.add(source)
         copy.complete()
@@ -67,7 +67,7 @@ def repair_session(library: Library, ref: SessionRef, target: Path | None = None
             targets = [target]
         else:
             folder = target or default_folder()
-            targets = [folder / AGENTS[ref.agent].info.folder / place for place in copy.places]
+            targets = [folder / info.folder / place for place in copy.places]
         _refuse_agents_folders(library, ref, targets)
         files = [
             RepairedFile(source=name_of(source), path=name_of(path), size=_write(path, data, replace=target is None))

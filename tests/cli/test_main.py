@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import re
 import signal
 import subprocess
 import sys
@@ -200,6 +201,9 @@ def test_an_output_that_fails(
     assert capsys.readouterr().err == ""
 
 
+READS_LOGS = re.compile(r"unspool\.agents\.(?P<agent>\w+)\.(?:reader|parser|discovery|repair|tools)")
+
+
 def test_help_loads_next_to_nothing(tmp_path: Path) -> None:
     """It needs the table of event kinds for the names of commands, but not the types of the record."""
     program = "import sys; from unspool.cli.main import main; main([]); print(*sys.modules, file=sys.stderr)"
@@ -237,7 +241,7 @@ print(*sys.modules, file=sys.stderr)
 
 
 def test_a_list_from_the_store_starts_fast(tmp_path: Path) -> None:
-    """It needs neither what finds secrets nor prices nor statistics, and reads no script of the store's tables."""
+    """It needs neither readers nor what finds secrets nor prices nor statistics nor scripts of the tables."""
     program = """
 import sys
 from pathlib import Path
@@ -245,7 +249,7 @@ from unspool.cli.main import main
 main(["sync", "--home", sys.argv[1]]) if sys.argv[2:] else None
 texts, read_text = [], Path.read_text
 Path.read_text = lambda path, *values: texts.append(path.name) or read_text(path, *values)
-assert main(["ls", "--stored"]) == 0
+assert main(["ls", "--stored"]) == main(["ls"]) == 0
 print(*sys.modules, *texts, file=sys.stderr)
 """
     for more in (["sync"], []):
@@ -256,8 +260,28 @@ print(*sys.modules, *texts, file=sys.stderr)
         assert done.returncode == 0, done.stderr
     loaded = set(done.stderr.split())
     assert "unspool.store.search" in loaded
-    assert loaded & {"unspool.redact.detect", "tomllib", "statistics"} == set()
+    heavy = {"unspool.redact.detect", "tomllib", "statistics", "logging", "hashlib", "tempfile", "importlib.resources"}
+    assert loaded & heavy == set()
+    assert [name for name in loaded if READS_LOGS.fullmatch(name)] == []
     assert not [name for name in loaded if name.endswith(".sql")]
+
+
+def test_a_session_is_shown_by_one_reader(tmp_path: Path) -> None:
+    """Readers of other agents are not loaded."""
+    program = """
+import sys
+from unspool.cli.main import main
+assert main(["show", sys.argv[1]]) == 0
+print(*sys.modules, file=sys.stderr)
+"""
+    (path, *_) = Path(SAMPLES).rglob("rollout-*.jsonl")
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False, timeout=PATIENCE,
+        env=environment(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    agents = {found["agent"] for name in done.stderr.split() if (found := READS_LOGS.fullmatch(name))}
+    assert agents == {"codex"}
 
 
 def test_help(run: Run) -> None:

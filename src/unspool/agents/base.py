@@ -58,8 +58,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Command that installs the agent's program."""
     source: Callable[[Path], SessionSource]
     """Opens the agent's folder for finding and reading sessions; nothing is read yet."""
-    repair: RepairStrategy | None = None
-    """How damaged logs are repaired; None when they cannot be."""
+    repair: Callable[[], RepairStrategy] | None = None
+    """Returns how damaged logs are repaired; None when they cannot be."""
     instructions: str = "AGENTS.md"
     """The file of a project with instructions to the model."""
     driver: str | None = None

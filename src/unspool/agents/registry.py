@@ -8,7 +8,6 @@ A package adds an agent with an entry point in the group `unspool.agents` that n
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 GROUP = "unspool.agents"
 _OWN = "unspool"
-_log = logging.getLogger(__name__)
 
 
 class AgentRegistry(Mapping[str, Agent]):
@@ -85,9 +83,14 @@ class AgentRegistry(Mapping[str, Agent]):
             try:
                 self.register(_agent_of(point.load()), origin)
             except Exception as error:
+                # Most programs log nothing, and start faster without what it takes.
+                from logging import getLogger
+
                 # A package may do anything while it is imported; whatever goes wrong concerns its own agent alone.
                 self._failures[point.name] = f"{type(error).__name__}: {error}"
-                _log.warning("The agent %r of %s was not loaded: %s", point.name, origin, self._failures[point.name])
+                getLogger(__name__).warning(
+                    "The agent %r of %s was not loaded: %s", point.name, origin, self._failures[point.name]
+                )
 
 
 def _origin(point: EntryPoint) -> str:

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from ..agents import AGENTS, SessionRef
 from ..io.faults import collect_faults
-from ..io.files import name_of
+from ..io.files import is_inside, name_of
 from ..io.sources import FileStamp
 from ..library import Library
 from ..store import Store
-from .scan import is_inside
 
 _MOST = 200
 """Changed files that are looked at one by one. With more of them, listing everything takes about as long."""
@@ -47,7 +46,7 @@ def changes_since_sync(store: Store, library: Library) -> DiskChanges | None:
         for agent, root, changed in homes:
             changed.update(path for path in unreadable if is_inside(path, name_of(root)))
             seen |= changed
-            if len(changed) > _MOST or not _add_refs(refs, agent, root, changed):
+            if len(changed) > _MOST or (changed and not _add_refs(refs, agent, root, changed)):
                 return None
     if faults.errors:
         return None

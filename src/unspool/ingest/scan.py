@@ -196,11 +196,6 @@ def folders_above(path: str) -> Iterator[str]:
             yield path[:position]
 
 
-def is_inside(path: str, folder: str) -> bool:
-    """Whether a path is inside a folder."""
-    return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("/", "\\")
-
-
 def how_changed(stat: LogStat, row: FileRow, archived: Chunks) -> Change:
     """Compare the bytes of a log with those that were archived. Raises OSError."""
     with stat.source.open() as file:

@@ -14,7 +14,7 @@ from ..core import model as m
 from ..core.builder import SessionBuilder
 from ..core.errors import DamagedError
 from ..io.faults import Faults, collect_faults, reason_of
-from ..io.files import name_of
+from ..io.files import is_inside, name_of
 from ..library import Library
 from ..store import Store
 from ..store.decision_log import decision_marks
@@ -27,7 +27,7 @@ from .read_parts import Reading, write_new
 from .reader_pool import TOO_LARGE, WORTH_IT, Task, reading
 from .reading_order import reading_order
 from .redacted_push import check_complete
-from .scan import REPLACED, ChangedLog, Scan, compare, is_inside, is_same_around, share_paths, stat_log, surroundings
+from .scan import REPLACED, ChangedLog, Scan, compare, is_same_around, share_paths, stat_log, surroundings
 from .session import SessionIngest, WriteQueue, remove_session
 from .session_listing import list_elsewhere
 from .sync_report import Progress as Progress

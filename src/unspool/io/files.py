@@ -76,6 +76,11 @@ def name_of(path: str | Path) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is inside a folder."""
+    return path.startswith(folder) and path[len(folder) : len(folder) + 1] in ("/", "\\")
+
+
 def stem_of(path: Path) -> str:
     """The name of a file without its suffix, as valid text: what a session is called that has no other name."""
     return name_of(path.stem)

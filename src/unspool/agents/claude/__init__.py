@@ -14,14 +14,34 @@ from ...core.decision_rules import RuleText
 from ...core.notebook_cells import NotebookCell
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, ToolCaller, formatted_json, strings_at
-from .discovery import AGENT_FILE, Surroundings, session_of_process
-from .heads import read_head
-from .reader import ClaudeSource
-from .repair import ClaudeRepair
+from .._repair import RepairStrategy
+from ..base import (
+    Agent,
+    AgentInfo,
+    Colour,
+    McpConnection,
+    SessionRef,
+    SessionSource,
+    ToolCaller,
+    formatted_json,
+    strings_at,
+)
 from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
-from .tools import MARKDOWN_TOOLS, action_of, answers_in, cells_shown, cells_written, paths_in, subject_of, with_links
+
+# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+
+
+def _source(root: Path) -> SessionSource:
+    from .reader import ClaudeSource
+
+    return ClaudeSource(root)
+
+
+def _repair() -> RepairStrategy:
+    from .repair import ClaudeRepair
+
+    return ClaudeRepair()
 
 
 class Claude(Agent):
@@ -39,8 +59,8 @@ class Claude(Agent):
         suffixes=(".jsonl",),
         resume=("claude", "--resume", "{id}"),
         install="pip install 'unspool[claude]'",
-        source=ClaudeSource,
-        repair=ClaudeRepair(),
+        source=_source,
+        repair=_repair,
         instructions="CLAUDE.md",
         driver="unspool.runs.drivers.claude:ClaudeDriverFactory",
     )
@@ -63,32 +83,46 @@ class Claude(Agent):
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""
+        from .tools import action_of
+
         return action_of(name, raw_input)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
+        from .tools import subject_of
+
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered to the questions of a call."""
+        from .tools import answers_in
+
         return answers_in(action.questions, result.content)
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
         """Answers of sub-agents, web pages and web searches."""
+        from .tools import MARKDOWN_TOOLS, with_links
+
         return with_links(result.whole) if name in MARKDOWN_TOOLS else None
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
         """Those of `NotebookEdit`, and of a notebook that is written as a file."""
+        from .tools import cells_written
+
         return cells_written(name, raw_input)
 
     def cells_read(self, name: str, raw_input: msgspec.Raw, result: m.ToolResult) -> list[NotebookCell]:
         """Those that `Read` shows."""
+        from .tools import cells_shown
+
         if name == "Read" and (cells := cells_shown(result.whole)):
             return cells
         return super().cells_read(name, raw_input, result)
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
+        from .tools import paths_in
+
         return paths_in(raw_input)
 
     log_suffixes = (".jsonl", ".json")
@@ -99,6 +133,8 @@ class Claude(Agent):
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
         """Its first message, and the sessions that its first lines name."""
+        from .heads import read_head
+
         head = read_head(ref.path)
         if head is not None:
             yield from (head.first_uuid, head.session, head.forked_from, head.process_session)
@@ -128,6 +164,8 @@ class Claude(Agent):
 
     def calling_session(self, caller: ToolCaller) -> str | None:
         """By its register of running programs, which knows the session after a clear; else by the environment."""
+        from .discovery import session_of_process
+
         opened = session_of_process(caller.processes, caller.roots)
         return opened or caller.environment.get("CLAUDE_CODE_SESSION_ID")
 
@@ -137,6 +175,8 @@ class Claude(Agent):
 
     def without_conversation(self, root: Path) -> Iterator[Path]:
         """Files with nothing but summaries of other sessions, or notes about files; and warm-ups."""
+        from .discovery import AGENT_FILE, Surroundings
+
         for folder in Surroundings(root).folders():
             for path in (*folder.files, *(path for _, path in folder.nested)):
                 head = folder.head(path)

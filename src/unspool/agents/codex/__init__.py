@@ -11,13 +11,23 @@ import msgspec
 
 from ...core import model as m
 from ...core.decision_rules import RuleText
-from ...core.proposed_actions import json_answers
-from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, ToolCaller, strings_at
-from .discovery import read_head, rollout_file
-from .reader import CodexSource
-from .repair import CodexRepair
+from .._repair import RepairStrategy
+from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, SessionSource, ToolCaller, strings_at
 from .rules import RULES
-from .tools import action_of, paths_in, question_ids, subject_of
+
+# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+
+
+def _source(root: Path) -> SessionSource:
+    from .reader import CodexSource
+
+    return CodexSource(root)
+
+
+def _repair() -> RepairStrategy:
+    from .repair import CodexRepair
+
+    return CodexRepair()
 
 
 class Codex(Agent):
@@ -35,14 +45,16 @@ class Codex(Agent):
         suffixes=(".jsonl", ".jsonl.zst", ".json"),
         resume=("codex", "resume", "{id}"),
         install="pip install 'unspool[codex]'",
-        source=CodexSource,
-        repair=CodexRepair(),
+        source=_source,
+        repair=_repair,
         driver="unspool.runs.drivers.codex:CodexDriverFactory",
     )
     rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
         """A rollout is recognised by its name, or by its first line."""
+        from .discovery import rollout_file
+
         return rollout_file(path) is not None or b'"session_meta"' in head
 
     def root_of(self, path: Path) -> Path:
@@ -58,22 +70,33 @@ class Codex(Agent):
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""
+        from .tools import action_of
+
         return action_of(name, raw_input)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
+        from .tools import subject_of
+
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered, by the id of the question."""
+        from ...core.proposed_actions import json_answers
+        from .tools import question_ids
+
         return json_answers(action.questions, question_ids(action), result.content)
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
+        from .tools import paths_in
+
         return paths_in(raw_input)
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
         """The threads whose lines it copied, the rollout that it continues, and its own rollouts."""
+        from .discovery import read_head, rollout_file
+
         head = read_head(ref.path)
         yield from (head.forked_from, head.copied_from)
         yield head.history_base.thread_id if head.history_base is not None else None

@@ -13,18 +13,28 @@ import msgspec
 from ...core import model as m
 from ...core.decision_rules import RuleText
 from ...core.notebook_cells import NotebookCell
-from ...core.proposed_actions import json_answers
 from ...io.decode import decode_any
 from ...io.files import read_whole
-from ..base import Agent, AgentInfo, Colour, McpConnection, ToolCaller, formatted_json
-from .discovery import GeminiFolder
-from .reader import GeminiSource
-from .repair import GeminiRepair
+from .._repair import RepairStrategy
+from ..base import Agent, AgentInfo, Colour, McpConnection, SessionSource, ToolCaller, formatted_json
 from .rules import RULES
-from .tools import MARKDOWN_TOOLS, action_of, cells_written, paths_in, subject_of
 
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
+
+# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+
+
+def _source(root: Path) -> SessionSource:
+    from .reader import GeminiSource
+
+    return GeminiSource(root)
+
+
+def _repair() -> RepairStrategy:
+    from .repair import GeminiRepair
+
+    return GeminiRepair()
 
 
 class Gemini(Agent):
@@ -43,8 +53,8 @@ class Gemini(Agent):
         suffixes=(".json", ".jsonl"),
         resume=("gemini", "--resume", "{id}"),
         install="npm install -g @google/gemini-cli",
-        source=GeminiSource,
-        repair=GeminiRepair(),
+        source=_source,
+        repair=_repair,
         instructions="GEMINI.md",
         driver="unspool.runs.drivers.gemini:GeminiDriverFactory",
     )
@@ -52,6 +62,8 @@ class Gemini(Agent):
 
     def without_conversation(self, root: Path) -> Iterator[Path]:
         """Files of sessions in which nothing was typed."""
+        from .discovery import GeminiFolder
+
         folder = GeminiFolder(root)
         known = {head.path for files in folder.sessions.values() for head in files.heads}
         for project in folder.projects:
@@ -83,26 +95,38 @@ class Gemini(Agent):
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""
+        from .tools import action_of
+
         return action_of(name, raw_input, None)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
         """The command and the path of what a call does."""
+        from .tools import subject_of
+
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
         """What a person answered, by the number of the question."""
+        from ...core.proposed_actions import json_answers
+
         return json_answers(action.questions, map(str, range(len(action.questions))), result.content)
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
         """Answers of sub-agents, web pages and web searches."""
+        from .tools import MARKDOWN_TOOLS
+
         return result.whole if name in MARKDOWN_TOOLS else None
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
         """Those of a notebook that is written as a file."""
+        from .tools import cells_written
+
         return cells_written(name, raw_input)
 
     def touched(self, name: str, raw_input: msgspec.Raw) -> list[str]:  # noqa: ARG002 - all tools name files alike
         """The files that a call concerns."""
+        from .tools import paths_in
+
         return paths_in(raw_input)
 
     def is_log(self, path: Path) -> bool:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,11 +20,11 @@ from ...core.model import Kind
 from ...core.session import Session
 from ...core.timestamps import parse_time
 from ...library import Library, expanded
-from ...store.decision_log import recorded_decisions
 from ...store.locate import STORE_NAME, STORE_VARIABLE, data_folder, open_store
 from .output import complain
 
 if TYPE_CHECKING:
+    from ...core.decisions import RecordedDecision
     from ...store import Store
     from ...store.filters import SessionFilter
 
@@ -58,6 +57,8 @@ def _is_filter(args: argparse.Namespace, word: str) -> bool:
     name, value = found.groups()
     option = _WORDS.get(name)
     if option is None or option not in args:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, [known for known, meant in _WORDS.items() if meant in args], n=1)
         raise UsageError(f"unknown filter {name!r} in {word!r}" + (f"; did you mean {near[0]}:?" if near else ""))
     if option == "has":
@@ -116,11 +117,18 @@ def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
 
 def catalog_of(args: argparse.Namespace) -> Catalog:
     """The sessions in the places that the options name. The store is closed when the command ends."""
-    library = Library(*args.home, evidence=recorded_decisions)
+    library = Library(*args.home, evidence=_recorded)
     below = [root for _, root in library.homes()] if args.home and args.store is None else None
     catalog = Catalog(library, lambda: _existing_store(args.store), below=below)
     args.on_exit.callback(_close, catalog)
     return catalog
+
+
+def _recorded(agent: str, session: str) -> list[RecordedDecision]:
+    """Decisions that were recorded while an agent ran. What reads them is only loaded with a session."""
+    from ...store.decision_log import recorded_decisions
+
+    return recorded_decisions(agent, session)
 
 
 def _close(catalog: Catalog) -> None:
@@ -155,7 +163,7 @@ def _existing_store(location: str | None) -> Store | None:
 
 def _named(catalog: Catalog, name: str) -> Iterable[Chosen]:
     if _is_folder(name):
-        folder = Catalog(Library(name, evidence=recorded_decisions))
+        folder = Catalog(Library(name, evidence=_recorded))
         return (Chosen(folder, ref) for ref in folder.refs())
     return [Chosen(catalog, catalog.find(name))]
 

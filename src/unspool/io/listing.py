@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import EINVAL
 from io import FileIO
+from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -173,7 +174,7 @@ def unlisted_in(place: Path) -> list[tuple[Path, str]]:
 def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(entries, key=attrgetter("name"))
     except OSError as error:
         note_fault(error, Path(folder))
         if not_listed is not None and not isinstance(error, FileNotFoundError):
@@ -187,10 +188,11 @@ def _kind(entry: os.DirEntry[str]) -> str:
     One entry that cannot be looked at, such as a link to itself, must not hide the others.
     """
     try:
-        if entry.is_dir():
-            return "link" if entry.is_symlink() else "folder"
+        # Most are files.
         if entry.is_file():
             return "file"
+        if entry.is_dir():
+            return "link" if entry.is_symlink() else "folder"
         return "" if entry.is_symlink() else _NOT_REGULAR
     except OSError as error:
         note_fault(error, Path(entry.path))

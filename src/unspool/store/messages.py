@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,11 +24,6 @@ from .message_patches import MessagePatches
 
 _REWRITTEN = b'"rewritten"'
 """Occurs in the JSON of patches that replace the content of a message."""
-_LIST = msgspec.json.Decoder(list[m.Message])
-_MESSAGE = msgspec.json.Decoder(m.Message)
-_RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
-_HEAD = msgspec.json.Decoder(Session)
-_PATCHES = msgspec.json.Decoder(MessagePatches)
 _NOTHING = msgspec.Raw(b"null")
 _NO_HASH = 0
 _T = TypeVar("_T")
@@ -71,7 +66,15 @@ class _Outline(msgspec.Struct):
         )  # fmt: skip
 
 
-_OUTLINES = msgspec.json.Decoder(list[_Outline])
+_decoders: dict[object, Any] = {}
+
+
+def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
+    """A decoder, made when it is first needed: that takes a while, and a list of sessions decodes no messages."""
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.json.Decoder(kind)
+    decoder: msgspec.json.Decoder[_T] = _decoders[kind]
+    return decoder
 
 
 class StoredMessages:
@@ -146,7 +149,8 @@ class StoredMessages:
         wanted = slice(max(0, first - block.first), None if last is None else max(0, last - block.first))
         try:
             # Only the messages in the range are decoded.
-            yield from [_MESSAGE.decode(raw) for raw in _RAW_LIST.decode(json)[wanted]]
+            decode = _decoder(m.Message).decode
+            yield from [decode(raw) for raw in _decoder(list[msgspec.Raw]).decode(json)[wanted]]
         except msgspec.DecodeError:
             damaged = self._note(block.session, "messages", block.first, block.length)
             yield from list(damaged.placeholders())[wanted]
@@ -181,14 +185,14 @@ class StoredMessages:
             if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
                 # Where no block has to be decoded, the patches need not be decoded either.
                 patches = self._decoded_patches(id, json) if patches is None else patches
-                found = self._decoded(_LIST, id, first, count, data)
+                found = self._decoded(_decoder(list[m.Message]), id, first, count, data)
                 yield from self._patched(found or (), patches)
 
     def outlines(self, id: int, patches: MessagePatches) -> list[m.Message]:
         """All messages without their text: parents, authors, and the ids of calls and results."""
         messages: list[m.Message] = []
         for first, count, data in self._each(id):
-            outlines = self._decoded(_OUTLINES, id, first, count, data)
+            outlines = self._decoded(_decoder(list[_Outline]), id, first, count, data)
             if outlines is None:
                 messages += self._note(id, "messages", first, count).placeholders()
             else:
@@ -200,7 +204,7 @@ class StoredMessages:
     def hashes(self, id: int) -> Iterator[int]:
         """A hash of the JSON of each message, valid in this process. Patches are not part of it."""
         for first, count, data in self._each(id):
-            found = self._decoded(_RAW_LIST, id, first, count, data)
+            found = self._decoded(_decoder(list[msgspec.Raw]), id, first, count, data)
             yield from [_NO_HASH] * count if found is None else [hash(bytes(raw)) for raw in found]
 
     def _each(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
@@ -244,13 +248,13 @@ def decode_head(head: bytes) -> Session:
     if not head:
         raise NotFoundError("this session is no longer in the store; `unspool ls` lists what there is")
     try:
-        return _HEAD.decode(unpack(head))
+        return _decoder(Session).decode(unpack(head))
     except (DamagedError, msgspec.DecodeError) as error:
         raise DamagedError(SessionDamage(0, "summary").text) from error
 
 
 def _decoded_patches(json: bytes) -> MessagePatches:
-    return _PATCHES.decode(json) if json else MessagePatches()
+    return _decoder(MessagePatches).decode(json) if json else MessagePatches()
 
 
 def decode_patches(patches: bytes) -> MessagePatches:
@@ -260,7 +264,7 @@ def decode_patches(patches: bytes) -> MessagePatches:
 
 def decode_block(json: bytes, count: int) -> list[m.Message]:
     """The messages of a block. Raises DamagedError and DecodeError."""
-    messages = _LIST.decode(json)
+    messages = _decoder(list[m.Message]).decode(json)
     if len(messages) != count:
         raise DamagedError(f"it has {len(messages)} messages instead of {count}")
     return messages

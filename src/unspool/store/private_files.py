@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -55,7 +54,7 @@ def is_open_to_others(folder: Path) -> bool:
 def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
     """Replace a file by another, at once and for its owner alone. A durable one has its content after a power cut."""
     make_private_folder(path.parent)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
     try:
         with open_private(new, "xb") as file:
             file.write(data)
@@ -79,7 +78,7 @@ def replacing_private(path: Path) -> Iterator[BinaryIO]:
         with open_private(path) as file:
             yield file
         return
-    new = path.with_name(f".{path.name[:100]}-{secrets.token_hex(4)}")
+    new = path.with_name(f".{path.name[:100]}-{os.urandom(4).hex()}")
     try:
         with open_private(new, "xb") as file:
             if path.exists():

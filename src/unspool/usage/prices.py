@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -146,7 +145,7 @@ def shipped_prices() -> PriceTable:
 
 @lru_cache(maxsize=4)
 def _table(path: Path | None, _changed: int) -> PriceTable:
-    shipped = _decode((files(__package__ or "") / FILE_NAME).read_bytes(), FILE_NAME)
+    shipped = _decode(Path(__file__).with_name(FILE_NAME).read_bytes(), FILE_NAME)
     if path is None:
         return PriceTable(_by_name([shipped]), shipped.source, shipped.checked)
     own = _decode(_read(path), str(path))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from ...core.errors import BusyError, NotWritableError, RejectedValueError, UnspoolError
 from ...search.query import Node, to_fts5
@@ -19,6 +18,9 @@ from ..migrations import Migrations
 from ..private_files import create_private
 from ..ranking import first_id, outdated_sql
 from ..rows import NOTHING
+
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
 
 _WAIT_SECONDS = 600.0
 """How long to wait for another process that writes. The first sync of a large home takes minutes, and longer on a busy
@@ -97,6 +99,10 @@ class SqliteDatabase(Database):
         return _connect(str(self._copied()))
 
     def _copied(self) -> Path:
+        # Few stores have to be copied, and all others open faster without these.
+        import shutil
+        from tempfile import TemporaryDirectory
+
         self._copy = TemporaryDirectory(prefix="unspool-")
         for name in (self.path.name, f"{self.path.name}-wal"):
             if (source := self.path.with_name(name)).exists():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from ...core.errors import UnspoolError
 
@@ -16,11 +15,10 @@ class Migrations:
         self._kind = kind
 
     @cached_property
-    def _all(self) -> list[tuple[int, Traversable]]:
+    def _all(self) -> list[tuple[int, Path]]:
         """All scripts by their numbers. Few stores lack one, so that they are not read yet."""
-        folder = files(__package__ or "") / self._kind
-        scripts = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-        return [(int(name.split("_")[0]), script) for name, script in scripts]
+        scripts = sorted((Path(__file__).parent / self._kind).glob("*.sql"))
+        return [(int(script.name.split("_")[0]), script) for script in scripts]
 
     @property
     def newest(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from unspool.core.errors import UnspoolError
+from unspool.core.errors import BusyError, UnspoolError
 from unspool.search.query import parse
 from unspool.search.tokenizer import words_in
 from unspool.store.backends import postgres
@@ -110,6 +110,23 @@ def test_change_numbers_become_visible_in_order(open_store: Callable[..., Store]
     assert [entry.kind for entry in reader.changes.since(last)] == ["slow"]
     quick.changes.append("alone", None)
     assert [entry.kind for entry in reader.changes.since()] == ["quick", "slow", "alone"]
+
+
+def test_no_lock_is_waited_for_without_end(open_store: Callable[..., Store], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program that holds it may have been cut off: the server keeps its locks until it notices."""
+    holder = open_store()
+    monkeypatch.setattr(postgres, "_LOCK_SECONDS", 0.05)
+    waiter = open_store()
+    with holder.exclusive():
+        for patience in (None, 0.01, None):
+            with pytest.raises(BusyError), waiter.exclusive(patience):
+                pass
+    with holder.transaction():
+        holder.database.rows("SELECT pg_advisory_xact_lock('journal'::regclass::int, 0)")
+        with pytest.raises(BusyError):
+            waiter.changes.append("session.gone", 1)
+    with waiter.exclusive():
+        waiter.changes.append("session.gone", 1)
 
 
 def test_many_machines_write_at_once(open_store: Callable[..., Store], tmp_path: Path) -> None:

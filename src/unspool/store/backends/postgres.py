@@ -27,10 +27,14 @@ _OLDEST = 120_000
 """The oldest supported server version, in the numbering of the server."""
 _CONNECT_SECONDS = 30
 """A busy server may take long to accept a connection."""
+_LOCK_SECONDS = 600.0
+"""How long to wait for a lock. A program that the network has cut off keeps its locks until the server notices, which
+may take hours."""
 _FETCHED_ROWS = 1000
 """How many rows of a long result are fetched at a time."""
 _FEW_ROWS = 8
 """Up to this many rows, INSERT is faster than COPY."""
+_SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', ?, FALSE)"
 _MIGRATIONS = Migrations("postgres")
 _MIGRATION_LOCK = 0x756E7370
 """The advisory lock that every process takes before it migrates."""
@@ -66,6 +70,7 @@ class PostgresDatabase(Database):
             connection = psycopg.connect(
                 self._address.whole, autocommit=True, connect_timeout=_CONNECT_SECONDS, client_encoding="utf8"
             )
+            connection.execute(_translated(_SET_LOCK_TIMEOUT), [_milliseconds(_LOCK_SECONDS)])
         except psycopg.Error as error:
             raise self._address.explained(error) from error
         return cast("psycopg.Connection[Row]", connection)
@@ -233,14 +238,12 @@ class PostgresDatabase(Database):
         if seconds is None:
             yield
             return
-        sql = "SELECT set_config('lock_timeout', ?, FALSE)"
-        # 0 would be no timeout.
-        self.rows(sql, str(max(1, int(seconds * 1000))))
+        self.rows(_SET_LOCK_TIMEOUT, _milliseconds(seconds))
         try:
             yield
         finally:
             with suppress(UnspoolError):
-                self.rows(sql, "0")
+                self.rows(_SET_LOCK_TIMEOUT, _milliseconds(_LOCK_SECONDS))
 
     def close(self) -> None:
         """Close the connections."""
@@ -282,6 +285,11 @@ class _Names(NameTable):
     def _known(self, texts: list[str]) -> dict[str, int]:
         sql = "SELECT name.text, name.id FROM unnest(?::text[]) AS wanted JOIN name ON name.text = wanted"
         return {row[0]: int(row[1]) for row in self._database.rows(sql, texts)}
+
+
+def _milliseconds(seconds: float) -> str:
+    # 0 would be no timeout.
+    return str(max(1, int(seconds * 1000)))
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ export class Navigation {
     history.scrollRestoration = "manual";
     onScroll(() => this.writeSoon());
     window.addEventListener("popstate", () => location.search !== this.search && this.open());
-    window.addEventListener("pagehide", () => this.write());
+    // Only what is not written yet: looking where things are takes as long as a layout of the whole page.
+    window.addEventListener("pagehide", () => this.timer && this.write());
     document.addEventListener("click", (event) => this.clicked(event));
     onContent(() => this.mark(this.current));
   }

@@ -58,7 +58,10 @@ export class Pages {
     this.guess = Math.min(this.box.offsetHeight / rendered.size, HIGHEST / pages);
     this.loaded = new Set(rendered.keys());
     for (let number = 0; number < pages; number++) this.addSection(number, rendered.get(number));
-    this.box.replaceChildren(...this.sections);
+    // Pages that the server rendered stay where they are: moved elements would be styled and laid out again.
+    const first = Math.min(...rendered.keys());
+    this.box.prepend(...this.sections.slice(0, first));
+    this.box.append(...this.sections.slice(first + rendered.size));
     find(".paging", this.main)?.remove();
   }
 

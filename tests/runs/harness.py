@@ -67,6 +67,11 @@ class EventCollector:
         """Skip all events so far: their order is not fixed, and they were waited for in another way."""
         self._seen = len(self.events)
 
+    def forget(self) -> None:
+        """Forget all events so far, as if the driver had just been started."""
+        self.events.clear()
+        self._seen = 0
+
     def all(self, kind: type[T]) -> list[T]:
         """All events of this kind, from the start."""
         return [event for event in self.events if isinstance(event, kind)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,19 @@ class Workspace:
         await self.driver.start(RunSpec(folder=str(self.project), home=str(self.home), **wanted), self.events)
         return await self.events.next(Started)
 
+    async def begin_again(self) -> Started:
+        """Clear the conversation: another session in the same process, with nothing left of the one before."""
+        self.events.skip()
+        await self.driver.send("m", "/clear")
+        started = await self.events.next(Started)
+        self.events.forget()
+        for path in self.project.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.model.requests.clear()
+        self.model.models.clear()
+        self.model.go_on.clear()
+        return started
+
     async def say(self, text: str) -> TurnEnded:
         """A turn without requests."""
         await self.driver.send("m", text)
@@ -110,10 +124,10 @@ class Workspace:
     def files(self) -> list[Path]:
         return sorted((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
 
-    def read(self) -> Session:
-        """The session as the reader sees it."""
+    def read(self, session: str | None = None) -> Session:
+        """A session as the reader sees it, without a name that of the agent."""
         library = Library(self.home)
-        return library.load(next(ref for ref in library.refs() if ref.id == self.driver.session))
+        return library.load(next(ref for ref in library.refs() if ref.id == (session or self.driver.session)))
 
 
 @asynccontextmanager
@@ -147,163 +161,276 @@ def results(session: Session) -> dict[str, tuple[str, str]]:
     return {block.call_id: (block.outcome, block.content) for block in blocks if isinstance(block, m.ToolResult)}
 
 
-def test_a_session_with_a_command_and_edits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LogCheck = Callable[[Session], None]
+"""A check of the log of a session, which is complete when the program has ended."""
+Scene = Callable[[Workspace, Started], Awaitable[LogCheck]]
+"""What happens in one session."""
+
+
+async def play(at: Workspace, started: Started, *scenes: Scene) -> None:
+    """Several sessions in one process, because the start of the program costs more than all that is done in it."""
+    checks: list[tuple[str | None, LogCheck]] = []
+    for scene in scenes:
+        if checks:
+            started = await at.begin_again()
+        check = await scene(at, started)
+        checks.append((at.driver.session, check))
+    if not at.events.all(AgentExited):
+        assert (await at.stop()).error is None
+    for session, check in checks:
+        check(at.read(session))
+
+
+async def a_command_and_edits(at: Workspace, started: Started) -> LogCheck:
     """Text arrives in pieces, requests show what will happen, and the log has the same."""
+    assert started.session == at.driver.session
+    assert (started.mode, started.model) == ("default", "auto")
+    assert started.version
+    assert at.driver.capabilities.modes == ("default", "autoEdit", "plan")
+    await at.driver.send("m1", "@do think hm")
+    assert isinstance(at.events.events[-1], Started)
+    await at.events.next(TurnStarted)
+    assert (await at.events.next(MessageAccepted)).message == "m1"
+    assert await at.events.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
+    assert (await at.events.next(TurnEnded)).outcome == "completed"
+    command = await at.request("@do run echo hi; touch ran.txt")
+    assert (command.kind, command.tool, command.action.command) == (
+        "command", "run_shell_command", "echo hi; touch ran.txt",
+    )  # fmt: skip
+    assert command.verdicts == ("allow", "allow_session", "deny", "deny_stop")
+    assert not (at.project / "ran.txt").exists()
+    assert (await at.answer(command, "allow")).outcome == "completed"
+    assert (at.project / "ran.txt").exists()
+    assert "hi" in at.model.results()[0]
+    new = await at.request("@do write a.txt=alpha")
+    assert (new.kind, new.action.path) == ("edit", str(at.project / "a.txt"))
+    assert "+alpha" in (new.action.diff or "")
+    await at.answer(new, "allow")
+    edit = await at.request("@do edit a.txt=alpha=beta")
+    assert "-alpha" in (edit.action.diff or "")
+    assert "+beta" in (edit.action.diff or "")
+    await at.answer(edit, "allow")
+    assert (at.project / "a.txt").read_text() == "beta"
 
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            started = await at.start()
-            assert started.session == at.driver.session
-            assert (started.mode, started.model) == ("default", "auto")
-            assert started.version
-            assert at.driver.capabilities.modes == ("default", "autoEdit", "plan")
-            await at.driver.send("m1", "@do think hm")
-            assert isinstance(at.events.events[-1], Started)
-            await at.events.next(TurnStarted)
-            assert (await at.events.next(MessageAccepted)).message == "m1"
-            assert await at.events.next(TextDelta, lambda words: words.thinking and "hm" in words.text)
-            assert (await at.events.next(TurnEnded)).outcome == "completed"
-            command = await at.request("@do run echo hi; touch ran.txt")
-            assert (command.kind, command.tool, command.action.command) == (
-                "command", "run_shell_command", "echo hi; touch ran.txt",
-            )  # fmt: skip
-            assert command.verdicts == ("allow", "allow_session", "deny", "deny_stop")
-            assert not (at.project / "ran.txt").exists()
-            assert (await at.answer(command, "allow")).outcome == "completed"
-            assert (at.project / "ran.txt").exists()
-            assert "hi" in at.model.results()[0]
-            new = await at.request("@do write a.txt=alpha")
-            assert (new.kind, new.action.path) == ("edit", str(at.project / "a.txt"))
-            assert "+alpha" in (new.action.diff or "")
-            await at.answer(new, "allow")
-            edit = await at.request("@do edit a.txt=alpha=beta")
-            assert "-alpha" in (edit.action.diff or "")
-            assert "+beta" in (edit.action.diff or "")
-            await at.answer(edit, "allow")
-            assert (at.project / "a.txt").read_text() == "beta"
-            assert (await at.stop()).error is None
-            session = at.read()
-            outcomes = results(session)
-            assert [outcomes[one.call_id or ""][0] for one in (command, new, edit)] == ["ok"] * 3
-            assert said(session, "assistant")[-1] == "That is all."
-            assert session.info.project == m.Project(str(at.project), "demo")
+    def check(session: Session) -> None:
+        outcomes = results(session)
+        assert [outcomes[one.call_id or ""][0] for one in (command, new, edit)] == ["ok"] * 3
+        assert said(session, "assistant")[-1] == "That is all."
+        assert session.info.project == m.Project(str(at.project), "demo")
 
-    run(body())
+    return check
 
 
-def test_denials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def denials(at: Workspace, _started: Started) -> LogCheck:
     """A denied call does not run. Its reason is the next message; with a stop it waits for the next message."""
+    plain = await at.request("@do run touch no1.txt")
+    assert (await at.answer(plain, "deny")).outcome == "completed"
+    assert "canceled by the user" in at.model.results()[0]
+    reasoned = await at.request("@do run touch no2.txt")
+    assert (await at.answer(reasoned, "deny", "Use the other file.")).outcome == "completed"
+    assert (await at.events.next(TurnEnded)).outcome == "completed"
+    assert "Use the other file." in at.model.heard()
+    assert "Use the other file." not in at.model.heard(-2)
+    stopping = await at.request("@do run touch no3.txt")
+    requests = len(at.model.requests)
+    assert (await at.answer(stopping, "deny_stop", "Not today.")).outcome == "interrupted"
+    assert len(at.model.requests) == requests
+    await at.say("@do say fine")
+    assert "Not today." in at.model.heard()
+    assert at.events.all(RequestCancelled) == []
+    assert sorted(path.name for path in at.project.iterdir()) == []
 
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            plain = await at.request("@do run touch no1.txt")
-            assert (await at.answer(plain, "deny")).outcome == "completed"
-            assert "canceled by the user" in at.model.results()[0]
-            reasoned = await at.request("@do run touch no2.txt")
-            assert (await at.answer(reasoned, "deny", "Use the other file.")).outcome == "completed"
-            assert (await at.events.next(TurnEnded)).outcome == "completed"
-            assert "Use the other file." in at.model.heard()
-            assert "Use the other file." not in at.model.heard(-2)
-            stopping = await at.request("@do run touch no3.txt")
-            requests = len(at.model.requests)
-            assert (await at.answer(stopping, "deny_stop", "Not today.")).outcome == "interrupted"
-            assert len(at.model.requests) == requests
-            await at.say("@do say fine")
-            assert "Not today." in at.model.heard()
-            assert at.events.all(RequestCancelled) == []
-            await at.stop()
-            assert sorted(path.name for path in at.project.iterdir()) == []
-            # The program does not record a rejection that ends the turn.
-            refused = [rejection.tool_use_id for rejection in at.read().rejections]
-            assert refused == [plain.call_id, reasoned.call_id]
+    def check(session: Session) -> None:
+        # The program does not record a rejection that ends the turn.
+        refused = [rejection.tool_use_id for rejection in session.rejections]
+        assert refused == [plain.call_id, reasoned.call_id]
 
-    run(body())
+    return check
 
 
-def test_interruptions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def interruptions(at: Workspace, _started: Started) -> LogCheck:
     """A response, a running command and a request are stopped, and the session continues."""
+    await at.driver.interrupt()
+    assert (await at.say("@do say first")).outcome == "completed"
+    await at.driver.send("m", "@do slow 5")
+    await at.events.next(TextDelta, lambda words: "3" in words.text)
+    await at.driver.interrupt()
+    assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+    command = await at.request("@do run touch began.txt; sleep 300; touch ended.txt")
+    await at.driver.answer(command, Answer(verdict="allow"))
+    await wait_until_async((at.project / "began.txt").exists, "the command to begin")
+    await at.driver.interrupt()
+    assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+    waiting = await at.request("@do run touch never.txt")
+    await at.driver.interrupt()
+    assert (await at.events.next(RequestCancelled)).id == waiting.id
+    assert (await at.events.next(TurnEnded)).outcome == "interrupted"
+    await at.driver.answer(waiting, Answer(verdict="allow"))
+    assert (await at.say("@do say last")).outcome == "completed"
+    assert "@do slow" not in at.model.heard()
+    assert [path.name for path in at.project.iterdir()] == ["began.txt"]
 
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            await at.driver.interrupt()
-            assert (await at.say("@do say first")).outcome == "completed"
-            await at.driver.send("m", "@do slow 5")
-            await at.events.next(TextDelta, lambda words: "3" in words.text)
-            await at.driver.interrupt()
-            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
-            command = await at.request("@do run touch began.txt; sleep 300; touch ended.txt")
-            await at.driver.answer(command, Answer(verdict="allow"))
-            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
-            await at.driver.interrupt()
-            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
-            waiting = await at.request("@do run touch never.txt")
-            await at.driver.interrupt()
-            assert (await at.events.next(RequestCancelled)).id == waiting.id
-            assert (await at.events.next(TurnEnded)).outcome == "interrupted"
-            await at.driver.answer(waiting, Answer(verdict="allow"))
-            assert (await at.say("@do say last")).outcome == "completed"
-            await at.stop()
-            assert [path.name for path in at.project.iterdir()] == ["began.txt"]
-            session = at.read()
-            # The one at the question is not written down.
-            assert [interruption.during for interruption in session.interruptions] == ["response", "tool"]
-            assert "@do slow" not in at.model.heard()
-            assert results(session)[command.call_id or ""][0] == "interrupted"
-            assert said(session, "assistant")[-1] == "last"
+    def check(session: Session) -> None:
+        # The one at the question is not written down.
+        assert [interruption.during for interruption in session.interruptions] == ["response", "tool"]
+        assert results(session)[command.call_id or ""][0] == "interrupted"
+        assert said(session, "assistant")[-1] == "last"
 
-    run(body())
+    return check
 
 
-def test_messages_wait_for_the_end_of_the_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def messages_wait_for_the_end_of_the_turn(at: Workspace, _started: Started) -> LogCheck:
     """A message sent during a response is the next turn, and is reported when it is accepted."""
+    await at.driver.send("m1", "@do slow 20")
+    await at.events.next(TextDelta)
+    await at.driver.send("m2", "second")
+    await at.driver.send("m3", "third")
+    at.model.go_on.set()
+    for _ in range(3):
+        assert (await at.events.next(TurnEnded)).outcome == "completed"
+    kinds = [event for event in at.events.events if isinstance(event, MessageAccepted | TurnEnded)]
+    assert [event.message if isinstance(event, MessageAccepted) else "end" for event in kinds] == [
+        "m1", "end", "m2", "end", "m3", "end",
+    ]  # fmt: skip
 
+    def check(session: Session) -> None:
+        assert said(session, "user") == ["@do slow 20", "second", "third"]
+
+    return check
+
+
+async def mode_and_model(at: Workspace, _started: Started) -> LogCheck:
+    """Both can be changed, but not to the mode that skips all approvals."""
+    await at.say("@do say one")
+    assert at.model.models[-1] == "gemini-2.5-pro"
+    await at.driver.set_model("gemini-2.5-flash")
+    assert (await at.events.next(SettingsChanged)).model == "gemini-2.5-flash"
+    await at.say("@do say two")
+    assert at.model.models[-1] == "gemini-2.5-flash"
+    await at.driver.set_mode("autoEdit")
+    assert (await at.events.next(SettingsChanged)).mode == "autoEdit"
+    await at.say("@do write b.txt=beta")
+    assert at.events.all(PermissionRequest) == []
+    assert (at.project / "b.txt").exists()
+    with pytest.raises(UsageError, match="yolo"):
+        await at.driver.set_mode("yolo")
+    await at.answer(await at.request("@do run touch asked.txt"), "deny")
+    assert "[MODE_UPDATE]" not in at.events.text()
+
+    def check(session: Session) -> None:
+        assert "gemini-2.5-flash" in {message.model for message in session.messages}
+
+    return check
+
+
+async def allowed_for_the_session(at: Workspace, _started: Started) -> LogCheck:
+    """The same command needs no further approval while this process is running."""
+    await at.answer(await at.request("@do run touch one.txt"), "allow_session")
+    await at.say("@do run touch two.txt")
+    assert (at.project / "two.txt").exists()
+    assert len(at.events.all(PermissionRequest)) == 1
+    both = await at.request("@do both mkdir three // mkdir four")
+    await at.driver.answer(both, Answer(verdict="deny"))
+    other = await at.events.next(PermissionRequest)
+    assert other.id != both.id
+    await at.answer(other, "allow")
+    assert (at.project / "four").exists()
+    assert not (at.project / "three").exists()
+    assert not list(at.home.rglob("*.toml"))
+
+    def check(session: Session) -> None:
+        assert [rejection.tool_use_id for rejection in session.rejections] == [both.call_id]
+        assert results(session)[other.call_id or ""][0] == "ok"
+
+    return check
+
+
+async def a_plan(at: Workspace, _started: Started) -> LogCheck:
+    """The plan itself is shown, not only its file; approval ends the plan mode."""
+    exit_with = '{"plan_filename": "plan.md"}'
+    plan = await at.request(f"@do write plan.md=First this.;;call exit_plan_mode {exit_with};;say ok")
+    assert (plan.kind, plan.action.plan) == ("plan", "First this.")
+    assert "allow_session" not in plan.verdicts
+    await at.answer(plan, "deny")
+    assert at.driver._settings.mode == "plan"
+    again = await at.request(f"@do call exit_plan_mode {exit_with};;say ok")
+    await at.answer(again, "allow")
+    assert at.events.all(SettingsChanged) == [SettingsChanged(mode="default")]
+    assert "Plan approved" in at.model.results()[0]
+    assert set(at.model.models) == {"gemini-2.5-pro"}
+    return lambda _: None
+
+
+async def sub_agents(at: Workspace, _started: Started) -> LogCheck:
+    """One that only reads runs without approval; the program denies one that could do more."""
+    await at.say('@do spawn codebase_investigator call list_directory {"dir_path": "."}')
+    assert at.events.all(PermissionRequest) == []
+    assert "codebase_investigator" in at.model.results()[0]
+    await at.say("@do spawn helper run touch sub.txt")
+    assert "denied by policy" in at.model.results()[0]
+    assert at.events.all(PermissionRequest) == []
+    assert not (at.project / "sub.txt").exists()
+
+    def check(session: Session) -> None:
+        assert len(session.subagents) >= 1
+
+    return check
+
+
+async def a_clear_starts_another_session(at: Workspace, started: Started) -> LogCheck:
+    """In the same process and with the same mode; the model gets nothing of the conversation before."""
+    assert (await at.say("@do say before")).outcome == "completed"
+    await at.driver.set_mode("plan")
+    await at.driver.send("m", "/clear")
+    second = await at.events.next(Started)
+    assert (await at.events.next(TurnEnded)).outcome == "completed"
+    assert (second.pid, second.mode) == (started.pid, "plan")
+    assert second.session not in (None, started.session)
+    assert (await at.say("@do say after")).outcome == "completed"
+    assert "before" not in at.model.heard()
+    assert said(at.read(), "assistant") == ["after"]
+    assert said(at.read(started.session), "assistant") == ["before"]
+
+    def check(session: Session) -> None:
+        assert said(session, "assistant") == ["after"]
+
+    return check
+
+
+async def stopping_leaves_nothing_behind(at: Workspace, _started: Started) -> LogCheck:
+    """Neither the running command nor one in the background in a session of its own."""
+    command = "setsid sleep 777 & touch began.txt; sleep 778"
+    request = await at.request(f"@do run {command}")
+    await at.driver.answer(request, Answer(verdict="allow"))
+    await wait_until_async((at.project / "began.txt").exists, "the command to begin")
+    await at.stop()
+    assert [event.outcome for event in at.events.all(TurnEnded)] == ["interrupted"]
+    await at.driver.stop()
+    assert len(at.events.all(AgentExited)) == 1
+    assert at.events.all(Notice) == []
+    with pytest.raises(UnspoolError, match="is not running"):
+        await at.driver.send("m", "hello")
+    return lambda _: None
+
+
+def test_sessions_in_the_default_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            await at.driver.send("m1", "@do slow 20")
-            await at.events.next(TextDelta)
-            await at.driver.send("m2", "second")
-            await at.driver.send("m3", "third")
-            at.model.go_on.set()
-            for _ in range(3):
-                assert (await at.events.next(TurnEnded)).outcome == "completed"
-            kinds = [event for event in at.events.events if isinstance(event, MessageAccepted | TurnEnded)]
-            assert [event.message if isinstance(event, MessageAccepted) else "end" for event in kinds] == [
-                "m1", "end", "m2", "end", "m3", "end",
-            ]  # fmt: skip
-            await at.stop()
-            assert said(at.read(), "user") == ["@do slow 20", "second", "third"]
+            scenes = (a_command_and_edits, denials, interruptions, messages_wait_for_the_end_of_the_turn, sub_agents)
+            # What is allowed for the session stays allowed while the process is running, so it comes after all others.
+            await play(at, await at.start(), *scenes, allowed_for_the_session, a_clear_starts_another_session)
 
     run(body())
 
 
-def test_mode_and_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both can be changed, but not to the mode that skips all approvals."""
+def test_a_mode_and_a_model_chosen_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And changed later, until the program is stopped in the middle of a turn."""
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
-            await at.start(model="gemini-2.5-pro")
-            await at.say("@do say one")
-            assert at.model.models[-1] == "gemini-2.5-pro"
-            await at.driver.set_model("gemini-2.5-flash")
-            assert (await at.events.next(SettingsChanged)).model == "gemini-2.5-flash"
-            await at.say("@do say two")
-            assert at.model.models[-1] == "gemini-2.5-flash"
-            await at.driver.set_mode("autoEdit")
-            assert (await at.events.next(SettingsChanged)).mode == "autoEdit"
-            await at.say("@do write b.txt=beta")
-            assert at.events.all(PermissionRequest) == []
-            assert (at.project / "b.txt").exists()
-            with pytest.raises(UsageError, match="yolo"):
-                await at.driver.set_mode("yolo")
-            await at.answer(await at.request("@do run touch asked.txt"), "deny")
-            await at.stop()
-            assert "gemini-2.5-flash" in {message.model for message in at.read().messages}
-            assert "[MODE_UPDATE]" not in at.events.text()
-            with pytest.raises(UnspoolError, match="is not running"):
-                await at.driver.send("m", "hello")
+            started = await at.start(mode="plan", model="gemini-2.5-pro")
+            assert (started.mode, started.model) == ("plan", "gemini-2.5-pro")
+            await play(at, started, a_plan, mode_and_model, stopping_leaves_nothing_behind)
 
     run(body())
 
@@ -326,124 +453,17 @@ def test_skipping_approvals_must_be_chosen_at_the_start(tmp_path: Path, monkeypa
     run(body())
 
 
-def test_allowed_for_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same command needs no further approval while this process is running."""
-
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            await at.answer(await at.request("@do run touch one.txt"), "allow_session")
-            await at.say("@do run touch two.txt")
-            assert (at.project / "two.txt").exists()
-            assert len(at.events.all(PermissionRequest)) == 1
-            both = await at.request("@do both mkdir three // mkdir four")
-            await at.driver.answer(both, Answer(verdict="deny"))
-            other = await at.events.next(PermissionRequest)
-            assert other.id != both.id
-            await at.answer(other, "allow")
-            assert (at.project / "four").exists()
-            assert not (at.project / "three").exists()
-            assert not list(at.home.rglob("*.toml"))
-            await at.stop()
-            session = at.read()
-            assert [rejection.tool_use_id for rejection in session.rejections] == [both.call_id]
-            assert results(session)[other.call_id or ""][0] == "ok"
-
-    run(body())
-
-
-def test_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan itself is shown, not only its file; approval ends the plan mode."""
-
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start(mode="plan")
-            exit_with = '{"plan_filename": "plan.md"}'
-            plan = await at.request(f"@do write plan.md=First this.;;call exit_plan_mode {exit_with};;say ok")
-            assert (plan.kind, plan.action.plan) == ("plan", "First this.")
-            assert "allow_session" not in plan.verdicts
-            await at.answer(plan, "deny")
-            assert at.driver._settings.mode == "plan"
-            again = await at.request(f"@do call exit_plan_mode {exit_with};;say ok")
-            await at.answer(again, "allow")
-            assert at.events.all(SettingsChanged) == [SettingsChanged(mode="default")]
-            assert "Plan approved" in at.model.results()[0]
-
-    run(body())
-
-
-def test_sub_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that only reads runs without approval; the program denies one that could do more."""
-
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            await at.say('@do spawn codebase_investigator call list_directory {"dir_path": "."}')
-            assert at.events.all(PermissionRequest) == []
-            assert "codebase_investigator" in at.model.results()[0]
-            await at.say("@do spawn helper run touch sub.txt")
-            assert "denied by policy" in at.model.results()[0]
-            assert at.events.all(PermissionRequest) == []
-            await at.stop()
-            assert not (at.project / "sub.txt").exists()
-            assert len(at.read().subagents) >= 1
-
-    run(body())
-
-
-def test_a_clear_starts_another_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the same process and with the same mode; the model gets nothing of the conversation before."""
-
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            first = await at.start()
-            assert (await at.say("@do say before")).outcome == "completed"
-            await at.driver.set_mode("plan")
-            await at.driver.send("m", "/clear")
-            second = await at.events.next(Started)
-            assert (await at.events.next(TurnEnded)).outcome == "completed"
-            assert (second.pid, second.mode) == (first.pid, "plan")
-            assert second.session not in (None, first.session)
-            assert (await at.say("@do say after")).outcome == "completed"
-            assert "before" not in at.model.heard()
-            assert said(at.read(), "assistant") == ["after"]
-            library = Library(at.home)
-            assert said(library.load(library.find(first.session or "")), "assistant") == ["before"]
-
-    run(body())
-
-
 def test_resuming_a_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice, because the second time the program would have deleted it; the past is not reported again."""
+    """After it was killed during a request, and again, because the second time the program would have deleted it.
 
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            id = (await at.start()).session
-            await at.say("@do say one")
-            await at.stop()
-            for text in ("two", "three"):
-                at.let_a_minute_pass()
-                assert (await at.start(session=id)).session == id
-                assert at.events.all(TextDelta) == []
-                await at.say(f"@do say {text}")
-                assert at.events.text() == text
-                assert "@do say one" in at.model.heard()
-                assert len([path for path in at.files() if path.stem.endswith(str(id)[:8])]) == 1
-                await at.stop()
-            assert said(at.read(), "assistant") == ["one", "two", "three"]
-            with pytest.raises(UnspoolError, match="cannot fork"):
-                await at.start(session=id, fork=True)
-
-    run(body())
-
-
-def test_killed_during_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exit is reported once; the session can be resumed, and the call was never made."""
+    The exit is reported once, the call was never made, and the past is not reported again.
+    """
 
     async def body() -> None:
         async with workspace(tmp_path, monkeypatch) as at:
             started = await at.start()
-            await at.say("@do say before")
+            id = started.session
+            await at.say("@do say one")
             request = await at.request("@do run touch never.txt")
             os.kill(started.pid or 0, signal.SIGKILL)
             ended = await at.events.next(AgentExited)
@@ -452,32 +472,21 @@ def test_killed_during_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert [event.outcome for event in at.events.all(TurnEnded)] == ["completed"]
             await at.driver.answer(request, Answer(verdict="allow"))
             await at.stop()
-            assert said(at.read(), "assistant") == ["before", "A call."]
-            at.let_a_minute_pass()
-            await at.start(session=started.session)
-            assert (await at.say("@do say after")).outcome == "completed"
-            assert "A call." in at.model.heard()
-            await at.stop()
-            assert said(at.read(), "assistant")[-1] == "after"
+            assert said(at.read(), "assistant") == ["one", "A call."]
+            for text in ("two", "three"):
+                at.let_a_minute_pass()
+                assert (await at.start(session=id)).session == id
+                assert at.events.all(TextDelta) == []
+                assert (await at.say(f"@do say {text}")).outcome == "completed"
+                assert at.events.text() == text
+                assert "@do say one" in at.model.heard()
+                assert "A call." in at.model.heard()
+                assert len([path for path in at.files() if path.stem.endswith(str(id)[:8])]) == 1
+                await at.stop()
+                assert said(at.read(), "assistant")[-1] == text
+            assert said(at.read(), "assistant") == ["one", "A call.", "two", "three"]
             assert not (at.project / "never.txt").exists()
-
-    run(body())
-
-
-def test_stopping_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the running command nor one in the background in a session of its own."""
-
-    async def body() -> None:
-        async with workspace(tmp_path, monkeypatch) as at:
-            await at.start()
-            command = "setsid sleep 777 & touch began.txt; sleep 778"
-            request = await at.request(f"@do run {command}")
-            await at.driver.answer(request, Answer(verdict="allow"))
-            await wait_until_async((at.project / "began.txt").exists, "the command to begin")
-            await at.stop()
-            assert [event.outcome for event in at.events.all(TurnEnded)] == ["interrupted"]
-            await at.driver.stop()
-            assert len(at.events.all(AgentExited)) == 1
-            assert at.events.all(Notice) == []
+            with pytest.raises(UnspoolError, match="cannot fork"):
+                await at.start(session=id, fork=True)
 
     run(body())

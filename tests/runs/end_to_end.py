@@ -191,6 +191,7 @@ class Whole:
 
     def __init__(self, folder: Path, agent: Agent, *options: str) -> None:
         self.agent = agent
+        self.folder = folder
         self.home, self.project = folder / "home", folder / "project"
         self.data = folder / "data"
         for path in (self.home, self.project, self.data):
@@ -198,6 +199,11 @@ class Whole:
         self.server = Server(folder, self.home, *options)
         self.until = self.server.wait_for
         self.runs: list[str] = []
+
+    def work_in(self, name: str) -> None:
+        """Start the next agents in a new folder, so that they find nothing of those before them."""
+        self.project = self.folder / name
+        self.project.mkdir()
 
     # --- asking the server ---
 
@@ -243,6 +249,16 @@ class Whole:
         found: Json = self.until(seen, f"{states} of {run}")
         return found
 
+    def stop_all(self) -> None:
+        """Stop all agents and wait for their end."""
+
+        def running() -> list[str]:
+            return [view["id"] for view in self.server.api("/runs")["runs"] if view["state"] != "ended"]
+
+        for run in running():
+            self.post(f"/runs/{run}/stop")
+        self.until(lambda: not running(), "the end of all agents")
+
     def send(self, run: str, message: str, text: str) -> None:
         """Send a message to an agent that runs."""
         status, reply = self.post(f"/runs/{run}/messages", id=message, text=text, who="the tests")
@@ -281,6 +297,11 @@ class Whole:
         found: Json = self.server.api(f"/sessions/{session}/messages")
         found |= self.server.api(f"/sessions/{session}")
         return found
+
+    def listed(self, kind: str, session: str) -> list[Json]:
+        """What the server lists of one session among the events of all."""
+        entries: list[Json] = self.server.api(f"/events/{kind}?limit=500")["entries"]
+        return [entry for entry in entries if entry["session"]["name"] == session]
 
     def agreed(self, session: str, holds: Callable[[Session], bool] = lambda _: True) -> Session:
         """The record, once the server has the same and a condition holds."""

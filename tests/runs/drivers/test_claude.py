@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import wraps
 from importlib.util import find_spec
@@ -132,233 +132,279 @@ async def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
+LogCheck = Callable[[unspool.Session], None]
+"""A check of the log of a session, which is complete when the program has ended."""
+Scene = Callable[[Workspace, ClaudeDriver, EventCollector], Awaitable[LogCheck]]
+"""What happens in one session of a program that was started in the default mode."""
+
+
+def nothing_more(session: unspool.Session) -> None:
+    """The log of this session shows nothing that was not checked."""
+
+
+async def begin_again(at: Workspace, driver: ClaudeDriver, events: EventCollector, left: str | None) -> str | None:
+    """Clear the conversation: another session in the same program, and nothing is left of the one before."""
+    turns = len(events.all(TurnEnded))
+    await driver.send("clear", "/clear")
+    started = await events.next(Started, lambda event: event.session != left)
+    await wait_until_async(lambda: len(events.all(TurnEnded)) > turns, "the end of the command")
+    events.forget()
+    for path in at.project.iterdir():
+        path.unlink()
+    at.model.requests.clear()
+    at.model.cut_off = 0
+    at.model.go_on.clear()
+    return started.session
+
+
+async def play(at: Workspace, *scenes: Scene) -> None:
+    """Several sessions in one program, because its start costs more than all that is done in it."""
+    driver, events = await at.start()
+    started = events.all(Started)[0]
+    session = started.session
+    checks: list[tuple[str | None, LogCheck]] = []
+    for scene in scenes:
+        if checks:
+            session = await begin_again(at, driver, events, session)
+        checks.append((session, await scene(at, driver, events)))
+    await driver.stop()
+    assert events.all(AgentExited) == [AgentExited(code=0)]
+    assert started.pid is not None
+    assert not is_alive(started.pid, None)
+    for session, check in checks:
+        check(at.read(session))
+
+
 # --- a conversation --------------------------------------------------------------------------------------------------
 
 
-@real
-@bounded
-async def test_a_turn_is_reported_as_it_happens(tmp_path: Path) -> None:
+async def a_turn_is_reported_as_it_happens(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """Start, acceptance, text in pieces, thinking apart, the end; and the log has the same."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        started = await events.next(Started)
-        assert started.pid is not None
-        assert is_alive(started.pid, start_time(started.pid))
-        assert started.mode == "default"
-        assert started.version
-        await driver.send("first", "@do think deep;;nothing")
-        assert (await events.next(MessageAccepted)).message == "first"
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        at.model.go_on.set()
-        await driver.send("second", "@do slow 5")
-        await events.next(TurnEnded)
-        thoughts = [word.text for word in events.all(TextDelta) if word.thinking]
-        assert "".join(thoughts) == "deep"
-        assert events.text() == "Thought.word0 word1 word2 word3 word4"
-        assert len(events.all(TurnStarted)) == 2
-        assert not events.all(PermissionRequest)
-        await driver.stop()
-        assert events.all(AgentExited) == [AgentExited(code=0)]
-        assert not is_alive(started.pid, None)
-        session = at.read(started.session)
+    started = await events.next(Started)
+    (offered,) = events.all(CommandsOffered)
+    assert "compact" in {command.name for command in offered.commands}
+    assert started.pid is not None
+    assert is_alive(started.pid, start_time(started.pid))
+    assert started.mode == "default"
+    assert started.version
+    await driver.send("first", "@do think deep;;nothing")
+    assert (await events.next(MessageAccepted)).message == "first"
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    at.model.go_on.set()
+    await driver.send("second", "@do slow 5")
+    await events.next(TurnEnded)
+    thoughts = [word.text for word in events.all(TextDelta) if word.thinking]
+    assert "".join(thoughts) == "deep"
+    assert events.text() == "Thought.word0 word1 word2 word3 word4"
+    assert len(events.all(TurnStarted)) == 2
+    assert not events.all(PermissionRequest)
+
+    def check(session: unspool.Session) -> None:
         assert texts(session, "human") == ["@do think deep;;nothing", "@do slow 5"]
         assert texts(session, "model") == ["Thought.", "word0 word1 word2 word3 word4"]
         assert session.info.status == "complete"
 
+    return check
 
-@real
-@bounded
-async def test_a_failure_of_the_model_is_reported(tmp_path: Path) -> None:
+
+async def a_failure_of_the_model_is_reported(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """The turn fails with the error of the server; the agent continues."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do fail 400")
-        ended = await events.next(TurnEnded)
-        assert ended.outcome == "failed"
-        assert "as the script says" in (ended.error or "")
-        await driver.send("2", "@do say better")
-        assert (await events.next(TurnEnded)).outcome == "completed"
+    await driver.send("1", "@do fail 400")
+    ended = await events.next(TurnEnded)
+    assert ended.outcome == "failed"
+    assert "as the script says" in (ended.error or "")
+    await driver.send("2", "@do say better")
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    return nothing_more
 
 
-@real
-@bounded
-async def test_a_message_while_a_turn_runs_waits_for_the_next(tmp_path: Path) -> None:
+async def a_message_while_a_turn_runs_waits_for_the_next(
+    at: Workspace, driver: ClaudeDriver, events: EventCollector
+) -> LogCheck:
     """It is accepted when the turn before it has ended, and not earlier."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("long", "@do slow 4")
-        await events.next(TextDelta)
-        await driver.send("short", "@do say second")
-        await driver.send("other", "@do say third")
-        at.model.go_on.set()
-        await events.next(TurnEnded)
-        assert (await events.next(MessageAccepted)).message == "short"
-        assert (await events.next(MessageAccepted)).message == "other"
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        order = [event.message if isinstance(event, MessageAccepted) else "" for event in events.events]
-        assert events.events.index(events.all(TurnEnded)[0]) < order.index("short") < order.index("other")
-        assert "second" not in at.model.heard(0)
-        assert "word3" in at.model.heard(1)
-        await driver.stop()
-        said = texts(at.read(events.all(Started)[0].session), "human")
+    await driver.send("long", "@do slow 4")
+    await events.next(TextDelta)
+    await driver.send("short", "@do say second")
+    await driver.send("other", "@do say third")
+    at.model.go_on.set()
+    await events.next(TurnEnded)
+    assert (await events.next(MessageAccepted)).message == "short"
+    assert (await events.next(MessageAccepted)).message == "other"
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    order = [event.message if isinstance(event, MessageAccepted) else "" for event in events.events]
+    assert events.events.index(events.all(TurnEnded)[0]) < order.index("short") < order.index("other")
+    assert "second" not in at.model.heard(0)
+    assert "word3" in at.model.heard(1)
+
+    def check(session: unspool.Session) -> None:
+        said = texts(session, "human")
         assert "\n".join(said) == "@do slow 4\n@do say second\n@do say third"
+
+    return check
+
+
+async def an_image_reaches_the_model_and_the_log(
+    at: Workspace, driver: ClaudeDriver, events: EventCollector
+) -> LogCheck:
+    """As an image block beside the text."""
+    await driver.send("one", "@do say seen", [ImageInput("image/png", PIXEL)])
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    contents = [message["content"] for message in at.model.requests[-1]["messages"]]
+    (image,) = [block for content in contents for block in content if block["type"] == "image"]
+    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
+
+    def check(session: unspool.Session) -> None:
+        blocks = [block for message in session.active_path() for block in message.blocks]
+        assert [block.media_type for block in blocks if isinstance(block, m.Image)] == ["image/png"]
+
+    return check
 
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
 
 
-@real
-@bounded
-async def test_a_command_runs_when_it_is_allowed(tmp_path: Path) -> None:
+async def a_command_runs_when_it_is_allowed(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """And not before."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch made")
-        request = await events.next(PermissionRequest)
-        assert (request.kind, request.tool, request.action.command) == ("command", "Bash", "touch made")
-        assert request.verdicts == ("allow", "allow_session", "deny", "deny_stop")
-        assert request.title == "Bash: touch made"
-        assert not (at.project / "made").exists()
-        await driver.answer(request, ALLOW)
-        await events.next(TurnEnded)
-        assert (at.project / "made").exists()
-        await driver.stop()
-        session = at.read(events.all(Started)[0].session)
+    await driver.send("1", "@do run touch made")
+    request = await events.next(PermissionRequest)
+    assert (request.kind, request.tool, request.action.command) == ("command", "Bash", "touch made")
+    assert request.verdicts == ("allow", "allow_session", "deny", "deny_stop")
+    assert request.title == "Bash: touch made"
+    assert not (at.project / "made").exists()
+    await driver.answer(request, ALLOW)
+    await events.next(TurnEnded)
+    assert (at.project / "made").exists()
+
+    def check(session: unspool.Session) -> None:
         assert [(each.call_id, each.outcome) for each in results(session)] == [(request.call_id, "ok")]
 
+    return check
 
-@real
-@bounded
-async def test_a_denial_reaches_the_model_with_its_reason(tmp_path: Path) -> None:
+
+async def a_denial_reaches_the_model_with_its_reason(
+    at: Workspace, driver: ClaudeDriver, events: EventCollector
+) -> LogCheck:
     """The turn continues; without a reason the model gets the sentence it knows."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch made;;say understood;;")
-        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Use another name."))
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        assert at.model.results() == [refusal("Use another name.")]
-        await driver.send("2", "@do run touch made")
-        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny"))
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        assert at.model.results() == [REJECTED]
-        await driver.stop()
-        assert not (at.project / "made").exists()
-        session = at.read(events.all(Started)[0].session)
+    await driver.send("1", "@do run touch made;;say understood;;")
+    await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Use another name."))
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    assert at.model.results() == [refusal("Use another name.")]
+    await driver.send("2", "@do run touch made")
+    await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny"))
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    assert at.model.results() == [REJECTED]
+    assert not (at.project / "made").exists()
+
+    def check(session: unspool.Session) -> None:
         assert [(each.reason, each.rejection_type) for each in session.rejections] == [
             ("Use another name.", "command"),
             (None, "command"),
         ]
         assert [each.action.command for each in session.rejections if each.action] == ["touch made", "touch made"]
 
+    return check
 
-@real
-@bounded
-async def test_a_denial_can_stop_the_turn(tmp_path: Path) -> None:
+
+async def a_denial_can_stop_the_turn(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """Then the model gets the program's own sentence, and the log shows an interruption."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch made")
-        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny_stop", reason="No, and stop."))
-        assert (await events.next(TurnEnded)).outcome == "interrupted"
-        await driver.send("2", "@do say on")
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        assert "No, and stop." not in at.model.heard()
-        assert "STOP what you are doing" in at.model.heard()
-        await driver.stop()
-        assert len(at.read(events.all(Started)[0].session).interruptions) == 1
+    await driver.send("1", "@do run touch made")
+    await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny_stop", reason="No, and stop."))
+    assert (await events.next(TurnEnded)).outcome == "interrupted"
+    await driver.send("2", "@do say on")
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    assert "No, and stop." not in at.model.heard()
+    assert "STOP what you are doing" in at.model.heard()
+
+    def check(session: unspool.Session) -> None:
+        assert len(session.interruptions) == 1
+
+    return check
 
 
-@real
-@bounded
-async def test_an_input_can_be_changed(tmp_path: Path) -> None:
+async def an_input_can_be_changed(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """The changed input runs; the log keeps the model's."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch made")
-        request = await events.next(PermissionRequest)
-        assert request.takes_input
-        changed = {**request.action.input, "command": "touch other && echo it is other"}
-        await driver.answer(request, Answer(verdict="allow", input=changed))
-        await events.next(TurnEnded)
-        assert sorted(path.name for path in at.project.iterdir()) == ["other"]
-        assert at.model.results() == ["it is other"]
-        await driver.stop()
-        assert results(at.read(events.all(Started)[0].session))[0].content == "it is other"
+    await driver.send("1", "@do run touch made")
+    request = await events.next(PermissionRequest)
+    assert request.takes_input
+    changed = {**request.action.input, "command": "touch other && echo it is other"}
+    await driver.answer(request, Answer(verdict="allow", input=changed))
+    await events.next(TurnEnded)
+    assert sorted(path.name for path in at.project.iterdir()) == ["other"]
+    assert at.model.results() == ["it is other"]
+
+    def check(session: unspool.Session) -> None:
+        assert results(session)[0].content == "it is other"
+
+    return check
 
 
-@real
-@bounded
-async def test_an_edit_shows_its_diff(tmp_path: Path) -> None:
+async def an_edit_shows_its_diff(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """Allowing one for the session allows all edits, and is reported as a change of mode."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", f"@do write {at.project}/a.txt=hello;;write {at.project}/b.txt=again;;run touch c")
-        request = await events.next(PermissionRequest)
-        assert request.kind == "edit"
-        assert "+hello" in (request.action.diff or "")
-        await driver.answer(request, Answer(verdict="allow_session"))
-        assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "acceptEdits"
-        await events.next(TurnEnded)
-        assert (at.project / "b.txt").read_text() == "again"
-        assert not [each for each in events.all(PermissionRequest) if each.action.path == f"{at.project}/b.txt"]
+    await driver.send("1", f"@do write {at.project}/a.txt=hello;;write {at.project}/b.txt=again;;run touch c")
+    request = await events.next(PermissionRequest)
+    assert request.kind == "edit"
+    assert "+hello" in (request.action.diff or "")
+    await driver.answer(request, Answer(verdict="allow_session"))
+    assert (await events.next(SettingsChanged, lambda event: event.mode is not None)).mode == "acceptEdits"
+    await events.next(TurnEnded)
+    assert (at.project / "b.txt").read_text() == "again"
+    assert not [each for each in events.all(PermissionRequest) if each.action.path == f"{at.project}/b.txt"]
+    return nothing_more
 
 
-@real
-@bounded
-async def test_a_command_can_be_allowed_for_the_session(tmp_path: Path) -> None:
+async def a_command_can_be_allowed_for_the_session(
+    at: Workspace, driver: ClaudeDriver, events: EventCollector
+) -> LogCheck:
     """Similar commands need no further approval, others do, and no settings are written."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch one;;run touch one two;;run touch three")
-        await driver.answer(await events.next(PermissionRequest), Answer(verdict="allow_session"))
-        other = await events.next(PermissionRequest)
-        assert other.action.command == "touch three"
-        await driver.answer(other, Answer(verdict="deny", reason="no"))
-        await events.next(TurnEnded)
-        assert sorted(path.name for path in at.project.iterdir()) == ["one", "two"]
-        assert not any(event.mode for event in events.all(SettingsChanged))
+    await driver.send("1", "@do run touch one;;run touch one two;;run touch three")
+    await driver.answer(await events.next(PermissionRequest), Answer(verdict="allow_session"))
+    other = await events.next(PermissionRequest)
+    assert other.action.command == "touch three"
+    await driver.answer(other, Answer(verdict="deny", reason="no"))
+    await events.next(TurnEnded)
+    assert sorted(path.name for path in at.project.iterdir()) == ["one", "two"]
+    assert not any(event.mode for event in events.all(SettingsChanged))
+    return nothing_more
 
 
-@real
-@bounded
-async def test_calls_made_together_are_asked_about_one_by_one(tmp_path: Path) -> None:
+async def calls_made_together_are_asked_about_one_by_one(
+    at: Workspace, driver: ClaudeDriver, events: EventCollector
+) -> LogCheck:
     """Each gets its own answer."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do both touch one // touch two")
-        for _ in range(2):
-            request = await events.next(PermissionRequest)
-            refused = request.action.command == "touch one"
-            await driver.answer(request, Answer(verdict="deny", reason="not this") if refused else ALLOW)
-        await events.next(TurnEnded)
-        assert sorted(path.name for path in at.project.iterdir()) == ["two"]
-        assert at.model.results()[0] == refusal("not this")
-        assert len({request.id for request in events.all(PermissionRequest)}) == 2
+    await driver.send("1", "@do both touch one // touch two")
+    for _ in range(2):
+        request = await events.next(PermissionRequest)
+        refused = request.action.command == "touch one"
+        await driver.answer(request, Answer(verdict="deny", reason="not this") if refused else ALLOW)
+    await events.next(TurnEnded)
+    assert sorted(path.name for path in at.project.iterdir()) == ["two"]
+    assert at.model.results()[0] == refusal("not this")
+    assert len({request.id for request in events.all(PermissionRequest)}) == 2
+    return nothing_more
 
 
-@real
-@bounded
-async def test_a_question_is_answered(tmp_path: Path) -> None:
+async def a_question_is_answered(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """With one of its options, with a text, or not at all."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        for chosen in ("Blue", "A dark green"):
-            await driver.send("1", "@do question")
-            request = await events.next(PermissionRequest)
-            assert (request.kind, request.title) == ("question", "Which colour?")
-            assert [option.label for option in request.choices[0].options] == ["Red", "Blue"]
-            answers, notes = {"Which colour?": [chosen]}, {"Which colour?": "but matte"}
-            await driver.answer(request, Answer(verdict="allow", answers=answers, notes=notes))
-            await events.next(TurnEnded)
-            assert f'"Which colour?"="{chosen}"' in at.model.results()[0]
-            assert "but matte" in at.model.results()[0]
-        await driver.send("2", "@do question")
-        await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Ask me later."))
+    for chosen in ("Blue", "A dark green"):
+        await driver.send("1", "@do question")
+        request = await events.next(PermissionRequest)
+        assert (request.kind, request.title) == ("question", "Which colour?")
+        assert [option.label for option in request.choices[0].options] == ["Red", "Blue"]
+        answers, notes = {"Which colour?": [chosen]}, {"Which colour?": "but matte"}
+        await driver.answer(request, Answer(verdict="allow", answers=answers, notes=notes))
         await events.next(TurnEnded)
-        assert at.model.results() == [refusal("Ask me later.")]
-        await driver.stop()
-        rejection = at.read(events.all(Started)[0].session).rejections[0]
+        assert f'"Which colour?"="{chosen}"' in at.model.results()[0]
+        assert "but matte" in at.model.results()[0]
+    await driver.send("2", "@do question")
+    await driver.answer(await events.next(PermissionRequest), Answer(verdict="deny", reason="Ask me later."))
+    await events.next(TurnEnded)
+    assert at.model.results() == [refusal("Ask me later.")]
+
+    def check(session: unspool.Session) -> None:
+        rejection = session.rejections[0]
         assert (rejection.rejection_type, rejection.reason) == ("option", "Ask me later.")
+
+    return check
 
 
 @real
@@ -389,50 +435,47 @@ async def test_a_plan_is_shown_denied_and_approved(tmp_path: Path) -> None:
         assert [(each.rejection_type, each.reason) for each in rejections] == [("plan", "Shorter, please.")]
 
 
-@real
-@bounded
-async def test_a_sub_agent_asks_in_its_own_name(tmp_path: Path) -> None:
+async def a_sub_agent_asks_in_its_own_name(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """Its text is marked as its own, and a denial reaches it rather than the main agent."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do spawn run touch made // say the sub-agent is done")
-        request = await events.next(PermissionRequest)
-        assert request.subagent is not None
-        await driver.answer(request, Answer(verdict="deny", reason="Not you."))
-        await events.next(TurnEnded)
-        own = "".join(word.text for word in events.all(TextDelta) if word.subagent == request.subagent)
-        assert "the sub-agent is done" in own
-        assert "the sub-agent is done" in at.model.results()[0]
-        assert any("Not you." in at.model.heard(number) for number in range(len(at.model.requests) - 1))
-        await driver.stop()
-        subagents = at.read(events.all(Started)[0].session).subagents
+    await driver.send("1", "@do spawn run touch made // say the sub-agent is done")
+    request = await events.next(PermissionRequest)
+    assert request.subagent is not None
+    await driver.answer(request, Answer(verdict="deny", reason="Not you."))
+    await events.next(TurnEnded)
+    own = "".join(word.text for word in events.all(TextDelta) if word.subagent == request.subagent)
+    assert "the sub-agent is done" in own
+    assert "the sub-agent is done" in at.model.results()[0]
+    assert any("Not you." in at.model.heard(number) for number in range(len(at.model.requests) - 1))
+
+    def check(session: unspool.Session) -> None:
+        subagents = session.subagents
         assert [each.agent_id for each in subagents] == [request.subagent]
         inner = at.read(subagents[0].session)
         assert [each.reason for each in inner.rejections] == ["Not you."]
+
+    return check
 
 
 # --- interrupting ----------------------------------------------------------------------------------------------------
 
 
-@real
-@bounded
-async def test_a_response_can_be_interrupted(tmp_path: Path) -> None:
+async def a_response_can_be_interrupted(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """The response is cut off, and the next message continues from there."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.interrupt()
-        await driver.send("1", "@do slow 7")
-        await events.next(TextDelta, lambda word: word.text == "word5 ")
-        await driver.interrupt()
-        assert (await events.next(TurnEnded)).outcome == "interrupted"
-        await wait_until_async(lambda: at.model.cut_off == 1, "the model to be left")
-        await driver.send("2", "@do say on")
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        assert "word5" in at.model.heard()
-        assert "[Request interrupted by user]" in at.model.heard()
-        await driver.stop()
-        session = at.read(events.all(Started)[0].session)
+    await driver.interrupt()
+    await driver.send("1", "@do slow 7")
+    await events.next(TextDelta, lambda word: word.text == "word5 ")
+    await driver.interrupt()
+    assert (await events.next(TurnEnded)).outcome == "interrupted"
+    await wait_until_async(lambda: at.model.cut_off == 1, "the model to be left")
+    await driver.send("2", "@do say on")
+    assert (await events.next(TurnEnded)).outcome == "completed"
+    assert "word5" in at.model.heard()
+    assert "[Request interrupted by user]" in at.model.heard()
+
+    def check(session: unspool.Session) -> None:
         assert [each.during for each in session.interruptions] == ["response"]
+
+    return check
 
 
 @real
@@ -484,40 +527,73 @@ async def test_a_program_that_is_not_logged_in_says_so(tmp_path: Path, monkeypat
         await driver.stop()
 
 
-@real
-@bounded
-async def test_a_tool_can_be_interrupted(tmp_path: Path) -> None:
+async def a_tool_can_be_interrupted(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
     """Its process ends, and the agent continues."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
-        await driver.answer(await events.next(PermissionRequest), ALLOW)
-        pid = await pid_in(at.project / "pid")
-        await driver.interrupt()
-        assert (await events.next(TurnEnded)).outcome == "interrupted"
-        await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
-        await driver.send("2", "@do say on")
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        await driver.stop()
-        session = at.read(events.all(Started)[0].session)
+    await driver.send("1", "@do run echo $$ > pid; tail -f /dev/null")
+    await driver.answer(await events.next(PermissionRequest), ALLOW)
+    pid = await pid_in(at.project / "pid")
+    await driver.interrupt()
+    assert (await events.next(TurnEnded)).outcome == "interrupted"
+    await wait_until_async(lambda: not is_alive(pid, None), "the end of the command")
+    await driver.send("2", "@do say on")
+    assert (await events.next(TurnEnded)).outcome == "completed"
+
+    def check(session: unspool.Session) -> None:
         assert [each.during for each in session.interruptions] == ["tool"]
 
+    return check
+
+
+async def an_interrupt_cancels_open_requests(at: Workspace, driver: ClaudeDriver, events: EventCollector) -> LogCheck:
+    """An answer that arrives too late is ignored."""
+    await driver.send("1", "@do run touch made")
+    request = await events.next(PermissionRequest)
+    await driver.interrupt()
+    assert (await events.next(RequestCancelled)).id == request.id
+    assert (await events.next(TurnEnded)).outcome == "interrupted"
+    await driver.answer(request, ALLOW)
+    await driver.send("2", "@do say on")
+    await events.next(TurnEnded)
+    assert not (at.project / "made").exists()
+    return nothing_more
+
+
+# --- all of this -----------------------------------------------------------------------------------------------------
+
 
 @real
 @bounded
-async def test_an_interrupt_cancels_open_requests(tmp_path: Path) -> None:
-    """An answer that arrives too late is ignored."""
+async def test_conversations_and_interruptions(tmp_path: Path) -> None:
     async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        await driver.send("1", "@do run touch made")
-        request = await events.next(PermissionRequest)
-        await driver.interrupt()
-        assert (await events.next(RequestCancelled)).id == request.id
-        assert (await events.next(TurnEnded)).outcome == "interrupted"
-        await driver.answer(request, ALLOW)
-        await driver.send("2", "@do say on")
-        await events.next(TurnEnded)
-        assert not (at.project / "made").exists()
+        await play(
+            at,
+            a_turn_is_reported_as_it_happens,
+            a_failure_of_the_model_is_reported,
+            a_message_while_a_turn_runs_waits_for_the_next,
+            an_image_reaches_the_model_and_the_log,
+            a_response_can_be_interrupted,
+            a_tool_can_be_interrupted,
+            an_interrupt_cancels_open_requests,
+        )
+
+
+@real
+@bounded
+async def test_requests(tmp_path: Path) -> None:
+    async with workspace(tmp_path) as at:
+        await play(
+            at,
+            a_command_runs_when_it_is_allowed,
+            a_denial_reaches_the_model_with_its_reason,
+            a_denial_can_stop_the_turn,
+            an_input_can_be_changed,
+            calls_made_together_are_asked_about_one_by_one,
+            a_question_is_answered,
+            a_sub_agent_asks_in_its_own_name,
+            # What is allowed for the session may stay allowed in this program, so these come last.
+            a_command_can_be_allowed_for_the_session,
+            an_edit_shows_its_diff,
+        )
 
 
 # --- mode and model --------------------------------------------------------------------------------------------------
@@ -751,21 +827,3 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ClaudeDriverFactory().find_program()
     with pytest.raises(MissingExtraError, match="unspool\\[claude\\]"):
         run(ClaudeDriverFactory().create().start(RunSpec(folder=str(tmp_path)), EventCollector()))
-
-
-@real
-@bounded
-async def test_an_image_reaches_the_model_and_the_log(tmp_path: Path) -> None:
-    """As an image block beside the text; the commands that a message can hold are offered before."""
-    async with workspace(tmp_path) as at:
-        driver, events = await at.start()
-        (offered,) = events.all(CommandsOffered)
-        assert "compact" in {command.name for command in offered.commands}
-        await driver.send("one", "@do say seen", [ImageInput("image/png", PIXEL)])
-        assert (await events.next(TurnEnded)).outcome == "completed"
-        contents = [message["content"] for message in at.model.requests[-1]["messages"]]
-        (image,) = [block for content in contents for block in content if block["type"] == "image"]
-        assert image["source"] == {"type": "base64", "media_type": "image/png", "data": PIXEL}
-        session = at.read(events.all(Started)[-1].session)
-        blocks = [block for message in session.active_path() for block in message.blocks]
-        assert [block.media_type for block in blocks if isinstance(block, m.Image)] == ["image/png"]

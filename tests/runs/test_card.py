@@ -61,10 +61,17 @@ class Watched:
         self.page.locator(".verdicts .primary").click()
 
 
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Any]:
+    """The browser of both tests."""
+    with chromium() as browser:
+        yield browser
+
+
 @contextmanager
-def watched(folder: Path, agent: str, *steps: str, **options: str) -> Iterator[Watched]:
+def watched(browser: Any, folder: Path, agent: str, *steps: str, **options: str) -> Iterator[Watched]:
     """An agent with a script, and its page."""
-    with whole(folder, agent) as at, chromium() as browser:
+    with whole(folder, agent) as at:
         visitor = Visitor(browser, at.server)
         run = at.start("@do " + ";;".join(step.replace("PROJECT", str(at.project)) for step in steps), **options)
         yield Watched(at, visitor.open("/agents"), run)
@@ -77,7 +84,7 @@ def step(tool: str, **input: Any) -> str:
     return f"call {tool} {json.dumps(input)}"
 
 
-def test_claude_code_runs_what_was_shown(tmp_path: Path) -> None:
+def test_claude_code_runs_what_was_shown(opened: Any, tmp_path: Path) -> None:
     """Escapes and turned text in a file, a long command with switches, a request and a file that have changed."""
     content = "first\x1bP\nsecond \u202e\n"
     command = LONG + "printf hidden > made"
@@ -87,7 +94,7 @@ def test_claude_code_runs_what_was_shown(tmp_path: Path) -> None:
         step("Edit", file_path="PROJECT/spoof", old_string="first", new_string="last", replace_all=True),
         "say Done.",
     )
-    with watched(tmp_path, "claude", *steps) as card:
+    with watched(opened, tmp_path, "claude", *steps) as card:
         old = card.request("spoof")
         expect(card.page.locator(".approval tr.add")).to_have_count(2)
         assert [original(line) for line in card.page.evaluate(LINES_ADDED)] == content.splitlines()
@@ -119,7 +126,7 @@ def test_claude_code_runs_what_was_shown(tmp_path: Path) -> None:
         assert (card.at.project / "spoof").read_text() == "another program's\n"
 
 
-def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
+def test_codex_runs_what_was_shown(opened: Any, tmp_path: Path) -> None:
     """The text behind an escape sequence, look-alikes and the end of a long command, and a file that has appeared."""
     hidden = "ls . \x1bP ; printf \u0430 > pwned # \u202e"
     escalated = {"sandbox_permissions": "require_escalated", "justification": "May \x1b[8m I?", "yield_time_ms": 20000}
@@ -130,7 +137,7 @@ def test_codex_runs_what_was_shown(tmp_path: Path) -> None:
         "say Done.",
     )
     # In a folder that it may write to, Codex asks before a patch only where its own sandbox does not work.
-    with watched(tmp_path, "codex", *steps, mode="read-only") as card:
+    with watched(opened, tmp_path, "codex", *steps, mode="read-only") as card:
         card.request("ls . ⟨ESC⟩P ; printf ⟨U+0430⟩ > pwned # ⟨U+202E⟩")
         assert original(card.page.evaluate(COMMAND_SHOWN)) == card.copied() == hidden
         assert "U+001B ESCAPE" in card.warnings()

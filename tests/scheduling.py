@@ -29,6 +29,7 @@ _SHARED = (
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
     (re.compile(r"^tests/test_architecture\.py"), None),
     (re.compile(r"^tests/spark/test_source\.py"), None),
+    (re.compile(r"^tests/(?:mcp/test_agents|runs/test_(?:card|end_to_end|terminal))\.py"), None),
 )
 """Tests that share something, and the name of their group; without a name, what the pattern finds is the name."""
 _WAITING_MODULES = tuple(f"tests/{path}::" for mark in ("agent", "server") for path in NEEDS[mark])

@@ -27,6 +27,10 @@ PARTS = {
 """The parts of messages in the schemas of the conventions, and their fields."""
 
 
+Recorded = tuple[Session, list[dict[str, Any]]]
+"""A session and its spans."""
+
+
 def known_attributes() -> set[str]:
     """The names in the library of the conventions."""
     with warnings.catch_warnings():
@@ -55,12 +59,17 @@ def messages_in(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         yield from ((name, message) for message in json.loads(fields.get(name, "[]")))
 
 
-def test_recordings_are_valid_and_complete() -> None:
+@pytest.fixture(scope="module")
+def recorded() -> list[Recorded]:
+    """The recorded sessions with their spans; not to be changed. Validating them takes longer than all tests do."""
+    return [(session, check_spans(session)) for session in recorded_sessions()]
+
+
+def test_recordings_are_valid_and_complete(recorded: list[Recorded]) -> None:
     """Ids are unique and well-formed, times are in order, parents exist, and every event is found again."""
     known = known_attributes()
     seen: Counter[str] = Counter()
-    for session in recorded_sessions():
-        spans = check_spans(session)
+    for session, spans in recorded:
         ids = [span["spanId"] for span in spans]
         assert len(set(ids)) == len(ids)
         assert len({span["traceId"] for span in spans}) == 1
@@ -90,10 +99,10 @@ def test_recordings_are_valid_and_complete() -> None:
     assert all(seen[name] for name in (*wanted, "unspool.interruption", "unspool.subagent", "unspool.branch")), seen
 
 
-def test_events_have_the_fields_of_the_record() -> None:
+def test_events_have_the_fields_of_the_record(recorded: list[Recorded]) -> None:
     """A rejection has its reason, who rejected, and the action."""
-    for session in recorded_sessions():
-        found = [event for span in check_spans(session) for event in span.get("events", ())]
+    for session, spans in recorded:
+        found = [event for span in spans for event in span.get("events", ())]
         reasons = [
             fields_of(one).get("unspool.rejection.reason") for one in found if one["name"] == "unspool.rejection"
         ]
@@ -104,15 +113,15 @@ def test_events_have_the_fields_of_the_record() -> None:
         assert Counter(numbers) == Counter(boundary.pre_tokens for boundary in boundaries)
 
 
-def test_subagents_are_part_of_the_trace_of_their_session() -> None:
+def test_subagents_are_part_of_the_trace_of_their_session(recorded: list[Recorded]) -> None:
     """The span of the sub-agent has the parent's as its parent, and the call that started it links to it."""
-    families: dict[str, list[Session]] = {}
-    for session in recorded_sessions():
-        families.setdefault(session.info.parent or session.id, []).append(session)
+    families: dict[str, list[Recorded]] = {}
+    for session, its in recorded:
+        families.setdefault(session.info.parent or session.id, []).append((session, its))
     linked = 0
     for family in families.values():
-        spans = {session.id: check_spans(session) for session in family}
-        for session in family:
+        spans = {session.id: its for session, its in family}
+        for session, _ in family:
             parent = spans.get(session.info.parent or "")
             if parent is None:
                 continue

@@ -60,8 +60,8 @@ def fresh(folder: Path, home: Path) -> Contents:
 def contents(store: Store, *, gone: bool = False) -> Contents:
     """Sessions by agent and name, and files by path; `gone`: also what is no longer on the disk."""
     sessions = store.sessions.select(SessionFilter(machine=store.machine, is_gone=None if gone else False))
-    _assert_no_strays(store)
     words = _words(store)
+    _assert_no_strays(store, words)
     return {
         "sessions": {f"{row.agent} {row.name}": _session(store, row.id, words) for row in sessions},
         "files": {
@@ -120,13 +120,15 @@ def _words(store: Store) -> dict[int, list[tuple[int, str]]]:
     found: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for part, place, word in rows:
         found[part].append((place, word))
-    return {part: sorted(words) for part, words in found.items()}
+    for words in found.values():
+        words.sort()
+    return found
 
 
-def _assert_no_strays(store: Store) -> None:
+def _assert_no_strays(store: Store, words: dict[int, list[tuple[int, str]]]) -> None:
     """Nothing stays behind of what was taken out."""
     parts = {row[0] for row in store.database.rows("SELECT id FROM part")}
-    assert _words(store).keys() <= parts
+    assert words.keys() <= parts
     for table in (
         "block",
         "part",

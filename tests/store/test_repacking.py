@@ -317,13 +317,16 @@ def test_damage_does_not_stop_maintenance(store: Store, home: Path) -> None:
 # --- long files ------------------------------------------------------------------------------------------------------
 
 
-def _long_log(megabytes: int, seed: int = 1) -> ClaudeLog:
-    """A log of some lines of half a megabyte that have a part in common."""
+def _long_log(lines: int, seed: int = 1) -> ClaudeLog:
+    """A log of some lines of half a megabyte that have a part in common.
+
+    Their words are long: each is indexed, and compared by the tests, and only the number of bytes matters here.
+    """
     chance = random.Random(seed)
-    words = [f"word{chance.randrange(10**9)}" for _ in range(17_000)]
+    words = [f"word{chance.randrange(10**200)}" for _ in range(1_160)]
     log = ClaudeLog("long")
-    for number in range(megabytes):
-        other = [f"other{chance.randrange(10**9)}" for _ in range(20_000)]
+    for number in range(lines):
+        other = [f"other{chance.randrange(10**200)}" for _ in range(1_400)]
         log.user(" ".join(words + other), f"prompt {number}")
     return log
 

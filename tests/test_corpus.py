@@ -9,6 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from unspool.agents import SessionRef
 from unspool.core.json_schema import json_schema
 from unspool.core.session import Session
 from unspool.core.stream import StreamLine, collect
@@ -27,9 +28,23 @@ VERSIONS = {key: list(found) for key, found in groupby(ALL, key=lambda recording
 
 
 @lru_cache(maxsize=1)
+def found_in(recording: Recording) -> tuple[Library, list[SessionRef]]:
+    """The sessions that are found in a recording."""
+    library = Library(recording.home)
+    return library, list(library.refs())
+
+
+@lru_cache(maxsize=1)
 def sessions_of(recording: Recording) -> list[Session]:
     """The sessions of a recording; not to be changed."""
-    return recording.sessions()
+    library, refs = found_in(recording)
+    return [session for ref in refs for session in library.load_all(ref)]
+
+
+@lru_cache(maxsize=1)
+def texts_of(recording: Recording) -> list[bytes]:
+    """Their records."""
+    return [encode(session) for session in sessions_of(recording)]
 
 
 def test_all_recordings_share_one_schema() -> None:
@@ -61,30 +76,28 @@ def check_contexts_match_the_recorded_requests(recording: Recording) -> None:
 
 def check_lists_have_the_titles_of_the_sessions(recording: Recording) -> None:
     """Though a list reads only as much of a file as it needs."""
-    library = Library(recording.home)
+    library, refs = found_in(recording)
     titles = {session.id: session.title for session in sessions_of(recording)}
-    refs = list(library.refs())
     assert {ref.id: library.peek(ref).title for ref in refs} == {ref.id: titles[ref.id] for ref in refs}
 
 
 def check_records_are_valid(recording: Recording) -> None:
     """Whole and in pieces a session is what the published schema says, and says the same."""
-    library = Library(recording.home)
-    for ref in library.refs():
-        whole = [encode(session) for session in library.load_all(ref)]
+    library, refs = found_in(recording)
+    for text in texts_of(recording):
+        check_session(text)
+    collected: list[bytes] = []
+    for ref in refs:
         lines = [encode(line) for line in library.stream(ref)]
-        for text in whole:
-            check_session(text)
         for text in lines:
             check_line(text)
-        collected = collect(map(STREAM_LINE.decode, lines))
-        assert [encode(session) for session in collected] == whole
+        collected += [encode(session) for session in collect(map(STREAM_LINE.decode, lines))]
+    assert collected == texts_of(recording)
 
 
 def check_records_survive_a_round_trip(recording: Recording) -> None:
     """Decoding an exported record gives the same record."""
-    for session in sessions_of(recording):
-        text = encode(session)
+    for text in texts_of(recording):
         assert encode(SESSION.decode(text)) == text
 
 
@@ -98,7 +111,8 @@ def check_every_line_is_accounted_for(recording: Recording) -> None:
             if file.role == "log" and not file.path.endswith(".json"):
                 # A damaged line that was partly salvaged yields one record or more.
                 assert sum(file.records.values()) - (file.lines - file.damaged) == salvaged, file.path
-    assert {str(path) for path in recording.logs()} <= read
+    _, refs = found_in(recording)
+    assert {str(path) for ref in refs for path in (ref.path, *ref.more)} <= read
 
 
 def check_no_problems_in_the_agents_files(recording: Recording) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,24 @@ from unspool.data.lake import Lake, LakeReport
 from unspool.data.parquet import ParquetFolder
 from unspool.data.schema import TABLES
 from unspool.data.tables import tables
-from unspool.ingest.sync import Syncer
 from unspool.redact import PersonalData, Redactor
-from unspool.store import Store, open_store
+from unspool.store import Store
 from unspool.testing import ClaudeLog
 
-
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Sessions that can be changed."""
-    place = tmp_path / "home"
-    shutil.copytree(unspool.samples(), place)
-    return place
+from ..store.contents import new_store, synced
 
 
-@pytest.fixture
-def store(tmp_path: Path, home: Path):  # type: ignore[no-untyped-def]
-    """A store of them."""
-    opened = open_store(str(tmp_path / "sessions.db"))
-    Syncer(opened, home).run()
+@pytest.fixture(scope="module")
+def home() -> Path:
+    """Sessions."""
+    return unspool.samples()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, home: Path) -> Iterator[Store]:
+    """A store of them; not to be changed."""
+    opened = new_store(tmp_path_factory.mktemp("store") / "sessions.db")
+    synced(opened, home)
     yield opened
     opened.close()
 
@@ -69,15 +69,18 @@ def test_a_lake_has_the_tables_of_the_store(tmp_path: Path, store: Store) -> Non
     assert sorted(path for path in (tmp_path / "lake").rglob("*") if path.is_file()) == files
 
 
-def test_changed_and_forgotten_sessions(tmp_path: Path, home: Path, store: Store) -> None:
+def test_changed_and_forgotten_sessions(tmp_path: Path) -> None:
     """One is replaced, the other removed; earlier snapshots stay."""
+    home, store = tmp_path / "home", new_store(tmp_path / "sessions.db")
+    shutil.copytree(unspool.samples(), home)
+    synced(store, home)
     lake = Lake(str(tmp_path / "lake"))
     lake.sync(store)
     before = contents(lake)
     log = max(home.glob(".claude/projects/*/*.jsonl"), key=lambda path: path.stat().st_size)
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join(lines[:-3]))
-    Syncer(store, home).run()
+    synced(store, home)
     forgotten = next(row for row in store.sessions.select() if row.agent == "gemini")
     with store.transaction():
         store.sessions.delete(forgotten.id)
@@ -86,6 +89,7 @@ def test_changed_and_forgotten_sessions(tmp_path: Path, home: Path, store: Store
     assert report.replaced >= 1
     assert contents(lake) == expected_of(store)
     assert contents(Lake(lake.location, as_of=2)) == before
+    store.close()
 
 
 def test_an_interrupted_sync(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

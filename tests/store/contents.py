@@ -72,6 +72,17 @@ def contents(store: Store, *, gone: bool = False) -> Contents:
     }
 
 
+def on_disk(store: Store, whole: Contents) -> Contents:
+    """Of the contents with what is gone, what is still on the disk."""
+    kept = store.sessions.select(SessionFilter(machine=store.machine, is_gone=False))
+    names = {f"{row.agent} {row.name}" for row in kept}
+    paths = {path for path, row in store.files.all().items() if row.gone_at is None}
+    return {
+        "sessions": {name: entry for name, entry in whole["sessions"].items() if name in names},
+        "files": {path: entry for path, entry in whole["files"].items() if path in paths},
+    }
+
+
 def _session(store: Store, id: int, words: dict[int, list[tuple[int, str]]]) -> Contents:
     columns = "kind, parent, origin, project, title, started, ended, status, messages, counts, around, ref"
     ordered = {

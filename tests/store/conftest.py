@@ -13,7 +13,7 @@ from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.store import Store
 
 from . import server
-from .contents import MACHINE
+from .contents import MACHINE, new_store
 
 Open = Callable[..., Store]
 """Opens the store of a test, as often as one likes; takes a machine."""
@@ -44,6 +44,8 @@ def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
     def open(machine: tuple[str, str] = MACHINE) -> Store:
         if address:
             store: Store = Store(PostgresDatabase(address, machine=machine))
+        elif not opened:
+            store = new_store(tmp_path / "store.db", machine)
         else:
             store = Store(SqliteDatabase(tmp_path / "store.db", machine=machine))
         opened.append(store)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import uuid
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,13 +21,16 @@ from unspool.ingest.store_repair import StoreRepair
 from unspool.ingest.verify import Verifier
 from unspool.search.query import Filters, parse
 from unspool.store import Store, compression
+from unspool.store.backends.postgres import PostgresDatabase
+from unspool.store.backends.sqlite import SqliteDatabase
 from unspool.store.compression import pack
 from unspool.store.maintenance import Maintenance
 from unspool.store.regex_search import search_regex
 from unspool.testing import ClaudeLog
 
 from ..agents.test_claude_inline_agents import session_with_agent
-from .contents import contents, difference, fresh, new_store, synced
+from . import server
+from .contents import MACHINE, contents, difference, fresh, new_store, synced
 from .homes import AGENTS, append, log_of, put, rest_of, write_home
 
 TURNS = 40
@@ -44,17 +50,63 @@ def _with_base(store: Store, table: str) -> int:
     return int(store.database.rows(f"SELECT count(*) FROM {table} WHERE base IS NOT NULL")[0][0])
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    write_home(tmp_path / "home", TURNS)
-    return tmp_path / "home"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the home of each test is: stores know the paths of files, so that only there a copy of one fits."""
+    made = tmp_path_factory.mktemp("repacking")
+    write_home(made / "original", TURNS)
+    return made
 
 
 @pytest.fixture
-def compacted(store: Store, home: Path) -> Store:
-    synced(store, home)
+def home(folder: Path) -> Path:
+    shutil.rmtree(folder / "home", ignore_errors=True)
+    return _copied_home(folder)
+
+
+def _copied_home(folder: Path) -> Path:
+    return Path(shutil.copytree(folder / "original", folder / "home", dirs_exist_ok=True))
+
+
+def _make_compacted(store: Store, folder: Path) -> None:
+    synced(store, _copied_home(folder))
     compact(store)
-    return store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def compacted_file(folder: Path) -> Path:
+    """A store that is copied for each test: making it takes longer than most tests."""
+    _make_compacted(new_store(folder / "compacted.db"), folder)
+    return folder / "compacted.db"
+
+
+@pytest.fixture(scope="module")
+def compacted_database(folder: Path, postgres_server: str) -> Iterator[str]:
+    """The same on a server; its name."""
+    name = f"compacted-{uuid.uuid4().hex}"
+    address = server.new_database(postgres_server, name)
+    _make_compacted(Store(PostgresDatabase(address, machine=MACHINE)), folder)
+    yield name
+    server.drop_database(postgres_server, name)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def compacted(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Iterator[Store]:
+    """A store of the home in which everything is packed."""
+    if request.param == "sqlite":
+        path = shutil.copyfile(request.getfixturevalue("compacted_file"), tmp_path / "store.db")
+        store: Store = Store(SqliteDatabase(path, machine=MACHINE))
+        yield store
+        store.close()
+        return
+    address = request.getfixturevalue("postgres_server")
+    name = f"test-{uuid.uuid4().hex}"
+    template = request.getfixturevalue("compacted_database")
+    store = Store(PostgresDatabase(server.new_database(address, name, template=template), machine=MACHINE))
+    yield store
+    store.close()
+    server.drop_database(address, name)
 
 
 def test_messages_need_a_fraction_of_the_space(store: Store, home: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,12 +162,17 @@ def test_the_output_schema_is_published(run: Run) -> None:
     assert json.loads(run("schema", "--output").out) == json.loads(output_schema_text())
 
 
+@cache
+def output_validator() -> Any:
+    return jsonschema_rs.Draft202012Validator(output_schema())
+
+
 @pytest.mark.parametrize("command", [name for name in LISTS if name != "export"])
 def test_output_has_the_published_schema(
     listed: Callable[..., list[dict[str, Any]]], command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each line says what it is, and is that."""
-    validator = jsonschema_rs.Draft202012Validator(output_schema())
+    validator = output_validator()
     found = listed(command, *(["-n", "99"] if command in ("restore", "forget") else []))
     assert found
     for record in found:

@@ -6,14 +6,15 @@ A new format of `unspool export` is found by itself. Another way out is one line
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from litestar import Litestar
 from litestar.testing import TestClient
 
 from unspool.cli.commands import export
-from unspool.store import open_store
 from unspool.web.api.params import Endpoint
 from unspool.web.api.routes import ENDPOINTS
 from unspool.web.app import create_app
@@ -23,6 +24,7 @@ from unspool.web.templating import EXPORTS
 from ..redact.leaky import PLANTED, contents, leaked, write_leaky_home
 from .run import Run
 
+Client = TestClient[Litestar]
 TOKEN, PORT = "the-token-of-the-tests", 8378
 MANY = 50
 """How many of the kinds are in something that has all of the session."""
@@ -31,9 +33,10 @@ MANY = 50
 class Sender:
     """Sends the leaky session somewhere."""
 
-    def __init__(self, run: Run, folder: Path) -> None:
+    def __init__(self, run: Run, folder: Path, clients: Clients) -> None:
         self.run = run
         self.folder = folder
+        self.clients = clients
         self.home = str(write_leaky_home(folder / "home"))
 
     def command(self, *arguments: str) -> str:
@@ -71,21 +74,37 @@ def _sql(sender: Sender, options: list[str]) -> bytes:
     return sender.command("sql", "--json", "select * from blocks", *options).encode()
 
 
-def _client(sender: Sender) -> TestClient:  # type: ignore[type-arg]
-    sender.command("sync")
-    store = open_store()
-    app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
-    store.close()
-    client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
-    client.headers.update({"authorization": f"Bearer {TOKEN}"})
-    return client
+class Clients:
+    """One client of an app for all ways through the web: what it redacts depends on the request."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = str(folder / "sessions.db")
+        self.stack = ExitStack()
+        self.client: Client | None = None
+
+    def get(self, sender: Sender) -> Client:
+        """The client, whose store the first sender fills."""
+        if self.client is None:
+            sender.command("sync", "--store", self.store)
+            app = create_app(Settings(token=TOKEN, store=self.store, port=PORT, follows=False))
+            self.client = self.stack.enter_context(TestClient(app, base_url=f"http://127.0.0.1:{PORT}"))
+            self.client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        return self.client
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """Made by the first test that needs it."""
+    clients = Clients(tmp_path_factory.mktemp("web"))
+    with clients.stack:
+        yield clients
 
 
 def _api(sender: Sender, options: list[str]) -> bytes:
     """All endpoints, one after the other."""
-    with _client(sender) as client:
-        key = client.get("/api/sessions").json()["sessions"][0]["row"]["name"]
-        answers = [client.get(_address(endpoint, key), params=_params(endpoint, options)) for endpoint in ENDPOINTS]
+    client = sender.clients.get(sender)
+    key = client.get("/api/sessions").json()["sessions"][0]["row"]["name"]
+    answers = [client.get(_address(endpoint, key), params=_params(endpoint, options)) for endpoint in ENDPOINTS]
     for endpoint, answer in zip(ENDPOINTS, answers, strict=True):
         assert answer.status_code == 200 or endpoint.path.endswith("{agent_id}"), (endpoint.path, answer.text)
     return b"\n".join(answer.content for answer in answers)
@@ -103,9 +122,9 @@ def _params(endpoint: Endpoint, options: list[str]) -> dict[str, str]:
 
 def _download(format: str) -> Callable[[Sender, list[str]], bytes]:
     def download(sender: Sender, options: list[str]) -> bytes:
-        with _client(sender) as client:
-            key = client.get("/api/sessions").json()["sessions"][0]["row"]["name"]
-            answer = client.get(f"/sessions/{key}/export/{format}", params={"redact": "1"} if options else {})
+        client = sender.clients.get(sender)
+        key = client.get("/api/sessions").json()["sessions"][0]["row"]["name"]
+        answer = client.get(f"/sessions/{key}/export/{format}", params={"redact": "1"} if options else {})
         assert answer.status_code == 200
         file = sender.folder / "downloaded"
         file.write_bytes(answer.content)
@@ -137,14 +156,14 @@ REDACTED_BY_DEFAULT = {"share": "--with-secrets"}
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_secret_leaves(run: Run, tmp_path: Path, way: str) -> None:
+def test_no_secret_leaves(run: Run, tmp_path: Path, clients: Clients, way: str) -> None:
     """Without the option they do, so that the test is known to see them."""
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
     plain = [REDACTED_BY_DEFAULT[way]] if way in REDACTED_BY_DEFAULT else []
     redacted = [] if way in REDACTED_BY_DEFAULT else ["--redact"]
-    assert leaked(WAYS[way](Sender(run, tmp_path / "one"), plain))
-    sent = WAYS[way](Sender(run, tmp_path / "other"), redacted)
+    assert leaked(WAYS[way](Sender(run, tmp_path / "one", clients), plain))
+    sent = WAYS[way](Sender(run, tmp_path / "other", clients), redacted)
     assert leaked(sent) == []
     assert "‹github-token:".encode() in sent
 

@@ -22,12 +22,19 @@ LONGEST_FIRST = ("browser", "agent", "server", "slow")
 _LONGEST = "tests/spark/test_source.py"
 """The tests of this module take a minute in one worker. At the end, all others would wait for them."""
 _BROWSER = re.compile(r"^tests/web/test_(?:browser_\w+|client)\.py")
+_RECORDINGS = re.compile(
+    r"^tests/web/(?:api/|pages/|test_(?:assets|auth|context_contents|context_index|errors|session_find|session_list|"
+    r"session_query|timeline|transcript_pages)\.py|test_contradictions\.py::test_contradictions_are_found|"
+    r"test_templating\.py::test_real_sessions)"
+)
+"""Tests with the store of all recordings, which takes seconds to fill."""
 _SHARED = (
     (_BROWSER, None),
-    (re.compile(r"^tests/web/(?:api/|pages/|test_(?:auth|errors|session_query)\.py)"), "recordings"),
+    (_RECORDINGS, "recordings"),
     (re.compile(r"\[postgres"), "postgres"),
     (re.compile(r"^tests/test_corpus\.py::\w+\[(\w+/[^/]+)/"), None),
-    (re.compile(r"^tests/test_architecture\.py"), None),
+    (re.compile(r"^tests/(?:test_architecture|tools/test_measure)\.py"), "source"),
+    (re.compile(r"^tests/(?:test_package|test_event_kinds|cli/test_ways_out)\.py"), None),
     (re.compile(r"^tests/spark/test_source\.py"), None),
     (re.compile(r"^tests/(?:mcp/test_agents|runs/test_(?:card|end_to_end|terminal))\.py"), None),
 )

@@ -22,7 +22,7 @@ from .core.session import Session
 from .core.sinks import DropMessages, KeepMessages, MessageSink
 from .core.stream import StreamLine, lines_around
 from .core.views import Branches, OrphanMode, View
-from .io.listing import open_file, unlisted_in, walk_files, why_no_file
+from .io.listing import identity_of, open_file, unlisted_in, walk_files, why_no_file
 
 _HEADS = (1 << 14, 1 << 20)
 """How much of a file is looked at to recognise it, if the less is not enough: a first record can be very long."""
@@ -51,8 +51,8 @@ class Library:
         """
         self._evidence = evidence or no_evidence
         self._sources: dict[tuple[str, Path], SessionSource] = {}
-        self._listed: dict[tuple[str, Path], Path] = {}
-        """The folders whose sessions are all listed, by agent and real path; each is opened when it is first needed."""
+        self._listed: dict[tuple[str, object], Path] = {}
+        """The folders whose sessions are all listed, by agent and identity; each is opened when it is first needed."""
         self._files: dict[Path, SessionRef] = {}
         if not locations:
             self._add_default(os.environ if environ is None else environ)
@@ -97,7 +97,7 @@ class Library:
 
     def _list(self, name: str, root: Path) -> None:
         # Several paths can refer to the same folder.
-        self._listed.setdefault((name, root.resolve()), root)
+        self._listed.setdefault((name, identity_of(str(root)) or root), root)
 
     def _add_files(self, refs: Iterable[SessionRef]) -> None:
         for ref in refs:
@@ -346,6 +346,8 @@ def _file_of(path: Path) -> Path | None:
     """The file at a path, or the database that holds the log at a path; None when there is neither."""
     if path.is_file():
         return path
+    if path.is_dir():
+        return None
     return next((parent for parent in path.parents if parent.is_file()), None)
 
 
@@ -394,4 +396,6 @@ def _absolute(root: Path) -> Path:
 
 def expanded(name: str | Path) -> Path:
     """Expand `~` in a path; a `~name` of an unknown user stays as it is."""
+    if isinstance(name, Path) and not str(name).startswith("~"):
+        return name
     return Path(os.path.expanduser(name))

@@ -42,7 +42,7 @@ class Faults:
             note_fault(error, path)
 
 
-def note_fault(error: OSError, path: Path | None = None) -> None:
+def note_fault(error: OSError, path: Path | str | None = None) -> None:
     """Report an error to the innermost `collect_faults`, if any. `path` if the error does not have it."""
     faults = _faults.get()
     where = path if path is not None else error.filename

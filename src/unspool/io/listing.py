@@ -80,17 +80,21 @@ def why_no_file(path: Path) -> str:
     return _NOT_REGULAR if path.exists() else "no such file"
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The regular files directly in a folder, and links to some; none if it cannot be read."""
-    return [Path(entry.path) for entry in _entries(str(folder)) if _kind(entry) == "file"]
+def files_in(folder: Path, suffix: str = "") -> list[Path]:
+    """The regular files directly in a folder, and links to some, whose names end so; none if it cannot be read."""
+    entries = [entry for entry in _entries(str(folder)) if entry.name.endswith(suffix)]
+    return [folder / entry.name for entry in entries if _kind(entry) == "file"]
 
 
 def folders_in(folder: Path) -> list[Path]:
     """The folders directly in a folder, and links to others, each folder once; none if it cannot be read."""
-    kinds = [(entry.path, _kind(entry)) for entry in _entries(str(folder))]
-    found, links = ([path for path, kind in kinds if kind == wanted] for wanted in ("folder", "link"))
-    known = _KnownFolders(str(folder), *found)
-    return [Path(path) for path in (*found, *filter(known.add_link, links))]
+    kinds = [(entry, _kind(entry)) for entry in _entries(str(folder))]
+    found = [entry for entry, kind in kinds if kind == "folder"]
+    links = [entry for entry, kind in kinds if kind == "link"]
+    if links:
+        known = _KnownFolders(str(folder), *(entry.path for entry in found))
+        found += [link for link in links if known.add_link(link.path)]
+    return [folder / entry.name for entry in found]
 
 
 def walk_files(folder: Path, not_listed: NotListed | None = None) -> Iterator[Path]:
@@ -143,20 +147,21 @@ class _KnownFolders:
         """Add the folder that a link leads to; returns whether it is new. What is above would lead in a circle."""
         if not self._identities:
             self._names += map(str, Path(os.path.realpath(self._top)).parents)
-        self._identities.update(identity for name in self._names if (identity := _identity(name)) is not None)
+        self._identities.update(identity for name in self._names if (identity := identity_of(name)) is not None)
         self._names.clear()
-        identity = _identity(link)
+        identity = identity_of(link)
         is_new = identity is not None and identity not in self._identities
         if identity is not None:
             self._identities.add(identity)
         return is_new
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def identity_of(path: str) -> tuple[int, int] | None:
+    """What two paths have in common that lead to the same file or folder; None if there is none."""
     try:
         facts = os.stat(path)
     except OSError as error:
-        note_fault(error, Path(path))
+        note_fault(error, path)
         return None
     return facts.st_dev, facts.st_ino
 
@@ -176,7 +181,7 @@ def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEnt
         with os.scandir(folder) as entries:
             return sorted(entries, key=attrgetter("name"))
     except OSError as error:
-        note_fault(error, Path(folder))
+        note_fault(error, folder)
         if not_listed is not None and not isinstance(error, FileNotFoundError):
             not_listed(Path(folder), error.strerror or str(error))
         return []
@@ -195,5 +200,5 @@ def _kind(entry: os.DirEntry[str]) -> str:
             return "link" if entry.is_symlink() else "folder"
         return "" if entry.is_symlink() else _NOT_REGULAR
     except OSError as error:
-        note_fault(error, Path(entry.path))
+        note_fault(error, entry.path)
         return error.strerror or str(error)

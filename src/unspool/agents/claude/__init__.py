@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -79,7 +80,7 @@ class Claude(Agent):
 
     def has_layout(self, folder: Path) -> bool:
         """A configuration folder with another name contains `projects`."""
-        return (folder / "projects").is_dir()
+        return os.path.isdir(os.path.join(folder, "projects"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""

@@ -103,7 +103,7 @@ class ClaudeFolder:
     @cached_property
     def files(self) -> list[Path]:
         """All logs directly in the folder."""
-        return _listed(self.path, ".jsonl")
+        return files_in(self.path, ".jsonl")
 
     def head(self, path: Path) -> ClaudeHead | None:
         """Return the head of a file; None if it has no conversation."""
@@ -313,7 +313,7 @@ class Surroundings:
     def live(self) -> dict[str, m.Status]:
         """Sessions that a running agent has open, by its own register."""
         found: dict[str, m.Status] = {}
-        for path in _listed(self.root / "sessions", ".json"):
+        for path in files_in(self.root / "sessions", ".json"):
             entry = _json(path)
             session = entry.get("sessionId")
             if isinstance(session, str) and _is_agent(path.stem):
@@ -343,15 +343,11 @@ def session_of_process(pids: Iterable[int], roots: Iterable[Path]) -> str | None
     return None
 
 
-def _listed(folder: Path, suffix: str) -> list[Path]:
-    return [path for path in files_in(folder) if path.name.endswith(suffix)]
-
-
 def _agent_paths(folder: Path) -> list[Path]:
     """Iterate over sub-agent files, including those of workflows, which are two levels deeper."""
-    found = _listed(folder, ".jsonl")
+    found = files_in(folder, ".jsonl")
     for run in folders_in(folder / "workflows"):
-        found += _listed(run, ".jsonl")
+        found += files_in(run, ".jsonl")
     return sorted(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,10 @@ class Codex(Agent):
 
     def has_layout(self, folder: Path) -> bool:
         """A folder with another name contains sessions by date."""
-        return (folder / "archived_sessions").is_dir() or any((folder / "sessions").glob("[0-9]*"))
+        if os.path.isdir(os.path.join(folder, "archived_sessions")):
+            return True
+        # Every home is asked, and almost none has such a folder: a glob takes much longer than looking for it.
+        return os.path.isdir(os.path.join(folder, "sessions")) and any((folder / "sessions").glob("[0-9]*"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""

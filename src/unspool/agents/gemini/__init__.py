@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -91,7 +92,8 @@ class Gemini(Agent):
 
     def has_layout(self, folder: Path) -> bool:
         """A folder with another name contains chats."""
-        return any((folder / "tmp").glob("*/chats"))
+        # Every home is asked, and almost none has such a folder: a glob takes much longer than looking for it.
+        return os.path.isdir(os.path.join(folder, "tmp")) and any((folder / "tmp").glob("*/chats"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
         """What a call of one of its tools does."""

@@ -12,7 +12,7 @@ from ...core import model as m
 from ...core.builder import SessionBuilder
 from .schema import GeminiMessage
 
-_NOTE = re.compile(r"^Context compressed from|exceeded the compress threshold")
+_NOTE_START, _NOTE_WORDS = "Context compressed from", "exceeded the compress threshold"
 _TOKENS = re.compile(r"compressed from: (\d+) to (\d+) tokens")
 
 
@@ -34,7 +34,7 @@ class GeminiCompactions:
     @staticmethod
     def is_note(message: GeminiMessage, text: str) -> bool:
         """Whether a note of the interface reports a compression."""
-        return message.type == "info" and (not text or _NOTE.search(text) is not None)
+        return message.type == "info" and (not text or text.startswith(_NOTE_START) or _NOTE_WORDS in text)
 
     def add_snapshot(self, message: GeminiMessage, index: int, summary: str, last: int | None, kept: set[int]) -> None:
         """Add a compaction: older messages were replaced by a snapshot after `last`, and `kept` stay in context."""

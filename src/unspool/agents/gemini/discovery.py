@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -280,12 +281,14 @@ def _header_of(path: Path, line: GeminiRecord) -> GeminiHead | None:
 
 def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
     """Return a head completed by the title and the prompt in a line."""
-    replaced = line.set.messages or [] if line.set is not None else []
-    title = line.set.summary if line.set is not None else None
-    prompt = head.prompt
+    title, prompt, replaced = head.title, head.prompt, None
+    if line.set is not None:
+        title, replaced = line.set.summary or title, line.set.messages
     if prompt is None:
-        prompt = next(_typed_in([line] if line.id else replaced), None)
-    return head._replace(title=title or head.title, prompt=prompt)
+        prompt = next(_typed_in([line] if line.id else replaced or ()), None)
+    # Most lines say nothing new.
+    is_same = title is head.title and prompt is head.prompt
+    return head if is_same else head._replace(title=title, prompt=prompt)
 
 
 def _document_head(path: Path) -> GeminiHead | None:
@@ -330,10 +333,8 @@ def _parent(path: Path) -> str | None:
 
 
 def _project_name(path: Path) -> str:
-    for parent in path.parents:
-        if parent.name == "chats":
-            return name_of(parent.parent.name)
-    return ""
+    above, found, _ = f"{path.parent}{os.sep}".rpartition(f"{os.sep}chats{os.sep}")
+    return name_of(above.rpartition(os.sep)[2]) if found else ""
 
 
 def _text(value: object) -> str | None:

@@ -13,7 +13,7 @@ from .turn import GeminiTurn
 CANCELLED = "Request cancelled."
 _API_STATUS = re.compile(r'"code":\s*(\d{3})')
 _LOST_CONNECTION = re.compile(r"fetch failed|connection|network|socket|timed? ?out", re.IGNORECASE)
-_LOOP = re.compile(r"loop (?:was )?detect", re.IGNORECASE)
+_LOOP = ("loop detect", "loop was detect")
 
 
 class GeminiInterruptions:
@@ -45,15 +45,14 @@ class GeminiInterruptions:
 
     def read_note(self, message: GeminiMessage, index: int, text: str) -> None:
         """Handle a note that may tell of an error or of a loop."""
-        is_loop = bool(_LOOP.search(text))
         if message.type == "error":
             self._api_error(message, index, text)
-        elif is_loop:
+        elif _tells_of_loop(text):
             self._add(message, index, "system", "loop detection", 0.8)
 
     def explain_erased(self, message: GeminiMessage, text: str) -> None:
         """An error or a detected loop explains why a turn was erased."""
-        if self._erased is not None and (message.type == "error" or _LOOP.search(text)):
+        if self._erased is not None and (message.type == "error" or _tells_of_loop(text)):
             self._erased = None
 
     def _api_error(self, message: GeminiMessage, index: int, text: str) -> None:
@@ -104,3 +103,9 @@ class GeminiInterruptions:
                 confidence=0.5,
             )
         )
+
+
+def _tells_of_loop(text: str) -> bool:
+    """Whether a note says that the model repeated itself. A note may be very long, so no pattern is searched in it."""
+    lowered = text.lower()
+    return any(words in lowered for words in _LOOP)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast
 import msgspec
 
 from ..core.timestamps import parse_moment
-from .lines import Block
+from .lines import Block, block_of
 
 T = TypeVar("T")
 
@@ -116,6 +116,13 @@ class RecordDecoder(Generic[T]):
         except (*_DAMAGE, IndexError, RecursionError):
             pass
         return self._by_line(block)
+
+    def records_in(self, line: bytes) -> list[T]:
+        """Decode a single line, for callers that do not need to know where its records are."""
+        try:
+            return [self._decoder.decode(line)]
+        except (*_DAMAGE, RecursionError):
+            return self._by_line(block_of(line)).records
 
     def _by_line(self, block: Block) -> Batch[T]:
         records: list[T] = []

@@ -6,7 +6,6 @@ takes time in proportion to its own messages.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
@@ -18,12 +17,15 @@ from ...io.files import iter_records, read_blocks, read_start, size_of, while_un
 from ...io.lines import BLOCK_SIZE
 from .._metadata import digest
 from .heads import HEAD_SIZE, ClaudeHead
-from .schema import RECORDS
+from .schema import TIMES
 
 _UUID, _UUID_LENGTH = b'"uuid":"', 36
-_METADATA_LINE = re.compile(
-    rb'^\{"type":"(?:last-prompt|mode|file-history|queue-operation|permission-mode)', re.MULTILINE
-)
+_LINE = b'\n{"type":"'
+_METADATA = (
+    b'{"type":"last-prompt', b'{"type":"mode', b'{"type":"file-history', b'{"type":"queue-operation',
+    b'{"type":"permission-mode',
+)  # fmt: skip
+"""How lines begin that are no messages."""
 _ANSWER = b'"type":"assistant"'
 SURE, LIKELY, _GUESSED = 0.9, 0.7, 0.5
 """Confidence that a session is the origin: by what its file shows; by the order of messages; otherwise."""
@@ -313,7 +315,7 @@ class _Timeline(NamedTuple):
 @while_unchanged
 def _timeline(path: Path) -> _Timeline:
     ids, times = array("q"), array("d")
-    for record in iter_records(path, RECORDS, BLOCK_SIZE):
+    for record in iter_records(path, TIMES, BLOCK_SIZE):
         if record.type in ("user", "assistant") and record.uuid is not None:
             ids.append(hash(record.uuid))
             times.append(record.timestamp.timestamp() if record.timestamp is not None else 0.0)
@@ -330,7 +332,7 @@ def begins_later(head: ClaudeHead) -> bool:
 def _first_noted(path: Path) -> datetime | None:
     """Return when something was typed, by the metadata before the first message."""
     block = read_start(path, HEAD_SIZE)
-    for line in RECORDS.batch(block).records if block is not None else ():
+    for line in TIMES.batch(block).records if block is not None else ():
         if line.type in ("user", "assistant"):
             break
         if line.type == "queue-operation" and line.timestamp is not None:
@@ -347,8 +349,20 @@ def _is_contiguous(path: Path) -> bool:
         has_answer = has_answer or start > 0
         if has_answer:
             second = block.find(_ANSWER, start)
-            if _METADATA_LINE.search(block, start, second if second >= 0 else len(block)):
+            if _has_metadata(block, start, second if second >= 0 else len(block)):
                 return False
             if second >= 0:
                 return True
+    return False
+
+
+def _has_metadata(block: bytes, start: int, end: int) -> bool:
+    """Whether one of the lines that begin in a part of a block is metadata; `find` passes over long lines quickly."""
+    if start == 0 and block.startswith(_METADATA, 0, end):
+        return True
+    position = start
+    while (position := block.find(_LINE, position, end)) >= 0:
+        position += 1
+        if block.startswith(_METADATA, position, end):
+            return True
     return False

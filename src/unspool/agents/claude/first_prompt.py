@@ -54,7 +54,7 @@ def _summaries_in(path: Path) -> list[ClaudeRecord]:
 
 
 def _title_records(line: bytes) -> list[ClaudeRecord]:
-    return [record for record in RECORDS.batch(block_of(line)).records if record.type in TITLE_RECORDS]
+    return [record for record in RECORDS.records_in(line) if record.type in TITLE_RECORDS]
 
 
 def _ids_in(paths: tuple[Path, ...], ids: list[str]) -> set[str]:

@@ -10,7 +10,7 @@ from ...io.files import iter_records, stem_of, while_unchanged
 from .discovery import ClaudeFolder, Surroundings
 from .families import LIKELY, SURE, Original, Originals, begins_later, originals_at
 from .heads import HEAD_SIZE, ClaudeHead
-from .schema import HEAD_RECORDS
+from .schema import TIMES
 
 COPIES = frozenset(("fork", "branch"))
 """Kinds of origins whose lines the session begins with."""
@@ -64,7 +64,7 @@ def _named(kind: m.OriginKind, session: str | None) -> m.Origin:
 def _last_writer(path: Path) -> str | None:
     """Return the session that wrote the last copied message of a fork: in a fork of a fork, not the first one does."""
     writer = None
-    for record in iter_records(path, HEAD_RECORDS, HEAD_SIZE):
+    for record in iter_records(path, TIMES, HEAD_SIZE):
         if record.type in ("user", "assistant"):
             if record.session_id == stem_of(path):
                 break

@@ -19,7 +19,7 @@ from ...io.files import (
     stem_of,
     while_unchanged,
 )  # fmt: skip
-from ...io.lines import Block, block_of
+from ...io.lines import Block
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import is_marked, is_plan, session_in
 from .schema import HEAD_RECORDS, TIMES, HeadRecord
@@ -102,7 +102,7 @@ def _spoken(block: Block) -> Iterator[HeadRecord]:
     """The messages of a block; what is large and says nothing is not even decoded."""
     for line in block.lines():
         if _USER in line or _ASSISTANT in line:
-            yield from HEAD_RECORDS.batch(block_of(line)).records
+            yield from HEAD_RECORDS.records_in(line)
 
 
 def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]:

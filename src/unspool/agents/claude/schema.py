@@ -202,10 +202,13 @@ class HeadRecord(ClaudeRecord, rename="camel", gc=False):
     forked_from: ForkedFrom | None = None
 
 
-class TimedRecord(msgspec.Struct, gc=False):
-    """A record; only its time is read."""
+class TimedRecord(msgspec.Struct, rename="camel", gc=False):
+    """A record, for readers that need no more than what it is, whose it is and when it was written."""
 
+    type: str = ""
+    uuid: str | None = None
     timestamp: Moment | None = None
+    session_id: str | None = None
 
 
 class ClaudeHistoryRecord(msgspec.Struct, rename="camel", gc=False):

@@ -6,6 +6,7 @@ import sys
 from array import array
 from bisect import bisect_right
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Literal
 
 from . import model as m
@@ -25,8 +26,9 @@ TipRule = Literal["agent", "newest", "longest"] | str
 SUPERVISED = "supervisor"
 """The evidence of events that unspool itself has recorded starts with this."""
 _STATES: tuple[m.ContextState, ...] = ("live", "cleared", "compacted", "abandoned")
-_FIELDS = tuple((kind, kind.field, kind.collected) for kind in EVENT_KINDS)
-"""Each kind of event, with its field in the record and its list in the builder."""
+_timestamp = attrgetter("timestamp")
+_FIELDS = tuple((kind, kind.field, kind.collected, bool(kind.recorded.group_name)) for kind in EVENT_KINDS)
+"""Each kind of event, with its field in the record, its list in the builder, and whether it is part of a group."""
 
 
 class SessionAssembler:
@@ -45,7 +47,7 @@ class SessionAssembler:
         self._find_rewinds()
         self._find_abandoned()
         self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
-        ends = find_ends(builder.columns.gaps, builder.replies.billed.by_response, builder.columns.lengths)
+        ends = find_ends(builder.columns.gaps, builder.replies.billed.by_response, lambda: builder.sink.lengths)
         self.contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
         """What was in context at each message."""
         self._find_replaced()
@@ -84,11 +86,13 @@ class SessionAssembler:
 
     def header(self, messages: list[m.Message]) -> Session:
         """Return the session with some messages, or none."""
-        return Session(
-            info=self._info(),
-            messages=messages,
-            **{name: self._events(kind, getattr(self.builder.events, held)) for kind, name, held in _FIELDS},
-        )
+        lists = self.builder.events.__dict__
+        # Most sessions have events of a few kinds only.
+        events = {
+            name: self._events(kind, lists[held]) if lists[held] or grouped else lists[held]
+            for kind, name, held, grouped in _FIELDS
+        }
+        return Session(info=self._info(), messages=messages, **events)
 
     def _events(self, kind: EventKind, events: list[Any]) -> Any:
         """Return the events of a kind as the session has them, in the order of the messages."""
@@ -245,7 +249,8 @@ class SessionAssembler:
     def _find_doubts(self) -> None:
         """Report contexts that contradict the tokens of the requests."""
         builder = self.builder
-        for doubt in find_doubts(self.tree, self.contexts, builder.replies.billed, builder.columns.lengths):
+        doubts = find_doubts(self.tree, self.contexts, builder.replies.billed, lambda: builder.sink.lengths)
+        for doubt in doubts:
             builder.events.problems.append(
                 m.Problem(reason="context-doubt", detail=doubt.detail, message_index=doubt.message_index)
             )
@@ -274,10 +279,10 @@ class SessionAssembler:
 def _choose_tip(builder: SessionBuilder, rule: TipRule) -> tuple[int | None, str]:
     if not len(builder):
         return None, "no messages"
-    tree = Tree(builder.columns.parents, builder.columns.flags, NONE)
     if rule == "agent":
         details = builder.details
         return (details.tip if details.tip is not None else len(builder) - 1), details.tip_rule
+    tree = Tree(builder.columns.parents, builder.columns.flags, NONE)
     if rule == "newest":
         return _best(tree, builder.times), "caller: newest message"
     if rule == "longest":
@@ -304,7 +309,7 @@ def _rank(index: int | None) -> int:
 def _span(builder: SessionBuilder) -> tuple[datetime | None, datetime | None]:
     """Return the earliest and the latest time in the log; its lines need not be in order."""
     if builder.messages:
-        times = [message.timestamp for message in builder.messages if message.timestamp is not None]
+        times = list(filter(None, map(_timestamp, builder.messages)))
         first, last = (seconds(min(times)), seconds(max(times))) if times else (0.0, 0.0)
         # A timestamp of 0 means unknown, as a missing one does.
         if first and last:

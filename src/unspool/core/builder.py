@@ -191,15 +191,15 @@ class SessionBuilder:
                     flag |= COMMAND
         elif role == "assistant":
             flag |= STANDIN
-        index = self.columns.append(parent, flag, id, source.length)
-        skip = self.sink.skip
-        if skip is not None:
-            skip(timestamp, id)
+        index = self.columns.append(parent, flag, id)
+        sink = self.sink
+        if sink.skip is not None:
+            sink.skip(timestamp, id, source.length)
             return index
         message = m.Message(index, role, author, blocks, source, id, parent if parent >= 0 else None, timestamp)
         if inherited or queued:
             message.inherited, message.queued = inherited, queued
-        self.sink.add(message)
+        sink.add(message)
         return index
 
     def add_reply(
@@ -236,10 +236,10 @@ class SessionBuilder:
                     self.check_text(given, source)
                 if self.calls.add(index, block, timestamp):
                     flag |= UNANSWERED
-        self.columns.append(parent, flag, id, source.length)
-        skip = self.sink.skip
-        if skip is not None:
-            skip(timestamp, id)
+        self.columns.append(parent, flag, id)
+        sink = self.sink
+        if sink.skip is not None:
+            sink.skip(timestamp, id, source.length)
             return index
         above = parent if parent >= 0 else None
         message = m.Message(
@@ -247,7 +247,7 @@ class SessionBuilder:
         )
         if inherited:
             message.inherited = True
-        self.sink.add(message)
+        sink.add(message)
         return index
 
     def replace(self, index: int, blocks: list[m.Block], record: int, usage: m.Usage | None = None) -> None:

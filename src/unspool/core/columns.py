@@ -24,13 +24,11 @@ class _Unresolved(NamedTuple):
 class MessageColumns:
     """Parents and flags of all messages, and the recent messages by id."""
 
-    __slots__ = ("_relinked", "_unresolved", "flags", "gaps", "ids", "lengths", "parents")
+    __slots__ = ("_relinked", "_unresolved", "flags", "gaps", "ids", "parents")
 
     def __init__(self) -> None:
         self.parents: array[int] = array("i")
         self.flags: array[int] = array("H")
-        self.lengths: array[int] = array("I")
-        """Bytes of the record of each message: about how much it adds to a context."""
         self.ids: Recent[str, int] = Recent()
         """The latest message with each id."""
         self.gaps: list[int] = []
@@ -42,13 +40,12 @@ class MessageColumns:
     def __len__(self) -> int:
         return len(self.parents)
 
-    def append(self, parent: int, flag: int, id: str | None, length: int) -> int:
+    def append(self, parent: int, flag: int, id: str | None) -> int:
         """Add the row of the next message; returns its index."""
         parents = self.parents
         index = len(parents)
         parents.append(parent)
         self.flags.append(flag)
-        self.lengths.append(length)
         if id is not None:
             ids = self.ids
             if len(ids.new) >= ids.limit:

@@ -21,15 +21,17 @@ def request_tokens(usage: m.Usage) -> int:
     return (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
 
 
-def find_ends(gaps: Sequence[int], billed: Callable[[], Mapping[int, int]], lengths: Sequence[int]) -> frozenset[int]:
+def find_ends(
+    gaps: Sequence[int], billed: Callable[[], Mapping[int, int]], lengths_of: Callable[[], Sequence[int]]
+) -> frozenset[int]:
     """Return the gaps at which the context starts again.
 
-    `billed` returns the input tokens by the first message of each response, and `lengths` are the bytes of the
-    messages. A token has at least one byte. The first request has the instructions for the model, as every request.
+    `billed` returns the input tokens by the first message of each response, and `lengths_of` the bytes of
+    the messages. A token has at least one byte. The first request has the instructions for the model, as every request.
     """
     if not gaps:
         return frozenset()
-    requests = billed()
+    requests, lengths = billed(), lengths_of()
     places = sorted(requests)
     ends = set()
     for gap in gaps:

@@ -311,8 +311,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
     def find_gaps(self) -> frozenset[int]:
         """The gaps of the log at which the context starts again."""
         gaps = [message.index for message in self.messages if message.link == "stitched"]
-        lengths = [message.source.length for message in self.messages] if gaps else []
-        return find_ends(gaps, self._billed, lengths)
+        return find_ends(gaps, self._billed, lambda: [message.source.length for message in self.messages])
 
     def _billed(self) -> dict[int, int]:
         """The input tokens of the requests, by the first message of their responses."""

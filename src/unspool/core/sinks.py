@@ -14,8 +14,8 @@ from typing import Protocol
 
 from . import model as m
 
-SkipMessage = Callable[[datetime | None, str | None], None]
-"""Takes the time and the id of a message."""
+SkipMessage = Callable[[datetime | None, str | None, int], None]
+"""Takes the time and the id of a message, and the bytes of its record."""
 
 
 class MessageSink(Protocol):
@@ -34,6 +34,11 @@ class MessageSink(Protocol):
     @property
     def times(self) -> array[float]:
         """When each message was written, in seconds since the epoch; 0.0 if that is unknown."""
+        ...
+
+    @property
+    def lengths(self) -> array[int]:
+        """Bytes of the record of each message: about how much it adds to a context."""
         ...
 
     def time_of(self, index: int) -> float:
@@ -87,6 +92,11 @@ class KeepMessages:
             self._times.extend(seconds(message.timestamp) for message in messages[len(self._times) :])
         return self._times
 
+    @property
+    def lengths(self) -> array[int]:
+        """Bytes of the records of all messages, for the few sessions that need them."""
+        return array("I", [message.source.length for message in self.messages])
+
     def time_of(self, index: int) -> float:
         """The time of one message."""
         return seconds(self.messages[index].timestamp)
@@ -124,10 +134,11 @@ class KeepMessages:
 
 
 class MessageIndex:
-    """Base of sinks that do not keep messages: the time of each message and a hash of its id are all that stays."""
+    """Base of sinks that keep no messages: what stays is the time and the length of each, and a hash of its id."""
 
     def __init__(self) -> None:
         self.times: array[float] = array("d")
+        self.lengths: array[int] = array("I")
         self._hashes: array[int] = array("q")
 
     @property
@@ -139,9 +150,10 @@ class MessageIndex:
         """The time of one message."""
         return self.times[index]
 
-    def note(self, timestamp: datetime | None, id: str | None) -> None:
-        """Keep the time of the next message, and what is needed to find it by its id."""
+    def note(self, timestamp: datetime | None, id: str | None, length: int) -> None:
+        """Keep the time and the length of the next message, and what is needed to find it by its id."""
         self.times.append(seconds(timestamp))
+        self.lengths.append(length)
         self._hashes.append(hash(id) if id is not None else 0)
 
     def find_ids(self, ids: set[str]) -> dict[str, list[int]]:
@@ -174,12 +186,12 @@ class DropMessages(MessageIndex):
 
     @property
     def skip(self) -> SkipMessage:
-        """Take the time and the id."""
+        """Take the time, the id and the length."""
         return self.note
 
     def add(self, message: m.Message) -> None:
-        """Take the time and the id of a message."""
-        self.note(message.timestamp, message.id)
+        """Take the time, the id and the length of a message."""
+        self.note(message.timestamp, message.id, message.source.length)
 
 
 class ReplaySink(MessageIndex):

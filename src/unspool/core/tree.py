@@ -213,10 +213,12 @@ class Tree:
 
     def find_branches(self) -> tuple[dict[int, int], list[BranchShape]]:
         """Return the branch of each message that is on one, and the branches; they are numbered from 1."""
-        parents, heavy = self.parents, self._heavy
-        follower = self._followers()
         branch: dict[int, int] = {}
         shapes: list[BranchShape] = []
+        if not self._beside:
+            return branch, shapes
+        parents, heavy = self.parents, self._heavy
+        follower = self._followers()
         for index in self._beside:
             parent = parents[index]
             number = branch.get(parent, 0)

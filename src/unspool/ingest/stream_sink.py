@@ -37,7 +37,7 @@ class StreamSink(MessageIndex):
 
     def add(self, message: m.Message) -> None:
         """Hold a message back, and emit a block of older ones once there are enough."""
-        self.note(message.timestamp, message.id)
+        self.note(message.timestamp, message.id, message.source.length)
         self._count += 1
         if message.index < self.known:
             return

@@ -38,13 +38,11 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
     return separated
 
 
-def is_output(blocks: list[m.Block]) -> bool:
-    """Whether a message is the output of a command that the agent has done itself."""
-    first = blocks[0]
-    if type(first) is m.Attachment or type(first) is m.Text:
-        text = first.text
-        return text is not None and text[:1] == "<" and text.startswith(OUTPUT_TEXT)
-    return False
+def is_output(first: m.Block) -> bool:
+    """Whether a message that begins with this block is the output of a command that the agent has done itself."""
+    kind = type(first)
+    # Almost every attachment of a session comes here.
+    return (kind is m.Attachment or kind is m.Text) and bool(first.text) and first.text.startswith(OUTPUT_TEXT)  # type: ignore[union-attr]
 
 
 class ClaudeAuthors:

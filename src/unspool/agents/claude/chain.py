@@ -29,6 +29,7 @@ class ClaudeChain:
         self.pointer: tuple[str, int] | None = None
         """The leaf that the agent recorded last, and how many messages there were then."""
         self._builder = builder
+        self._ids = builder.columns.ids
 
     def point(self, leaf: str) -> None:
         """Read where the conversation is, by the agent's own record."""
@@ -50,12 +51,12 @@ class ClaudeChain:
 
         `message` is set if the model wrote it. A `parent` overrides the one that the record names.
         """
-        builder, ids = self._builder, self._builder.columns.ids
+        builder, ids = self._builder, self._ids
         uuid, parent_uuid = record.uuid, record.parent_uuid
         missing = None
         if parent is None:
             parent = NONE
-            if isinstance(parent_uuid, str):
+            if type(parent_uuid) is str:
                 found = ids.new.get(parent_uuid)
                 if found is None and ids.old:
                     found = ids.old.get(parent_uuid)
@@ -76,7 +77,7 @@ class ClaudeChain:
             builder.events.problems.append(m.Problem(reason="duplicate-id", detail=detail, source=source))
         if message is None:
             index = builder.add(role, author, blocks, source, uuid, parent, record.timestamp, inherited, queued)
-            if author == "harness" and blocks and type(blocks[0]) is not m.ToolResult and is_output(blocks):
+            if author == "harness" and blocks and is_output(blocks[0]):
                 builder.columns.flags[index] |= OUTPUT
         else:
             key = message.id or uuid or ""

@@ -39,7 +39,7 @@ def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:
         return None
     cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     hour = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation is not None else None
-    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written, cache_write_1h=hour or None)
+    return m.Usage(usage.input_tokens, usage.output_tokens, cached, written, None, hour or None)
 
 
 RawAt = Callable[..., msgspec.Raw]
@@ -124,6 +124,9 @@ def attachment_blocks(
     if rendered:
         only = rendered[0].content if len(rendered) == 1 else None
         text = only if isinstance(only, str) else "\n".join(flat_text(piece.content)[0] for piece in rendered)
+        if text and not body.content and body.filename is None and body.hook_name is None:
+            # Most attachments have nothing else to look at.
+            return [m.Attachment(body.type, text, path)]
     if body.content and (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, text or None, path), image]
     if text and body.filename is not None and (own := _field_text(body)) and own not in text:

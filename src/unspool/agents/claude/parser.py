@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...core import model as m
 from ...core.builder import SessionBuilder
 from ...core.tree import CONTINUED, UNANSWERED
@@ -53,17 +55,7 @@ class ClaudeParser:
             self.version = record.version
             self.builder.details.versions[record.version] = None
             self.resumes.read_version(record.version)
-        kind = record.type
-        if kind == "assistant":
-            self._assistant(record, source, inherited)
-        elif kind == "attachment":
-            self._attachment(record, source, inherited)
-        elif kind == "user":
-            self._user(record, source, inherited)
-        elif kind == "system":
-            self._system(record, source, inherited)
-        else:
-            self._unknown(record, source, inherited)
+        _HANDLERS.get(record.type, ClaudeParser._unknown)(self, record, source, inherited)
 
     def finish(self) -> None:
         """Finish after the last record."""
@@ -268,9 +260,19 @@ class ClaudeParser:
         author = "hook" if body.type.startswith("hook") else "harness"
         blocks = attachment_blocks(body, record.rendered, self.builder.raw_at, source)
         # What the model got was decoded with the line; only other fields are decoded here.
-        for block in blocks if body.filename is not None or not record.rendered else ():
-            if type(block) is m.Attachment and block.text is not None and "\ufffd" in block.text:
-                self.builder.check_text(block.text.encode(), source)
+        if body.filename is not None or not record.rendered:
+            for block in blocks:
+                if type(block) is m.Attachment and block.text is not None and "\ufffd" in block.text:
+                    self.builder.check_text(block.text.encode(), source)
         index = self.chain.add(record, source, "user", author, blocks, inherited=inherited)
         if body.hook_name is not None and index is not None and not inherited:
             self.resumes.read_hook(body.hook_name, index)
+
+
+_HANDLERS: dict[str, Callable[[ClaudeParser, ClaudeRecord, m.Source, bool], None]] = {
+    "assistant": ClaudeParser._assistant,
+    "attachment": ClaudeParser._attachment,
+    "user": ClaudeParser._user,
+    "system": ClaudeParser._system,
+}
+"""How each type of record is read; all others are kept as they are."""

@@ -20,6 +20,7 @@ from unspool.core.errors import UnspoolError, UsageError
 from unspool.data.lake import Lake, LakeReport
 from unspool.data.parquet import ParquetFolder
 from unspool.data.schema import TABLES, arrow_schema
+from unspool.data.sql import run_on_lake
 from unspool.data.tables import tables
 from unspool.redact import PersonalData, Redactor
 from unspool.store import Store
@@ -50,7 +51,7 @@ def rows_of(table: pa.Table) -> list[str]:
 
 def contents(lake: Lake) -> dict[str, list[str]]:
     """Everything in a lake."""
-    return {name: rows_of(lake.dataset(name).to_table()) for name in TABLES}
+    return {name: rows_of(dataset.to_table()) for name, dataset in lake.datasets().items()}
 
 
 def expected_of(store: Store) -> dict[str, list[str]]:
@@ -207,6 +208,38 @@ def test_parquet_needs_a_new_directory(tmp_path: Path, home: Path, capsys: pytes
 
 
 # --- without secrets -------------------------------------------------------------------------------------------------
+
+
+def test_a_query_sees_one_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the lake is written after its first table was opened."""
+    home = tmp_path / "home"
+    store = new_store(tmp_path / "sessions.db")
+    lake = Lake(str(tmp_path / "lake"))
+
+    def write(name: str) -> None:
+        log = ClaudeLog(name)
+        log.user("a prompt")
+        log.write(home)
+        synced(store, home)
+        Lake(lake.location).sync(store)
+
+    write("first")
+    opened = lake._table
+    tables_opened: list[str] = []
+
+    def open_slowly(name: str, version: int | None = None) -> Any:
+        table = opened(name, version)
+        if version is not None:
+            tables_opened.append(name)
+            if len(tables_opened) == 1:
+                write("second")
+        return table
+
+    monkeypatch.setattr(lake, "_table", open_slowly)
+    query = "SELECT (SELECT count(*) FROM sessions), (SELECT count(DISTINCT session) FROM messages)"
+    assert [tuple(row.values()) for row in run_on_lake(lake, query).read_all().to_pylist()] == [(1, 1)]
+    assert sorted(tables_opened) == ["messages", "sessions"]
+    store.close()
 
 
 def test_a_lake_is_with_secrets_or_without(tmp_path: Path, store: Store) -> None:

@@ -79,7 +79,12 @@ class Lake:
 
     def dataset(self, name: str) -> Any:
         """A table as of the snapshot, for any engine that reads Arrow datasets."""
-        return self._table(name, self.snapshot().versions[name]).to_pyarrow_dataset()
+        return self.datasets(name)[name]
+
+    def datasets(self, *names: str) -> dict[str, Any]:
+        """Tables of the same snapshot, even if the lake is written meanwhile; all of them if none is named."""
+        versions = self.snapshot().versions
+        return {name: self._table(name, versions[name]).to_pyarrow_dataset() for name in names or TABLES}
 
     def files(self, name: str) -> list[str]:
         """The Parquet files of a table as of the snapshot, for engines that do not read Delta tables."""

@@ -49,8 +49,7 @@ def run_on_tables(tables: Tables, sql: str) -> pa.RecordBatchReader:
     connection = load_package("duckdb").connect()
     for name in TABLES:
         _create(connection, name)
-    wanted = tuple(name for name in TABLES if name in _tables_in(connection, sql))
-    if wanted:
+    if wanted := _named(connection, sql):
         _fill(connection, tables, wanted)
     return _answer(connection, sql)
 
@@ -58,16 +57,19 @@ def run_on_tables(tables: Tables, sql: str) -> pa.RecordBatchReader:
 def run_on_lake(lake: Lake, sql: str) -> pa.RecordBatchReader:
     """The answer to a query on a lake, all tables as of the same snapshot."""
     connection = load_package("duckdb").connect()
-    for name in TABLES:
-        connection.register(name, lake.dataset(name))
+    # A query that names none gets all, so that an error can say which there are.
+    for name, dataset in lake.datasets(*_named(connection, sql)).items():
+        connection.register(name, dataset)
     return _answer(connection, sql)
 
 
-def _tables_in(connection: DuckDBPyConnection, sql: str) -> set[str]:
+def _named(connection: DuckDBPyConnection, sql: str) -> tuple[str, ...]:
+    """The tables of sessions that a query names."""
     try:
-        return set(connection.get_table_names(sql))
+        found = connection.get_table_names(sql)
     except load_package("duckdb").Error as error:
         raise UsageError(_sentence(error)) from error
+    return tuple(name for name in TABLES if name in found)
 
 
 def _answer(connection: DuckDBPyConnection, sql: str) -> pa.RecordBatchReader:

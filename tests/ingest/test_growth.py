@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from unspool.ingest import transactions
 from unspool.ingest.sync import Syncer
 from unspool.ingest.transactions import Pipeline
 from unspool.ingest.unreadable import Unreadable
@@ -24,6 +25,12 @@ _COUNT = 12
 _MOST = 0.1
 """Lines of Python, or tens of steps in SQLite, for each two sessions."""
 _STEPS = 10
+
+
+@pytest.fixture(autouse=True)
+def no_commits_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, a sync would commit more often, and run a few more lines."""
+    monkeypatch.setattr(transactions, "_BATCH_SECONDS", float("inf"))
 
 
 def _paths(home: Path) -> list[Path]:

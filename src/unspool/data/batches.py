@@ -2,43 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .extra import load_package
-from .schema import Column, Table, arrow_schema, arrow_type
+from .places import PlaceTable
+from .schema import Column, Key, Location, Table, arrow_schema, arrow_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = tuple[Any, ...]
-Report = Callable[[Row, Column, str], None]
-"""Called with a row, a column and what was done to the value."""
+"""The values of a row, without those that its place has; then the number of its place."""
+Report = Callable[[int, Column, str], None]
+"""Called with the place of a row, a column and what was done to the value."""
 
 LARGEST = 2**63 - 1
 _TOO_LARGE = "a number that does not fit into 64 bits was replaced with the nearest that does: "
+_ORIGIN = {"agent": 0, "session": 1, "day": 2, "source_file": 3}
+"""Columns in `Origin`."""
+_LINE = {"source_line": 1, "source_offset": 2, "source_length": 3}
+"""Columns in `PlaceTable`."""
 _SURROGATES = "half of a surrogate pair is no character; it was replaced with U+FFFD"
 
 
-def make_batch(table: Table, rows: Sequence[Row], report: Report) -> pa.RecordBatch:
-    """A record batch of some rows."""
+class PendingRows:
+    """Rows of a table that are not in a batch yet."""
+
+    def __init__(self, table: Table) -> None:
+        self._columns: list[list[Any]] = [[] for column in table.columns if not _is_of_place(column)] + [[]]
+        self.rows: list[Row] = []
+        """To append to."""
+
+    def __len__(self) -> int:
+        return len(self._columns[-1]) + len(self.rows)
+
+    def extend(self, columns: Iterable[Iterable[Any]]) -> None:
+        """Add rows that are given as columns; the last one has the places."""
+        for column, values in zip(self._columns, columns, strict=True):
+            column.extend(values)
+
+    def settle(self) -> None:
+        """Keep the rows as columns: the garbage collector would look at every tuple while other sessions are read."""
+        if self.rows:
+            self.extend(zip(*self.rows, strict=True))
+            self.rows.clear()
+
+    def take(self) -> list[list[Any]]:
+        """Remove all rows; returns them as columns."""
+        self.settle()
+        taken = self._columns
+        self._columns = [[] for _ in taken]
+        return taken
+
+
+def _is_of_place(column: Column) -> bool:
+    return column.cls is Key or column.cls is Location
+
+
+def make_batch(table: Table, columns: Sequence[Sequence[Any]], places: PlaceTable, report: Report) -> pa.RecordBatch:
+    """A record batch of some rows, given as columns."""
     arrow = load_package("pyarrow")
-    schema = arrow_schema(table.name)
-    columns = zip(*rows, strict=True) if rows else ((),) * len(table.columns)
-    arrays = [_array(column, values, rows, report) for column, values in zip(table.columns, columns, strict=True)]
-    batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(arrays, schema=schema)
+    *values, numbers = columns
+    found = iter(values)
+    of_place = _PlaceColumns(numbers, places, report)
+    arrays = [
+        of_place.array(column) if _is_of_place(column) else _array(column, next(found), numbers, report)
+        for column in table.columns
+    ]
+    batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(arrays, schema=arrow_schema(table.name))
     return batch
 
 
-def _array(column: Column, values: Sequence[Any], rows: Sequence[Row], report: Report) -> Any:
+class _PlaceColumns:
+    """The columns that say where rows come from. Arrow repeats their values, which is faster than converting each."""
+
+    def __init__(self, numbers: Sequence[int], places: PlaceTable, report: Report) -> None:
+        arrow = load_package("pyarrow")
+        self._numbers = numbers
+        self._places = places
+        self._report = report
+        self._taken = arrow.array(numbers, arrow.int64())
+        origins = places.array(0).take(self._taken).dictionary_encode()
+        self._used = [places.origins[number] for number in origins.dictionary.to_pylist()]
+        self._indices = origins.indices
+
+    def array(self, column: Column) -> Any:
+        """The array of a column."""
+        try:
+            if column.name in _LINE:
+                return self._places.array(_LINE[column.name]).take(self._taken)
+            values = [origin[_ORIGIN[column.name]] for origin in self._used]
+            return load_package("pyarrow").array(values, arrow_type(column.kind)).take(self._indices)
+        except _impossible():
+            return _array(column, self._values(column), self._numbers, self._report)
+
+    def _values(self, column: Column) -> list[Any]:
+        """The value of each row."""
+        if column.name in _LINE:
+            return [self._places.columns[_LINE[column.name]][number] for number in self._numbers]
+        return [self._used[index][_ORIGIN[column.name]] for index in self._indices.to_pylist()]
+
+
+def _array(column: Column, values: Sequence[Any], numbers: Sequence[int], report: Report) -> Any:
     arrow = load_package("pyarrow")
     kind = arrow_type(column.kind)
     try:
         return arrow.array(values, kind)
-    except (UnicodeError, OverflowError, arrow.ArrowException):
-        found = [_possible(value, partial(report, row, column)) for value, row in zip(values, rows, strict=True)]
-        return arrow.array(found, kind)
+    except _impossible():
+        pairs = zip(values, numbers, strict=True)
+        return arrow.array([_possible(value, partial(report, number, column)) for value, number in pairs], kind)
+
+
+def _impossible() -> tuple[type[Exception], ...]:
+    """What Arrow raises for a value that it cannot hold."""
+    return UnicodeError, OverflowError, load_package("pyarrow").ArrowException
 
 
 def _possible(value: Any, report: Callable[[str], None]) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ..agents.base import Agent
 from ..core import model as m
 from ..core.session import Session
 from .batches import Row
+from .places import Places
 
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -20,7 +21,6 @@ class _Call(NamedTuple):
     begin: Row
     """The first columns of its row."""
     at: datetime | None
-    location: Row
 
 
 class _Result(NamedTuple):
@@ -40,10 +40,8 @@ class CallRows:
     As in `Session.tool_calls`, a call has the first result of its id that follows it, or else the last one before it.
     """
 
-    def __init__(
-        self, key: tuple[str, str, date | None], head: Session, agent: Agent | None, rows: dict[str, list[Row]]
-    ) -> None:
-        self._key = key
+    def __init__(self, places: Places, head: Session, agent: Agent | None, rows: dict[str, list[Row]]) -> None:
+        self._places = places
         self._agent = agent
         self._rows = rows.get("tool_calls")
         self._files = rows.get("files_touched")
@@ -56,21 +54,21 @@ class CallRows:
         self._changed = {change.tool_use_id for change in head.input_changes}
         self._orphans = {(orphan.message_index, orphan.tool_use_id): orphan.reason for orphan in head.orphans}
 
-    def add(self, message: m.Message, location: Row) -> None:
+    def add(self, message: m.Message, place: int) -> None:
         """Take the calls and results of a message."""
         # A result in the same message belongs to the calls of that message, wherever it is.
         for position, block in enumerate(message.blocks):
             if type(block) is m.ToolCall:
-                self._add_call(message, position, block, location)
+                self._add_call(message, position, block, place)
         for block in message.blocks:
             if type(block) is m.ToolResult:
                 self._add_result(message, block)
 
-    def _add_call(self, message: m.Message, position: int, call: m.ToolCall, location: Row) -> None:
+    def _add_call(self, message: m.Message, position: int, call: m.ToolCall, place: int) -> None:
         agent = self._agent
         if self._files is not None and agent is not None:
             for touched in agent.touched(call.name, call.raw_input):
-                self._files.append((*self._key, message.index, position, call.id, call.name, touched, *location))
+                self._files.append((message.index, position, call.id, call.name, touched, place))
         if self._rows is not None:
             command, path = agent.subject(call.name, call.raw_input) if agent is not None else (None, None)
             begin = (
@@ -78,7 +76,7 @@ class CallRows:
                 message.timestamp, message.branch, message.inherited,
             )  # fmt: skip
             waiting = self._open.setdefault(call.id, [])
-            waiting.append(_Call(message.index, begin, message.timestamp, location))
+            waiting.append(_Call(message.index, begin, message.timestamp))
 
     def _add_result(self, message: m.Message, block: m.ToolResult) -> None:
         if self._rows is None:
@@ -103,9 +101,9 @@ class CallRows:
         approval = "rejected" if rejection is not None else "changed" if id in self._changed else None
         self._rows.append(
             (
-                *self._key, *call.begin, *self._result_values(id, call, result, rejection), approval,
+                *call.begin, *self._result_values(id, call, result, rejection), approval,
                 *((None, None) if rejection is None else (rejection.by, rejection.reason)),
-                self._orphans.get((call.message, id)), *call.location,
+                self._orphans.get((call.message, id)), self._places.of_message(call.message),
             )
         )  # fmt: skip
 

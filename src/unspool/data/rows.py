@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date, datetime
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,21 +18,18 @@ from ..core.events import EVENT_KINDS, EventKind
 from ..core.lineage import LineageEdge, edges_of
 from ..core.tree import Tree
 from ..library import SessionReading
-from .batches import Row
+from .batches import PendingRows, Row
 from .call_rows import CallRows
 from .contexts import find_intervals
-from .schema import EVENT_TABLES, columns_of
+from .places import Key, Places
+from .schema import EVENT_TABLES, Table, columns_of
 from .usage_cost import CostOf
 
-_MESSAGE_NAMES = [column.name for column in columns_of(m.Message, ("blocks", "usage"))]
-_MESSAGE = attrgetter(*_MESSAGE_NAMES)
+_MESSAGE_VALUES = [attrgetter(column.name) for column in columns_of(m.Message, ("blocks", "usage"))]
 _SESSION_PATHS = [column.path for column in columns_of(m.SessionInfo, ("id", "agent"))]
 _SESSION_JSON = [column.kind == "json" for column in columns_of(m.SessionInfo, ("id", "agent"))]
 _EDGE = attrgetter(*(column.name for column in columns_of(LineageEdge, ("agent",))))
 _USAGE = attrgetter(*m.Usage.__struct_fields__)
-_NOWHERE = (None, None, None, None)
-Key = tuple[str, str, date | None]
-Location = tuple[str | None, int | None, int | None, int | None]
 
 
 def to_json_text(value: Any) -> bytes | str:
@@ -43,30 +40,39 @@ def to_json_text(value: Any) -> bytes | str:
         return json.dumps(to_builtins(value), separators=(",", ":"))
 
 
-# --- blocks: text, call_id, name, json, outcome, exit_code, path, media_type, data_length, encrypted, sent, synthetic,
-# during -------------------------------------------------------------------------------------------------------------
-
-_REST = (None,) * 4
-
-
-def _text(block: m.Text) -> Row:
-    return (block.text, *_NOWHERE, *_NOWHERE, *_REST)
+# --- blocks: message, position, type; text, call_id, name, json, outcome, exit_code, path, media_type, data_length,
+# encrypted, sent, synthetic, during; place --------------------------------------------------------------------------
+# One tuple each, without unpacking others: these are the most frequent rows.
 
 
-def _thinking(block: m.Thinking) -> Row:
-    return (block.text, *_NOWHERE, *_NOWHERE, block.encrypted, None, None, None)
+def _text(block: m.Text, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "text",
+        block.text, None, None, None, None, None, None, None, None, None, None, None, None, place,
+    )  # fmt: skip
 
 
-def _call(block: m.ToolCall) -> Row:
-    return (None, block.id, block.name, bytes(block.raw_input), None, *_NOWHERE, *_REST)
+def _thinking(block: m.Thinking, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "thinking",
+        block.text, None, None, None, None, None, None, None, None, block.encrypted, None, None, None, place,
+    )  # fmt: skip
 
 
-def _result(block: m.ToolResult) -> Row:
+def _call(block: m.ToolCall, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "tool_call",
+        None, block.id, block.name, bytes(block.raw_input), None, None, None, None, None, None, None, None, None, place,
+    )  # fmt: skip
+
+
+def _result(block: m.ToolResult, index: int, position: int, place: int) -> Row:
     saved = block.saved
     more = to_json_text([_without_data(part) for part in block.parts]) if block.parts else None
     return (
+        index, position, "tool_result",
         block.content, block.call_id, None, more, block.outcome, block.exit_code, saved.path if saved else None, None,
-        None, None, block.sent, block.synthetic, None,
+        None, None, block.sent, block.synthetic, None, place,
     )  # fmt: skip
 
 
@@ -76,33 +82,46 @@ def _without_data(part: m.Image | m.Unknown) -> object:
     return {"type": "image", "media_type": part.media_type, "url": part.url, "data_length": len(part.data or "")}
 
 
-def _image(block: m.Image) -> Row:
+def _image(block: m.Image, index: int, position: int, place: int) -> Row:
     length = None if block.data is None else len(block.data)
-    return (None, None, None, None, None, None, block.url, block.media_type, length, *_REST)
+    return (
+        index, position, "image",
+        None, None, None, None, None, None, block.url, block.media_type, length, None, None, None, None, place,
+    )  # fmt: skip
 
 
-def _interruption(block: m.InterruptionMark) -> Row:
-    return (None, *_NOWHERE, *_NOWHERE, None, None, None, block.during)
+def _interruption(block: m.InterruptionMark, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "interruption",
+        None, None, None, None, None, None, None, None, None, None, None, None, block.during, place,
+    )  # fmt: skip
 
 
-def _compaction(block: m.CompactionMark) -> Row:
-    return (block.summary, *_NOWHERE, *_NOWHERE, *_REST)
+def _compaction(block: m.CompactionMark, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "compaction",
+        block.summary, None, None, None, None, None, None, None, None, None, None, None, None, place,
+    )  # fmt: skip
 
 
-def _attachment(block: m.Attachment) -> Row:
+def _attachment(block: m.Attachment, index: int, position: int, place: int) -> Row:
     hooks = to_json_text(block.hooks) if block.hooks else None
-    return (block.text, None, block.kind, hooks, None, None, block.path, None, None, *_REST)
+    return (
+        index, position, "attachment",
+        block.text, None, block.kind, hooks, None, None, block.path, None, None, None, None, None, None, place,
+    )  # fmt: skip
 
 
-def _unknown(block: m.Unknown) -> Row:
-    return (None, None, block.kind, bytes(block.raw), None, *_NOWHERE, *_REST)
+def _unknown(block: m.Unknown, index: int, position: int, place: int) -> Row:
+    return (
+        index, position, "unknown",
+        None, None, block.kind, bytes(block.raw), None, None, None, None, None, None, None, None, None, place,
+    )  # fmt: skip
 
 
-_BLOCKS: dict[type, tuple[str, Callable[[Any], Row]]] = {
-    m.Text: ("text", _text), m.Thinking: ("thinking", _thinking), m.ToolCall: ("tool_call", _call),
-    m.ToolResult: ("tool_result", _result), m.Image: ("image", _image),
-    m.InterruptionMark: ("interruption", _interruption), m.CompactionMark: ("compaction", _compaction),
-    m.Attachment: ("attachment", _attachment), m.Unknown: ("unknown", _unknown),
+_BLOCK_ROWS: dict[type, Callable[[Any, int, int, int], Row]] = {
+    m.Text: _text, m.Thinking: _thinking, m.ToolCall: _call, m.ToolResult: _result, m.Image: _image,
+    m.InterruptionMark: _interruption, m.CompactionMark: _compaction, m.Attachment: _attachment, m.Unknown: _unknown,
 }  # fmt: skip
 
 
@@ -112,93 +131,108 @@ _BLOCKS: dict[type, tuple[str, Callable[[Any], Row]]] = {
 class _Seen(NamedTuple):
     """What is kept of each message until the end of its session."""
 
-    locations: list[Location]
     replies: array[int]
     times: dict[int, datetime]
     """When the messages with events were written."""
+    used: list[int]
+    """The tokens of all messages."""
 
 
 class SessionRows:
-    """Adds the rows of sessions to lists, one for each wanted table."""
+    """Adds the rows of sessions to the wanted tables."""
 
-    def __init__(self, tables: Iterable[str], cost_of: CostOf) -> None:
-        self.rows: dict[str, list[Row]] = {name: [] for name in tables}
+    def __init__(self, tables: Iterable[Table], cost_of: CostOf) -> None:
+        self.pending = {table.name: PendingRows(table) for table in tables}
+        self.places = Places()
         self._cost_of = cost_of
-        self._wants_calls = bool({"tool_calls", "files_touched"} & self.rows.keys())
+        self._wants_calls = bool({"tool_calls", "files_touched"} & self.pending.keys())
 
     def _of(self, table: str) -> Callable[[Row], None] | None:
-        rows = self.rows.get(table)
-        return None if rows is None else rows.append
+        pending = self.pending.get(table)
+        return None if pending is None else pending.rows.append
 
-    def add(self, reading: SessionReading) -> Iterator[int]:
-        """Add a session; yields the length of each message in the log, so that the caller can take rows in between."""
+    def add(self, reading: SessionReading, pieces: Iterable[list[m.Message]]) -> Iterator[None]:
+        """Add a session, whose messages come in pieces; yields after each, so that the caller can take the rows."""
         head = reading.head
-        key = key_of(head.info)
-        paths = [file.path for file in head.info.files]
-        seen = _Seen([], array("i"), {})
-        calls = CallRows(key, head, AGENTS.get(head.agent), self.rows) if self._wants_calls else None
+        self.places.start(key_of(head.info), [file.path for file in head.info.files])
+        seen = _Seen(array("i"), {}, [0] * len(m.Usage.__struct_fields__))
+        calls = None
+        if self._wants_calls:
+            rows = {name: pending.rows for name, pending in self.pending.items()}
+            calls = CallRows(self.places, head, AGENTS.get(head.agent), rows)
         wanted = _event_messages(head)
-        add_message, add_block, add_usage = self._of("messages"), self._of("blocks"), self._of("usage")
-        used = [0] * len(m.Usage.__struct_fields__)
-        for message in reading.messages:
-            index, source, blocks = message.index, message.source, message.blocks
-            location = (_path(paths, source.file), source.line, source.offset, source.length)
-            seen.locations.append(location)
-            seen.replies.append(-1 if message.reply is None else message.reply)
-            if index in wanted and message.timestamp is not None:
-                seen.times[index] = message.timestamp
-            if add_message is not None:
-                add_message((*key, *_MESSAGE(message), len(blocks), *location))
-            if add_block is not None:
-                for position, block in enumerate(blocks):
-                    kind, row_of = _BLOCKS[type(block)]
-                    add_block((*key, index, position, kind, *row_of(block), *location))
+        for messages in pieces:
+            numbers = self.places.add_messages(message.source for message in messages)
+            seen.replies.extend([-1 if message.reply is None else message.reply for message in messages])
+            for message in messages:
+                if message.index in wanted and message.timestamp is not None:
+                    seen.times[message.index] = message.timestamp
+            if (pending := self.pending.get("messages")) is not None:
+                lengths = [len(message.blocks) for message in messages]
+                pending.extend((*(map(value, messages) for value in _MESSAGE_VALUES), lengths, numbers))
+            self._add_blocks(messages, numbers)
             if calls is not None:
-                calls.add(message, location)
-            if add_usage is not None and message.usage is not None and not message.inherited:
-                values = _USAGE(message.usage)
-                cost = self._cost_of(message.model, message.timestamp, message.usage)
-                add_usage((*key, index, message.timestamp, message.model, *values, cost, *location))
-                used = [total + (count or 0) for total, count in zip(used, values, strict=True)]
-            yield source.length
+                for message, place in zip(messages, numbers, strict=True):
+                    calls.add(message, place)
+            self._add_usage(messages, numbers, seen.used)
+            self._settle()
+            yield
         if calls is not None:
             calls.finish()
-        self._add_rest(key, reading, paths, seen, used)
+        self._add_rest(reading, seen)
+        self._settle()
 
-    def _add_rest(self, key: Key, reading: SessionReading, paths: list[str], seen: _Seen, used: list[int]) -> None:
+    def _settle(self) -> None:
+        for pending in self.pending.values():
+            pending.settle()
+
+    def _add_blocks(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
+        if (add := self._of("blocks")) is None:
+            return
+        for message, place in zip(messages, numbers, strict=True):
+            index = message.index
+            for position, block in enumerate(message.blocks):
+                add(_BLOCK_ROWS[type(block)](block, index, position, place))
+
+    def _add_usage(self, messages: Iterable[m.Message], numbers: Iterable[int], used: list[int]) -> None:
+        if (add := self._of("usage")) is None:
+            return
+        for message, place in zip(messages, numbers, strict=True):
+            usage = message.usage
+            if usage is not None and not message.inherited:
+                values = _USAGE(usage)
+                cost = self._cost_of(message.model, message.timestamp, usage)
+                add((message.index, message.timestamp, message.model, *values, cost, place))
+                used[:] = [total + (count or 0) for total, count in zip(used, values, strict=True)]
+
+    def _add_rest(self, reading: SessionReading, seen: _Seen) -> None:
         """What is only known after the last message."""
         head = reading.head
+        info = head.info
+        place = self.places.of_message(None)
         if (add := self._of("sessions")) is not None:
-            info = head.info
-            add((*key, *_session_values(info), len(seen.replies), paths[0] if paths else None))
-        if (add := self._of("usage")) is not None and (row := self._remainder(key, head.info, used)) is not None:
-            add(row)
+            add((*_session_values(info), len(seen.replies), info.files[0].path if info.files else None, place))
+        if (add := self._of("usage")) is not None and (row := self._remainder(info, seen.used)) is not None:
+            add((*row, place))
         if (add := self._of("lineage")) is not None:
             for edge in edges_of(head):
-                add((*key, *_EDGE(edge)))
-
-        def locate(index: int | None) -> Location:
-            return seen.locations[index] if index is not None and 0 <= index < len(seen.locations) else _NOWHERE
-
-        self._add_events(key, head, paths, seen.times, locate)
+                add((*_EDGE(edge), place))
+        self._add_events(head, seen.times)
         if (add := self._of("contexts")) is not None:
-            tree = reading.contexts.tree
+            tree, of_message = reading.contexts.tree, self.places.of_message
             for interval in find_intervals(reading.contexts, tree, _requests(tree, seen.replies)):
-                add((*key, *interval, *seen.locations[interval.message]))
+                add((*interval, of_message(interval.message)))
 
-    def _remainder(self, key: Key, info: m.SessionInfo, used: list[int]) -> Row | None:
+    def _remainder(self, info: m.SessionInfo, used: list[int]) -> Row | None:
         """The tokens of a session that belong to none of its messages."""
         counts = zip(m.Usage.__struct_fields__, _USAGE(info.usage), used, strict=True)
         rest = {name: None if total is None else total - count for name, total, count in counts}
         if not any(rest.values()):
             return None
         usage, model = m.Usage(**rest), info.models[-1] if info.models else None
-        return (*key, None, info.ended_at, model, *_USAGE(usage), self._cost_of(model, info.ended_at, usage), *_NOWHERE)
+        return (None, info.ended_at, model, *_USAGE(usage), self._cost_of(model, info.ended_at, usage))
 
-    def _add_events(
-        self, key: Key, head: Any, paths: list[str], times: dict[int, datetime],
-        locate: Callable[[int | None], Location],
-    ) -> None:  # fmt: skip
+    def _add_events(self, head: Any, times: dict[int, datetime]) -> None:
         add_any = self._of("events")
         for kind in EVENT_KINDS:
             add = self._of(EVENT_TABLES[kind.name])
@@ -208,31 +242,23 @@ class SessionRows:
             for index, event in enumerate((*own, *kind.inherited(head))):
                 at = kind.index_of(event)
                 source = getattr(event, "source", None)
-                location = locate(at) if source is None else _location(paths, source)
+                place = self.places.of_message(at) if source is None else self.places.of_line(source)
                 is_inherited = (index >= len(own),) if kind.recorded.group_name else ()
                 if add is not None:
-                    add((*key, index, *_event_values(kind, event), *is_inherited, *location))
+                    add((index, *_event_values(kind, event), *is_inherited, place))
                 if add_any is not None and index < len(own):
                     time = getattr(event, "timestamp", None) or times.get(-1 if at is None else at)
-                    add_any((*key, kind.name, index, at, time, to_json_text(event), *location))
+                    add_any((kind.name, index, at, time, to_json_text(event), place))
 
-    def add_problem(self, key: Key, reason: str, detail: str, location: Location = _NOWHERE) -> None:
+    def add_problem(self, place: int, reason: str, detail: str) -> None:
         """Report what is not in the tables, or not as it was written."""
         if (add := self._of(EVENT_TABLES["problem"])) is not None:
-            add((*key, None, reason, detail, None, None, *location))
+            add((None, reason, detail, None, None, place))
 
 
 def key_of(info: m.SessionInfo) -> Key:
     """The first columns of every row of a session."""
     return info.agent, info.id, None if info.started_at is None else info.started_at.date()
-
-
-def _path(paths: list[str], file: int) -> str | None:
-    return paths[file] if 0 <= file < len(paths) else None
-
-
-def _location(paths: list[str], source: m.Source) -> Location:
-    return _path(paths, source.file), source.line, source.offset, source.length
 
 
 def _event_messages(head: Any) -> frozenset[int]:

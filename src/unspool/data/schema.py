@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -362,6 +363,7 @@ def find_table(name: str) -> Table:
     return TABLES[name]
 
 
+@cache
 def arrow_type(kind: ColumnType, *, plain: bool = False) -> pa.DataType:
     """The Arrow type of a column. With `plain`, no dictionaries, for readers that do not know them."""
     arrow = load_package("pyarrow")
@@ -375,6 +377,7 @@ def arrow_type(kind: ColumnType, *, plain: bool = False) -> pa.DataType:
     return found
 
 
+@cache
 def arrow_schema(name: str, *, plain: bool = False) -> pa.Schema:
     """The Arrow schema of a table."""
     arrow = load_package("pyarrow")

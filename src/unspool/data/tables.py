@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..core import model as m
 from ..core.errors import UnspoolError
 from ..core.session import Session
 from ..library import SessionReading
 from ..store import Store
-from .batches import Report, Row, make_batch
+from .batches import Report, make_batch
 from .extra import load_package
-from .rows import Key, SessionRows, key_of
+from .places import Key
+from .rows import SessionRows, key_of
 from .schema import TABLES, Column, Table, arrow_schema, find_table
 from .sources import InMemory, Origin, Unreadable, find_origins
 from .usage_cost import make_cost_of
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 14
 BATCH_BYTES = 8 << 20
 """Bytes of logs that are read before the rows made of them become batches."""
-_LOCATION = ("source_file", "source_line", "source_offset", "source_length")
+_END = object()
 
 
 @contextmanager
@@ -55,54 +57,57 @@ class Batcher:
 
     def __init__(self, names: Iterable[str]) -> None:
         self._tables = {name: find_table(name) for name in names}
-        self._rows = SessionRows(self._tables, make_cost_of())
+        self._rows = SessionRows(self._tables.values(), make_cost_of())
         self._weight = 0
 
     def add(self, reading: SessionReading) -> Iterator[TableBatch]:
         """Add a session; yields batches whenever there are enough rows."""
-        rows = self._rows.rows
-        adding = self._rows.add(reading)
+        adding = self._rows.add(reading, self._pieces(reading.messages))
         while self._add_some(adding):
-            yield from self.flush()
-        if any(len(of_table) > BATCH_ROWS for of_table in rows.values()):
+            if self._weight > BATCH_BYTES:
+                yield from self.flush()
+        if any(len(pending) > BATCH_ROWS for pending in self._rows.pending.values()):
             yield from self.flush()
 
-    def _add_some(self, adding: Iterator[int]) -> bool:
-        """Add messages until there is enough for a batch; False at the end of the session."""
+    def _pieces(self, messages: Iterable[m.Message]) -> Iterator[list[m.Message]]:
+        """Messages in pieces, each of which is enough for a batch; the last may be smaller."""
+        piece = []
+        for message in messages:
+            piece.append(message)
+            self._weight += message.source.length
+            if self._weight > BATCH_BYTES:
+                yield piece
+                piece = []
+        if piece:
+            yield piece
+
+    def _add_some(self, adding: Iterator[None]) -> bool:
+        """Add a piece of a session; False at its end."""
         with _without_gc():
-            for length in adding:
-                self._weight += length
-                if self._weight > BATCH_BYTES:
-                    return True
-            return False
+            return next(adding, _END) is not _END
 
     def add_unreadable(self, session: Unreadable, reason: str = "unreadable") -> None:
         """Report a session that is not in the tables."""
-        key = (session.agent, session.session, None)
-        self._rows.add_problem(key, reason, session.reason, (session.file, None, None, None))
+        place = self._rows.places.of_file((session.agent, session.session, None), session.file)
+        self._rows.add_problem(place, reason, session.reason)
 
     def flush(self) -> Iterator[TableBatch]:
         """All rows so far."""
         self._weight = 0
+        places = self._rows.places.to_table()
         # A value that has to be replaced adds a row to the last table.
         for name in sorted(self._tables, key=lambda name: name == "problems"):
-            rows = self._rows.rows[name]
-            if rows:
-                taken = rows.copy()
-                # The session that is being read keeps adding to the same list.
-                rows.clear()
+            pending = self._rows.pending[name]
+            if len(pending):
                 with _without_gc():
-                    batch = make_batch(self._tables[name], taken, self._report(self._tables[name]))
+                    batch = make_batch(self._tables[name], pending.take(), places, self._report(self._tables[name]))
                 yield TableBatch(name, batch)
+        if not any(map(len, self._rows.pending.values())):
+            self._rows.places.clear()
 
     def _report(self, table: Table) -> Report:
-        names = table.names
-        places = [names.index(name) for name in _LOCATION] if _LOCATION[1] in names else []
-
-        def report(row: Row, column: Column, what: str) -> None:
-            location = tuple(row[place] for place in places) if places else (None,) * 4
-            key: Key = row[:3]
-            self._rows.add_problem(key, "table-value", f"{table.name}.{column.name}: {what}", location)
+        def report(place: int, column: Column, what: str) -> None:
+            self._rows.add_problem(place, "table-value", f"{table.name}.{column.name}: {what}")
 
         return report
 

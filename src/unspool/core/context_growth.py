@@ -27,6 +27,11 @@ class ContextGrowth:
                     found.setdefault(side, []).append(index)
         return found
 
+    @cached_property
+    def _beside(self) -> list[int]:
+        """All side messages, in order."""
+        return sorted(self._owners)
+
     def added(self, before: int, request: int, context: Container[int]) -> list[int] | None:
         """The messages that `request` has more than `before`, whose context is given; None if it may have fewer."""
         parents = self._tree.parents
@@ -45,7 +50,7 @@ class ContextGrowth:
             return
         for index in chain:
             yield from (side for side in self._tree.sides(index) if side < request)
-        owners = self._owners
-        for side in range(before, request):
-            if any(owner in context for owner in owners.get(side, ())):
+        owners, beside = self._owners, self._beside
+        for side in beside[bisect_left(beside, before) : bisect_left(beside, request)]:
+            if any(owner in context for owner in owners[side]):
                 yield side

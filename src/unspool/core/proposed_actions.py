@@ -61,12 +61,16 @@ class PathsIn:
     """Finds the files that a call is about in its input, without decoding all of it."""
 
     def __init__(self, *keys: str, patches: bool = False) -> None:
-        names = "|".join(keys)
-        self._signs = tuple(dict.fromkeys(f'{key.rpartition("_")[2]}"'.encode() for key in keys))
+        """`keys` are the fields with paths; all of them end with the same word."""
+        (sign,) = {f'{key.rpartition("_")[2]}"' for key in keys}
+        self._signs: tuple[bytes, ...] = (sign.encode(),)
         if patches:
             self._signs += (b" File: ",)
         patch = rb"|\*\*\* (?:Add|Update|Delete) File: ([^\\\n\"]+)" if patches else b""
-        self._pattern = re.compile(rb'"(?:%b)"\s*:\s*("(?:[^"\\]|\\.)*")' % names.encode() + patch)
+        # A pattern that begins with a word is found much faster than one that begins with a quotation mark.
+        names = "|".join(f'(?<="{key}")' for key in keys)
+        pattern = rf'{sign}(?:{names})\s*:\s*("(?:[^"\\]|\\.)*")'
+        self._pattern = re.compile(pattern.encode() + patch)
 
     def __call__(self, raw: msgspec.Raw) -> list[str]:
         """The paths, each once."""

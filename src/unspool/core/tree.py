@@ -173,9 +173,9 @@ class Tree:
 
     def sides(self, index: int) -> list[int]:
         """Return the side messages of a message, and their own side messages; none that belong to a command."""
-        if not self._light:
+        if index not in self._light:
             return []
-        found = list(self._light.get(index, ()))
+        found = list(self._light[index])
         for child in found:
             found.extend(self._light.get(child, ()))
         return found

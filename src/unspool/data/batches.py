@@ -66,20 +66,22 @@ def make_batch(table: Table, columns: Sequence[Sequence[Any]], places: PlaceTabl
     arrow = load_package("pyarrow")
     *values, numbers = columns
     found = iter(values)
-    of_place = _PlaceColumns(numbers, places, report)
+    making = _Arrays(arrow, numbers, places, report)
     arrays = [
-        of_place.array(column) if _is_of_place(column) else _array(column, next(found), numbers, report)
+        making.of_place(column) if _is_of_place(column) else making.of_values(column, next(found))
         for column in table.columns
     ]
     batch: pa.RecordBatch = arrow.RecordBatch.from_arrays(arrays, schema=arrow_schema(table.name))
     return batch
 
 
-class _PlaceColumns:
-    """The columns that say where rows come from. Arrow repeats their values, which is faster than converting each."""
+class _Arrays:
+    """Makes the arrays of a batch."""
 
-    def __init__(self, numbers: Sequence[int], places: PlaceTable, report: Report) -> None:
-        arrow = load_package("pyarrow")
+    def __init__(self, arrow: Any, numbers: Sequence[int], places: PlaceTable, report: Report) -> None:
+        self._arrow = arrow
+        self._impossible = UnicodeError, OverflowError, arrow.ArrowException
+        """What Arrow raises for a value that it cannot hold."""
         self._numbers = numbers
         self._places = places
         self._report = report
@@ -88,36 +90,34 @@ class _PlaceColumns:
         self._used = [places.origins[number] for number in origins.dictionary.to_pylist()]
         self._indices = origins.indices
 
-    def array(self, column: Column) -> Any:
-        """The array of a column."""
+    def of_values(self, column: Column, values: Sequence[Any]) -> Any:
+        """The array of a column with these values."""
+        kind = arrow_type(column.kind)
+        try:
+            return self._arrow.array(values, kind)
+        except self._impossible:
+            pairs = zip(values, self._numbers, strict=True)
+            found = [_possible(value, partial(self._report, number, column)) for value, number in pairs]
+            return self._arrow.array(found, kind)
+
+    def of_place(self, column: Column) -> Any:
+        """The array of a column that says where rows come from.
+
+        Arrow repeats what several rows have in common, which is much faster than converting it for each.
+        """
         try:
             if column.name in _LINE:
                 return self._places.array(_LINE[column.name]).take(self._taken)
             values = [origin[_ORIGIN[column.name]] for origin in self._used]
-            return load_package("pyarrow").array(values, arrow_type(column.kind)).take(self._indices)
-        except _impossible():
-            return _array(column, self._values(column), self._numbers, self._report)
+            return self._arrow.array(values, arrow_type(column.kind)).take(self._indices)
+        except self._impossible:
+            return self.of_values(column, self._values(column))
 
     def _values(self, column: Column) -> list[Any]:
         """The value of each row."""
         if column.name in _LINE:
             return [self._places.columns[_LINE[column.name]][number] for number in self._numbers]
         return [self._used[index][_ORIGIN[column.name]] for index in self._indices.to_pylist()]
-
-
-def _array(column: Column, values: Sequence[Any], numbers: Sequence[int], report: Report) -> Any:
-    arrow = load_package("pyarrow")
-    kind = arrow_type(column.kind)
-    try:
-        return arrow.array(values, kind)
-    except _impossible():
-        pairs = zip(values, numbers, strict=True)
-        return arrow.array([_possible(value, partial(report, number, column)) for value, number in pairs], kind)
-
-
-def _impossible() -> tuple[type[Exception], ...]:
-    """What Arrow raises for a value that it cannot hold."""
-    return UnicodeError, OverflowError, load_package("pyarrow").ArrowException
 
 
 def _possible(value: Any, report: Callable[[str], None]) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from ..agents.base import Agent
 from ..core import model as m
@@ -14,7 +16,7 @@ from .places import Places
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class _Call(NamedTuple):
+class _Call(msgspec.Struct, frozen=True, gc=False):
     """A call that has no result yet."""
 
     message: int
@@ -23,7 +25,7 @@ class _Call(NamedTuple):
     at: datetime | None
 
 
-class _Result(NamedTuple):
+class _Result(msgspec.Struct, frozen=True, gc=False):
     """A result that came before a call of the same id."""
 
     message: int
@@ -56,13 +58,15 @@ class CallRows:
 
     def add(self, message: m.Message, place: int) -> None:
         """Take the calls and results of a message."""
-        # A result in the same message belongs to the calls of that message, wherever it is.
+        results = []
         for position, block in enumerate(message.blocks):
             if type(block) is m.ToolCall:
                 self._add_call(message, position, block, place)
-        for block in message.blocks:
-            if type(block) is m.ToolResult:
-                self._add_result(message, block)
+            elif type(block) is m.ToolResult:
+                results.append(block)
+        # A result in the same message belongs to the calls of that message, wherever it is.
+        for result in results:
+            self._add_result(message, result)
 
     def _add_call(self, message: m.Message, position: int, call: m.ToolCall, place: int) -> None:
         agent = self._agent
@@ -81,12 +85,12 @@ class CallRows:
     def _add_result(self, message: m.Message, block: m.ToolResult) -> None:
         if self._rows is None:
             return
-        id = block.call_id
-        calls = self._open.pop(id, [])
-        found = _Result(message.index, block.outcome, block.exit_code, message.timestamp, block.content)
+        id, at = block.call_id, message.timestamp
+        calls = self._open.pop(id, ())
         for call in calls:
-            self._write(id, call, found)
-        self._results[id] = _Result(*found[:-1], None) if calls else found
+            self._write(id, call, _Result(message.index, block.outcome, block.exit_code, at, block.content))
+        content = None if calls else block.content
+        self._results[id] = _Result(message.index, block.outcome, block.exit_code, at, content)
 
     def finish(self) -> None:
         """Write the calls that no result follows."""
@@ -99,13 +103,10 @@ class CallRows:
         assert self._rows is not None
         rejection = self._rejection(id, call.message)
         approval = "rejected" if rejection is not None else "changed" if id in self._changed else None
-        self._rows.append(
-            (
-                *call.begin, *self._result_values(id, call, result, rejection), approval,
-                *((None, None) if rejection is None else (rejection.by, rejection.reason)),
-                self._orphans.get((call.message, id)), self._places.of_message(call.message),
-            )
-        )  # fmt: skip
+        by, reason = (None, None) if rejection is None else (rejection.by, rejection.reason)
+        orphan, place = self._orphans.get((call.message, id)), self._places.of_message(call.message)
+        values = self._result_values(id, call, result, rejection)
+        self._rows.append(call.begin + values + (approval, by, reason, orphan, place))
 
     def _result_values(self, id: str, call: _Call, result: _Result | None, rejection: object) -> tuple[Any, ...]:
         """The message of the result, its text, the outcome, the exit code and the duration."""

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from ..core.context import ContextMap
 from ..core.context_growth import ContextGrowth
 from ..core.tree import Tree
 
-
-class Interval(NamedTuple):
-    """Consecutive responses that had a message in context."""
-
-    message: int
-    first: int
-    last: int
-    requests: int
+Interval = tuple[int, int, int, int]
+"""A message, the first and the last of consecutive responses that had it in context, and how many these are."""
 
 
 def find_intervals(contexts: ContextMap, tree: Tree, requests: Sequence[int]) -> Iterator[Interval]:
@@ -28,13 +21,11 @@ def find_intervals(contexts: ContextMap, tree: Tree, requests: Sequence[int]) ->
         if added is None:
             current = contexts.before(request).indices
             for message in since.keys() - set(current):
-                yield _interval(message, requests, since.pop(message), position)
+                start = since.pop(message)
+                yield message, requests[start], requests[position - 1], position - start
             added = current
         for message in added:
             since.setdefault(message, position)
+    count = len(requests)
     for message, start in since.items():
-        yield _interval(message, requests, start, len(requests))
-
-
-def _interval(message: int, requests: Sequence[int], start: int, end: int) -> Interval:
-    return Interval(message, requests[start], requests[end - 1], end - start)
+        yield message, requests[start], requests[-1], count - start

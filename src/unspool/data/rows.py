@@ -221,7 +221,7 @@ class SessionRows:
         if (add := self._of("contexts")) is not None:
             tree, of_message = reading.contexts.tree, self.places.of_message
             for interval in find_intervals(reading.contexts, tree, _requests(tree, seen.replies)):
-                add((*interval, of_message(interval.message)))
+                add((*interval, of_message(interval[0])))
 
     def _remainder(self, info: m.SessionInfo, used: list[int]) -> Row | None:
         """The tokens of a session that belong to none of its messages."""

@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache
+from operator import attrgetter
 
 from ..core import model as m
 from ..store.locate import data_folder
-from ..usage.cost import TokenCount, cost_of
+from ..usage.cost import TOKEN_NAMES, TokenCount, cost_of
 from ..usage.prices import load_prices, request_size
 
+_COUNTS = attrgetter(*TOKEN_NAMES)
 CostOf = Callable[[str | None, datetime | None, m.Usage], float | None]
 
 
 def make_cost_of() -> CostOf:
     """A function that returns the cost of a request, with the prices of this user."""
     prices = load_prices(data_folder())
-    is_known = lru_cache(lambda model, day, size: prices.price(model, day, size) is not None)
 
     def compute(model: str | None, at: datetime | None, usage: m.Usage) -> float | None:
         if model is None or at is None:
             return None
-        given = {name: getattr(usage, name) or 0 for name in m.Usage.__struct_fields__}
-        tokens = TokenCount(**given)
-        size = request_size(tokens.all_input)
-        if not is_known(model, at.date(), size):
+        tokens = TokenCount(*[count or 0 for count in _COUNTS(usage)])
+        size, day = request_size(tokens.all_input), at.date()
+        if prices.price(model, day, size) is None:
             return None
         try:
-            return cost_of(prices, model, at.date(), tokens, size).usd
+            return cost_of(prices, model, day, tokens, size).usd
         except OverflowError:
             return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
@@ -122,7 +123,7 @@ def bare_name(model: str) -> str:
 
 def request_size(tokens: int) -> int:
     """How many of the sizes that some prices depend on are exceeded by the input of a request."""
-    return sum(tokens > size for size in REQUEST_SIZES)
+    return bisect_left(REQUEST_SIZES, tokens)
 
 
 def load_prices(folder: Path, environ: Mapping[str, str] | None = None) -> PriceTable:

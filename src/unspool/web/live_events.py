@@ -75,7 +75,7 @@ class LiveEvents:
                 await self._publish_new()
             except Exception as error:
                 # The store is unavailable; try again in a moment.
-                _log.warning("live updates are delayed: %s", error)
+                _log.warning("live updates come late: %s", error)
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def _publish_new(self) -> None:

@@ -32,6 +32,14 @@ def own_data_directory(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
         folder.rmdir()
 
 
+@pytest.fixture
+def no_commits_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sync that takes long commits more often. Tests that count what it does must not depend on that."""
+    from unspool.ingest import transactions
+
+    monkeypatch.setattr(transactions, "_BATCH_SECONDS", float("inf"))
+
+
 _LEFT_OUT = {Path(__file__).parent / path for paths in NEEDS.values() for path in paths}
 
 

@@ -18,7 +18,13 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 
 
 def lines_of(shown: str) -> list[str]:
-    return _COLOUR.sub("", shown).replace("\r", "").splitlines()
+    """What stays on the terminal: a command that takes long has shown its progress in the same lines before."""
+    lines = _COLOUR.sub("", shown).replace("\r\n", "\n").removesuffix("\n").split("\n")
+    return [line.rpartition("\r")[2] for line in lines]
+
+
+def test_progress_does_not_stay_on_the_terminal() -> None:
+    assert lines_of("\r1 sessions …\r            \ragent  title\r\n\x1b[1mclaude\x1b[0m  a\r\n") == ["agent  title", "claude  a"]
 
 
 def test_everything_fits_where_there_is_room() -> None:

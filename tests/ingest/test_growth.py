@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from unspool.ingest import transactions
 from unspool.ingest.sync import Syncer
 from unspool.ingest.transactions import Pipeline
 from unspool.ingest.unreadable import Unreadable
@@ -27,10 +26,7 @@ _MOST = 0.1
 _STEPS = 10
 
 
-@pytest.fixture(autouse=True)
-def no_commits_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine, a sync would commit more often, and run a few more lines."""
-    monkeypatch.setattr(transactions, "_BATCH_SECONDS", float("inf"))
+pytestmark = pytest.mark.usefixtures("no_commits_by_the_clock")
 
 
 def _paths(home: Path) -> list[Path]:

@@ -34,6 +34,8 @@ from .statement_faults import (
     push,
 )
 
+# The number of statements must be the same each time.
+pytestmark = pytest.mark.usefixtures("no_commits_by_the_clock")
 Fault = Callable[[Store], Callable[[], BaseException | None]]
 KILLS = 24 if IS_WHOLE else 1
 """How often the server is killed by each of the tests that do so."""

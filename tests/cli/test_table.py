@@ -24,7 +24,8 @@ def lines_of(shown: str) -> list[str]:
 
 
 def test_progress_does_not_stay_on_the_terminal() -> None:
-    assert lines_of("\r1 sessions …\r            \ragent  title\r\n\x1b[1mclaude\x1b[0m  a\r\n") == ["agent  title", "claude  a"]
+    progress = "\r1 sessions …\r            \r"
+    assert lines_of(f"{progress}agent  title\r\n\x1b[1mclaude\x1b[0m  a\r\n") == ["agent  title", "claude  a"]
 
 
 def test_everything_fits_where_there_is_room() -> None:

@@ -54,7 +54,10 @@ def subject_in(raw: msgspec.Raw) -> Subject | None:
 
 def first_text(*values: object) -> str | None:
     """The first of some values that is text."""
-    return next((value for value in values if isinstance(value, str)), None)
+    for value in values:
+        if isinstance(value, str):
+            return value
+    return None
 
 
 class PathsIn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -56,17 +57,18 @@ class CallRows:
         self._changed = {change.tool_use_id for change in head.input_changes}
         self._orphans = {(orphan.message_index, orphan.tool_use_id): orphan.reason for orphan in head.orphans}
 
-    def add(self, message: m.Message, place: int) -> None:
-        """Take the calls and results of a message."""
-        results = []
-        for position, block in enumerate(message.blocks):
-            if type(block) is m.ToolCall:
-                self._add_call(message, position, block, place)
-            elif type(block) is m.ToolResult:
-                results.append(block)
-        # A result in the same message belongs to the calls of that message, wherever it is.
-        for result in results:
-            self._add_result(message, result)
+    def add(self, messages: Iterable[m.Message], numbers: Iterable[int]) -> None:
+        """Take the calls and results of some messages, which have places with these numbers."""
+        for message, place in zip(messages, numbers, strict=True):
+            results = []
+            for position, block in enumerate(message.blocks):
+                if type(block) is m.ToolCall:
+                    self._add_call(message, position, block, place)
+                elif type(block) is m.ToolResult:
+                    results.append(block)
+            # A result in the same message belongs to the calls of that message, wherever it is.
+            for result in results:
+                self._add_result(message, result)
 
     def _add_call(self, message: m.Message, position: int, call: m.ToolCall, place: int) -> None:
         agent = self._agent

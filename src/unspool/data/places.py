@@ -99,6 +99,11 @@ class Places:
             self._numbers[index] = self.of_line(self._sources[index])
         return self._numbers[index]
 
+    def of_messages(self, indices: Iterable[int]) -> list[int]:
+        """The places of messages that were added."""
+        numbers = self._numbers
+        return [numbers[index] if numbers[index] != _UNKNOWN else self.of_message(index) for index in indices]
+
     def of_line(self, source: m.Source) -> int:
         """A line of the session."""
         self._add([source])

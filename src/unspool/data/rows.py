@@ -172,8 +172,7 @@ class SessionRows:
                 pending.extend((*(map(value, messages) for value in _MESSAGE_VALUES), lengths, numbers))
             self._add_blocks(messages, numbers)
             if calls is not None:
-                for message, place in zip(messages, numbers, strict=True):
-                    calls.add(message, place)
+                calls.add(messages, numbers)
             self._add_usage(messages, numbers, seen.used)
             self._settle()
             yield
@@ -197,13 +196,16 @@ class SessionRows:
     def _add_usage(self, messages: Iterable[m.Message], numbers: Iterable[int], used: list[int]) -> None:
         if (add := self._of("usage")) is None:
             return
+        found = []
         for message, place in zip(messages, numbers, strict=True):
             usage = message.usage
             if usage is not None and not message.inherited:
                 values = _USAGE(usage)
+                found.append(values)
                 cost = self._cost_of(message.model, message.timestamp, usage)
                 add((message.index, message.timestamp, message.model, *values, cost, place))
-                used[:] = [total + (count or 0) for total, count in zip(used, values, strict=True)]
+        for field, counts in enumerate(zip(*found, strict=True)):
+            used[field] += sum(filter(None, counts))
 
     def _add_rest(self, reading: SessionReading, seen: _Seen) -> None:
         """What is only known after the last message."""
@@ -218,10 +220,12 @@ class SessionRows:
             for edge in edges_of(head):
                 add((*_EDGE(edge), place))
         self._add_events(head, seen.times)
-        if (add := self._of("contexts")) is not None:
-            tree, of_message = reading.contexts.tree, self.places.of_message
-            for interval in find_intervals(reading.contexts, tree, _requests(tree, seen.replies)):
-                add((*interval, of_message(interval[0])))
+        if (pending := self.pending.get("contexts")) is not None:
+            tree = reading.contexts.tree
+            intervals = list(find_intervals(reading.contexts, tree, _requests(tree, seen.replies)))
+            if intervals:
+                messages, *others = zip(*intervals, strict=True)
+                pending.extend((messages, *others, self.places.of_messages(messages)))
 
     def _remainder(self, info: m.SessionInfo, used: list[int]) -> Row | None:
         """The tokens of a session that belong to none of its messages."""

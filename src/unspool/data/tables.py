@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from ..core import model as m
 from ..core.errors import UnspoolError
@@ -31,11 +31,12 @@ BATCH_ROWS = 1 << 14
 BATCH_BYTES = 8 << 20
 """Bytes of logs that are read before the rows made of them become batches."""
 _END = object()
+_T = TypeVar("_T")
 
 
 @contextmanager
 def _without_gc() -> Iterator[None]:
-    """Do not look for cycles: rows have none, but there are so many that this would take a fifth of the time."""
+    """Do not look for cycles: rows have none, but there are so many values that this would take a tenth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -43,6 +44,17 @@ def _without_gc() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _each_without_gc(items: Iterable[_T]) -> Iterator[_T]:
+    """Items that are made without looking for cycles. What uses them does as before, so that cycles do not pile up."""
+    iterator = iter(items)
+    while True:
+        with _without_gc():
+            item = next(iterator, _END)
+        if item is _END:
+            return
+        yield cast(_T, item)
 
 
 class TableBatch(NamedTuple):
@@ -62,8 +74,7 @@ class Batcher:
 
     def add(self, reading: SessionReading) -> Iterator[TableBatch]:
         """Add a session; yields batches whenever there are enough rows."""
-        adding = self._rows.add(reading, self._pieces(reading.messages))
-        while self._add_some(adding):
+        for _ in _each_without_gc(self._rows.add(reading, self._pieces(reading.messages))):
             if self._weight > BATCH_BYTES:
                 yield from self.flush()
         if any(len(pending) > BATCH_ROWS for pending in self._rows.pending.values()):
@@ -80,11 +91,6 @@ class Batcher:
                 piece = []
         if piece:
             yield piece
-
-    def _add_some(self, adding: Iterator[None]) -> bool:
-        """Add a piece of a session; False at its end."""
-        with _without_gc():
-            return next(adding, _END) is not _END
 
     def add_unreadable(self, session: Unreadable, reason: str = "unreadable") -> None:
         """Report a session that is not in the tables."""
@@ -135,7 +141,7 @@ class Tables:
         batcher = Batcher(names or TABLES)
         seen: set[tuple[str, str]] = set()
         for origin in self._origins:
-            for item in origin.readings():
+            for item in _each_without_gc(origin.readings()):
                 if isinstance(item, Unreadable):
                     batcher.add_unreadable(item)
                     continue

@@ -97,7 +97,8 @@ class _Counter:
         self._database = database
         self._filter = filter
         self._zone_seconds = zone_seconds
-        self._sessions = filter.condition()
+        # Lists leave out sessions without messages, and the numbers of sessions have to agree.
+        self._sessions = msgspec.structs.replace(filter, is_empty=False).condition()
         self._slots = all_of([filter.within("usage_slot.session"), between(filter.active_since, filter.started_before)])
         self._events = all_of([filter.within("event.session"), filter.happened("event.at")])
 

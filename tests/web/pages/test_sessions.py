@@ -7,11 +7,14 @@ from pathlib import Path
 from litestar.testing import TestClient
 
 from unspool.store import Store
+from unspool.store.filters import SessionFilter
 from unspool.store.locate import data_folder, machine_identity
+from unspool.store.stats import compute_activity
+from unspool.testing import ClaudeLog
 from unspool.web.app import create_app
 from unspool.web.settings import Settings
 
-from ...store.contents import new_store
+from ...store.contents import new_store, synced
 from ..conftest import PORT, TOKEN
 from .helpers import Client, page
 
@@ -56,4 +59,26 @@ def test_what_could_not_be_read_is_listed(tmp_path: Path) -> None:
         assert "/home/dev/.claude/projects/p/<odd>.jsonl Permission denied" in words
         store.files.set_unreadable(list(store.files.unreadable()), {}, 2.0)
         assert "could not be read" not in page(client, "/").words
+    store.close()
+
+
+def test_the_list_and_the_statistics_count_the_same_sessions(tmp_path: Path) -> None:
+    """A sub-agent is none, also where it is listed by itself, and neither is a session without messages."""
+    alone = ClaudeLog("alone")
+    alone.user("explore the harbour", "task", isSidechain=True, agentId="a1")
+    alone.model("found a lighthouse", isSidechain=True, agentId="a1")
+    whole = ClaudeLog("whole")
+    whole.user("count the boats")
+    for log in (alone, whole):
+        log.write(tmp_path / "home")
+    store = new_store(tmp_path / "store.db", machine_identity(data_folder()))
+    synced(store, tmp_path / "home")
+    assert store.sessions.count(SessionFilter(is_empty=True)) == 1
+    app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        words = " ".join(page(client, "/").words.split())
+    assert "Sessions 1 session 1 sub-agent without the session that started it sorted by" in words
+    found = compute_activity(store.database, SessionFilter())
+    assert (found.sessions, found.subagents) == ({"claude": 1}, 1)
     store.close()

@@ -84,6 +84,8 @@ class SessionListView(msgspec.Struct, kw_only=True):
     """The same."""
     unreadable: dict[str, str] = {}
     """Files and folders that could not be read, with the reason."""
+    subagents: int = 0
+    """How many of them are sub-agents, listed by themselves because the session that started them is missing."""
 
     @property
     def here(self) -> int | None:
@@ -202,6 +204,7 @@ def _list_page(store: Store, params: PageParams, progress: tuple[int, int] | Non
     view = list_view(store, params, progress)
     view.details = details_of(store, (listed.row for group in view.groups for listed in group.sessions))
     view.choices = _choices(store, params)
+    view.subagents = store.sessions.count(msgspec.structs.replace(filter_of(store, params), kind="subagent"))
     return view
 
 

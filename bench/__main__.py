@@ -24,7 +24,7 @@ from . import (
     tree,
     varied,
     web,
-)  # fmt: skip
+)
 from .inputs import CORPUS, REAL, Inputs
 from .report import Measure
 

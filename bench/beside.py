@@ -110,9 +110,14 @@ def unspool(home: Path, data: Path, session: str) -> Iterator[Program]:
             "stats": ("/stats", ".plot svg"),
         }
         yield Program(
-            "unspool", address.partition("/open")[0], address, pages,
-            ("#palette-input", "#palette-list mark"), "#pages", "html[data-stream=open]",
-        )  # fmt: skip
+            "unspool",
+            address.partition("/open")[0],
+            address,
+            pages,
+            ("#palette-input", "#palette-list mark"),
+            "#pages",
+            "html[data-stream=open]",
+        )
 
 
 @contextmanager

@@ -58,10 +58,12 @@ def _write(path: Path, turns: int) -> None:
             text = " ".join(f"{chance.choice('bdfglmnprst')}{chance.randrange(4000):x}" for _ in range(_WORDS))
             messages.append(
                 {
-                    "id": f"{kind}-{turn}", "type": kind, "content": text,
+                    "id": f"{kind}-{turn}",
+                    "type": kind,
+                    "content": text,
                     "timestamp": f"2026-03-01T{9 + turn // 60:02}:{turn % 60:02}:00.000Z",
                 }
-            )  # fmt: skip
+            )
     document = {
         "sessionId": "0badcafe-0000-4000-8000-000000000000", "projectHash": "ab" * 32,
         "startTime": "2026-03-01T09:00:00.000Z", "lastUpdated": messages[-1]["timestamp"], "messages": messages,

@@ -40,9 +40,13 @@ class _Cluster:
         environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         command = [sys.executable, "-W", "ignore", "-m", "bench.spark", str(workers), str(home)]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
             env=environment,
-        )  # fmt: skip
+        )
         self.start, self.first = self._answer()
 
     def read(self) -> _Read:

@@ -287,7 +287,7 @@ def _times(both: Both, work: Callable[[Store], object]) -> tuple[float, float]:
 
 def _middle(
     name: str, times: list[tuple[float, float]], most: float | None, detail: str, share: float = 0.5
-) -> Measure:  # fmt: skip
+) -> Measure:
     place = min(int(len(times) * share), len(times) - 1)
     ours, theirs = (sorted(one)[place] for one in zip(*times, strict=True))
     detail = f"{1e3 * theirs:.1f} ms to {1e3 * ours:.1f} ms{'; ' + detail if detail else ''}"

@@ -150,9 +150,12 @@ def _many(base: str, token: str, home: Path, pid: int) -> Iterator[Measure]:
     before, after, seen = asyncio.run(_watched(base, token, home, pid))
     expected = _CLIENTS * _LINES
     yield Measure(
-        f"memory of the server with {_CLIENTS} clients, to without", after / before, "x", 1.5,
+        f"memory of the server with {_CLIENTS} clients, to without",
+        after / before,
+        "x",
+        1.5,
         f"{before / 1e6:.0f} and {after / 1e6:.0f} MB; {seen:,} of {expected:,} changes arrived",
-    )  # fmt: skip
+    )
 
 
 async def _watched(base: str, token: str, home: Path, pid: int) -> tuple[int, int, int]:

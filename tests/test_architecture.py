@@ -307,10 +307,18 @@ def test_sql_is_written_in_the_store() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT id FROM session", "SELECT a,\n b FROM c", "DELETE FROM x", "UPDATE x SET y = ?", "PRAGMA user_version",
-        "session.kind = ?", "event.at >= ?", "session.gone_at IS NULL", "part.id IN (?, ?)", "ORDER BY id",
+        "SELECT id FROM session",
+        "SELECT a,\n b FROM c",
+        "DELETE FROM x",
+        "UPDATE x SET y = ?",
+        "PRAGMA user_version",
+        "session.kind = ?",
+        "event.at >= ?",
+        "session.gone_at IS NULL",
+        "part.id IN (?, ?)",
+        "ORDER BY id",
     ],
-)  # fmt: skip
+)
 def test_sql_is_recognised(text: str) -> None:
     """Whole statements and parts of them."""
     assert SQL.search(text)

@@ -152,8 +152,9 @@ def test_six_ways_a_call_can_end(tmp_path: Path) -> None:
     assert rejection.action.diff is not None
     assert rejection.action.diff.splitlines()[-2:] == ["+new", "\\ No newline at end of file"]
     assert [(failure.kind, failure.exit_code) for failure in session.errors] == [
-        ("tool_error", 128), ("tool_use_error", None),
-    ]  # fmt: skip
+        ("tool_error", 128),
+        ("tool_use_error", None),
+    ]
     assert [(stop.during, stop.tool_use_ids) for stop in session.interruptions] == [("tool", ["c4"]), ("response", [])]
     assert [(orphan.tool_use_id, orphan.reason) for orphan in session.orphans] == [("c5", "killed")]
     outcomes = {
@@ -212,9 +213,13 @@ def test_strange_lines_are_counted_and_the_rest_is_kept(tmp_path: Path) -> None:
     session = load(path)
     assert texts(session) == ["one", "two"]
     assert [(problem.reason, problem.source and problem.source.line) for problem in session.problems] == [
-        ("not-a-record", 2), ("not-a-record", 3), ("not-a-record", 4), ("nul-bytes", 5), ("unknown-record", 6),
+        ("not-a-record", 2),
+        ("not-a-record", 3),
+        ("not-a-record", 4),
+        ("nul-bytes", 5),
+        ("unknown-record", 6),
         ("torn", 9),
-    ]  # fmt: skip
+    ]
     (file_,) = session.info.files
     assert (file_.lines, file_.damaged) == (8, 5)
 

@@ -75,9 +75,12 @@ def test_commands_read_it(home: Path, deleted: Path, run: Run, tmp_path: Path) -
     shutil.copytree(unspool.samples(), tmp_path / "intact")
     there = ("--home", str(tmp_path / "intact"), "--store", str(tmp_path / "none.db"))
     for arguments in (
-        ("show", SESSION), ("context", SESSION, "--at", "20"), ("context", SESSION, "--each"),
-        ("export", SESSION, "--format", "markdown"), ("events", SESSION),
-    ):  # fmt: skip
+        ("show", SESSION),
+        ("context", SESSION, "--at", "20"),
+        ("context", SESSION, "--each"),
+        ("export", SESSION, "--format", "markdown"),
+        ("events", SESSION),
+    ):
         here, other = run(*arguments), run(*arguments, *there)
         assert (here.code, here.err) == (0, ""), arguments
         assert here.out.replace(str(home), "") == other.out.replace(str(tmp_path / "intact"), ""), arguments

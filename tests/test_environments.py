@@ -135,9 +135,10 @@ def second_names_of_files(paths: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    "link", [links_to_the_same_folder, links_in_circles, links_to_the_same_file, second_names_of_files],
+    "link",
+    [links_to_the_same_folder, links_in_circles, links_to_the_same_file, second_names_of_files],
     ids=lambda link: link.__name__,
-)  # fmt: skip
+)
 def test_links_to_what_is_there_already(
     link: Callable[[dict[str, Path]], None],
     home: Path,

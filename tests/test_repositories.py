@@ -41,8 +41,10 @@ def test_the_git_file_of_a_worktree_is_read(tmp_path: Path) -> None:
     repository.mkdir()
     identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
     for command in (
-        ("init", "-q"), (*identity, "commit", "-qm", "first", "--allow-empty"), ("worktree", "add", "-q", str(tree)),
-    ):  # fmt: skip
+        ("init", "-q"),
+        (*identity, "commit", "-qm", "first", "--allow-empty"),
+        ("worktree", "add", "-q", str(tree)),
+    ):
         subprocess.run(("git", "-C", str(repository), *command), check=True, capture_output=True)
     assert repository_of(str(tree), ()) == str(repository.resolve())
     assert repository_of(str(repository), ()) == str(repository)

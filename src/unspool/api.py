@@ -43,9 +43,13 @@ def sessions(*homes: str | Path, store: StorePlace | None = None) -> Iterator[Se
 
 
 def load(
-    session: str | Path | SessionRef, tip: TipRule = "agent", *, home: str | Path | None = None,
-    store: StorePlace | None = None, evidence: Evidence | None = None,
-) -> Session:  # fmt: skip
+    session: str | Path | SessionRef,
+    tip: TipRule = "agent",
+    *,
+    home: str | Path | None = None,
+    store: StorePlace | None = None,
+    evidence: Evidence | None = None,
+) -> Session:
     """Read a whole session: one that `sessions` found, a file, or an id (or the start of one) in your home directory.
 
     `tip` selects the end of the active path: the agent's own rule, `newest`, `longest`, or the id of a message.
@@ -67,9 +71,12 @@ def load(
 
 
 def stream(
-    session: str | Path | SessionRef, tip: TipRule = "agent", *, home: str | Path | None = None,
+    session: str | Path | SessionRef,
+    tip: TipRule = "agent",
+    *,
+    home: str | Path | None = None,
     evidence: Evidence | None = None,
-) -> Iterator[StreamLine]:  # fmt: skip
+) -> Iterator[StreamLine]:
     """Read a session as a stream of small records, with constant memory however long the session is.
 
     >>> import unspool

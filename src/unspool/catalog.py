@@ -86,9 +86,15 @@ class Catalog:
         self._rows[row.agent, row.name] = row
         paths = [Path(file.path) for file in store.files.of_session(row.id)] or [Path(row.name)]
         return SessionRef(
-            agent=row.agent, id=row.name, kind=row.kind, root=paths[0].parent, path=paths[0], more=tuple(paths[1:]),
-            parent=row.parent, gone=True,
-        )  # fmt: skip
+            agent=row.agent,
+            id=row.name,
+            kind=row.kind,
+            root=paths[0].parent,
+            path=paths[0],
+            more=tuple(paths[1:]),
+            parent=row.parent,
+            gone=True,
+        )
 
     # --- names ---
 

@@ -60,7 +60,10 @@ _HOOK: dict[str, Any] = {"toolUseID": "toolu_1", "command": "make check", "durat
             {"hookName": "PostToolUse:Edit", "hookEvent": "PostToolUse", "exitCode": 0, "stdout": "fine\n", **_HOOK},
             "fine",
             m.Hook(
-                name="PostToolUse:Edit", event="PostToolUse", command="make check", exit_code=0,
+                name="PostToolUse:Edit",
+                event="PostToolUse",
+                command="make check",
+                exit_code=0,
                 call_id="toolu_1",
             ),
         ),
@@ -75,7 +78,7 @@ _HOOK: dict[str, Any] = {"toolUseID": "toolu_1", "command": "make check", "durat
             m.Hook(name="Stop"),
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_recorded_of_a_hook(tmp_path: Path, fields: dict[str, Any], text: str | None, hook: m.Hook) -> None:
     """Its name, event, command and exit code are in the record; a value of another type is unknown."""
     assert _attached(tmp_path, {"type": "hook_success", **fields}) == [m.Attachment("hook_success", text, hooks=[hook])]
@@ -87,9 +90,14 @@ def test_the_hooks_at_the_end_of_a_turn(tmp_path: Path) -> None:
     log.user("look")
     log.model("seen")
     log.line(
-        "system", "hooks", subtype="stop_hook_summary", hookCount=2, hookErrors=["no tests ran"], stopReason="",
+        "system",
+        "hooks",
+        subtype="stop_hook_summary",
+        hookCount=2,
+        hookErrors=["no tests ran"],
+        stopReason="",
         hookInfos=[{"command": "make check", "durationMs": 12}, {"command": "notify"}, "other"],
-    )  # fmt: skip
+    )
     message = log.load(tmp_path).messages[2]
     hooks = [m.Hook(event="Stop", command="make check"), m.Hook(event="Stop", command="notify")]
     assert message.author == "hook"

@@ -19,9 +19,12 @@ def compacted(*kept: str, version: str = "2.1.219") -> ClaudeLog:
     log.user("two", "two")
     log.model("2", name="answer 2")
     log.boundary(
-        "boundary", trigger="auto", preTokens=297_000, postTokens=17_000,
+        "boundary",
+        trigger="auto",
+        preTokens=297_000,
+        postTokens=17_000,
         preservedMessages={"allUuids": [log.id(name) for name in kept]},
-    )  # fmt: skip
+    )
     log.user("SUMMARY", "summary", isCompactSummary=True)
     return log
 

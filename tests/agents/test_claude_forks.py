@@ -61,9 +61,12 @@ def test_a_fork_of_a_fork(tmp_path: Path, keep_ids: bool) -> None:
     for log in (first, second):
         continued(log, f"{log.session} again")
     assert _origins(tmp_path, first, second, third, beside, fourth) == {
-        first.session: None, second.session: first.session, third.session: second.session,
-        beside.session: first.session, fourth.session: third.session,
-    }  # fmt: skip
+        first.session: None,
+        second.session: first.session,
+        third.session: second.session,
+        beside.session: first.session,
+        fourth.session: third.session,
+    }
 
 
 def test_twins_that_nothing_tells_apart(tmp_path: Path) -> None:
@@ -93,8 +96,10 @@ def test_a_fork_of_a_session_that_started_with_a_clear(tmp_path: Path, keep_ids:
         # 2.1.325 writes the original's id beside its own.
         fork.lines = [json.dumps(json.loads(line) | {"session_id": new.session}).encode() for line in fork.lines]
     assert _origins(tmp_path, old, new, fork) == {
-        old.session: None, new.session: old.session, fork.session: new.session,
-    }  # fmt: skip
+        old.session: None,
+        new.session: old.session,
+        fork.session: new.session,
+    }
     library = Library(tmp_path)
     assert library.load(library.find(fork.session)).info.origin.kind == "fork"
     assert [clear.next_session for clear in library.load(library.find(old.session)).context_clears] == [new.session]
@@ -113,6 +118,8 @@ def test_forks_of_a_session_that_is_gone(tmp_path: Path, keep_ids: bool) -> None
     origins = _origins(tmp_path, one, two, below, three)
     if keep_ids:
         assert origins == {
-            one.session: gone.session, two.session: gone.session, below.session: one.session,
+            one.session: gone.session,
+            two.session: gone.session,
+            below.session: one.session,
             three.session: gone.session,
-        }  # fmt: skip
+        }

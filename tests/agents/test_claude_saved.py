@@ -90,10 +90,16 @@ def test_a_fork_finds_what_its_original_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/etc/passwd", "../secret.txt", "/x/../tool-results/../secret.txt", "/x/y/tool-results/..",
-        "/x/y/tool-results/../../secret.txt", "/x/./tool-results/secret.txt", "C:\\x\\..\\tool-results\\secret.txt", "",
+        "/etc/passwd",
+        "../secret.txt",
+        "/x/../tool-results/../secret.txt",
+        "/x/y/tool-results/..",
+        "/x/y/tool-results/../../secret.txt",
+        "/x/./tool-results/secret.txt",
+        "C:\\x\\..\\tool-results\\secret.txt",
+        "",
     ],
-)  # fmt: skip
+)
 def test_nothing_else_is_read(path: str, tmp_path: Path) -> None:
     """A line may say what it wants: only files in the folder for saved outputs are looked at."""
     log = _log(path)

@@ -56,10 +56,13 @@ def test_a_command_that_prints_the_words_was_not_rejected() -> None:
     assert judge(REJECTED).by == "rule"
 
 
-@pytest.mark.parametrize(("reviewer", "rejected_by", "interrupted_by"), [
-    ("auto_review", ["rule", "rule"], ["system"]),
-    ("user", ["rule", "rule", "user"], []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("reviewer", "rejected_by", "interrupted_by"),
+    [
+        ("auto_review", ["rule", "rule"], ["system"]),
+        ("user", ["rule", "rule", "user"], []),
+    ],
+)
 def test_three_rejections_in_a_row_stop_the_turn(
     tmp_path: Path, reviewer: str, rejected_by: list[str], interrupted_by: list[str]
 ) -> None:

@@ -22,8 +22,14 @@ def thread(id: str, version: str = "0.118.0", **meta: Any) -> CodexLog:
     """A log that begins with the description of a thread."""
     log = CodexLog(version=version)
     log.lines, log.thread = [], id
-    log.envelope("session_meta", id=id, timestamp="2026-03-01T09:00:00Z", cwd="/home/dev/demo", cli_version=version,
-                 **({"source": "cli"} | meta))  # fmt: skip
+    log.envelope(
+        "session_meta",
+        id=id,
+        timestamp="2026-03-01T09:00:00Z",
+        cwd="/home/dev/demo",
+        cli_version=version,
+        **({"source": "cli"} | meta),
+    )
     return log
 
 
@@ -119,8 +125,14 @@ def test_activity_events_name_the_subagents(tmp_path: Path) -> None:
     log = thread(PARENT, "0.145.0")
     log.call("call-1", "spawn_agent", message="encrypted")
     for kind in ("started", "interacted", "completed"):
-        log.event("sub_agent_activity", event_id="call-1", agent_thread_id=CHILD, agent_path="/root/a", kind=kind,
-                  occurred_at_ms=1_794_836_669_000)  # fmt: skip
+        log.event(
+            "sub_agent_activity",
+            event_id="call-1",
+            agent_thread_id=CHILD,
+            agent_path="/root/a",
+            kind=kind,
+            occurred_at_ms=1_794_836_669_000,
+        )
     log.output("call-1", '{"task_name":"/root/a"}')
     (found,) = log.load(tmp_path).subagents
     assert (found.agent_id, found.tool_use_id, found.status) == (CHILD, "call-1", "completed")

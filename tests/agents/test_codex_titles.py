@@ -29,12 +29,15 @@ def user(log: CodexLog, text: str) -> None:
     log.item("message", role="user", content=[{"type": "input_text", "text": text}])
 
 
-@pytest.mark.parametrize("injected", [
-    f"# AGENTS.md instructions for /home/dev/demo\n\n{LONG}",
-    f"<environment_context>\n{LONG}",
-    f"<recommended_plugins>\n{LONG}",
-    f"<skill>\n{LONG}",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "injected",
+    [
+        f"# AGENTS.md instructions for /home/dev/demo\n\n{LONG}",
+        f"<environment_context>\n{LONG}",
+        f"<recommended_plugins>\n{LONG}",
+        f"<skill>\n{LONG}",
+    ],
+)
 def test_the_prompt_comes_after_long_instructions(tmp_path: Path, injected: str) -> None:
     """They are much longer than what is read at first, and are never the title."""
     log = CodexLog()

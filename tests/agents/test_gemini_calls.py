@@ -63,11 +63,14 @@ def test_a_queued_call_belongs_to_a_rejection_after_it(tmp_path: Path) -> None:
     assert (rejection.tool_use_id, rejection.sibling_tool_use_ids) == ("call-1", ["call-0"])
 
 
-@pytest.mark.parametrize("ids", [
-    ["f_1794836252209_1", "f_1794836252209_0", "f_1794836259999_0"],
-    ["f_1794836252209_1", "call-0"],
-    ["b_1", "a_0"],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["f_1794836252209_1", "f_1794836252209_0", "f_1794836259999_0"],
+        ["f_1794836252209_1", "call-0"],
+        ["b_1", "a_0"],
+    ],
+)
 def test_other_ids_give_no_order(ids: list[str]) -> None:
     """Calls of several replies in one message, and ids of other forms, stay as they are."""
     assert [given.id for given in in_order([GeminiToolCall(id=id) for id in ids])] == ids

@@ -46,9 +46,17 @@ def test_paths_name_fields_and_not_data() -> None:
         "$set": [[1, {"deep": None}]],
     }
     assert sorted(set(paths_in(record))) == [
-        "$set", "$set[][].deep", "message", "message.content", "message.content[].input", "message.content[].text",
-        "message.content[].type", "sizes", "sizes.*", "sizes.*.lines",
-    ]  # fmt: skip
+        "$set",
+        "$set[][].deep",
+        "message",
+        "message.content",
+        "message.content[].input",
+        "message.content[].text",
+        "message.content[].type",
+        "sizes",
+        "sizes.*",
+        "sizes.*.lines",
+    ]
 
 
 def test_deep_nesting_is_limited() -> None:

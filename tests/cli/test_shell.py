@@ -63,12 +63,16 @@ def test_the_manual_pages_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
-        (("lss",), "ls"), (("serch", "x"), "search"), (("ls", "--prject", "x"), "--project"),
-        (("rejections", "--sicne=7d"), "--since"), (("ls", "agnet:codex"), "agent:"),
-        (("ls", "has:rejektion"), "rejection"), (("search", "agnet:codex"), "agent:"),
+        (("lss",), "ls"),
+        (("serch", "x"), "search"),
+        (("ls", "--prject", "x"), "--project"),
+        (("rejections", "--sicne=7d"), "--since"),
+        (("ls", "agnet:codex"), "agent:"),
+        (("ls", "has:rejektion"), "rejection"),
+        (("search", "agnet:codex"), "agent:"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)  # fmt: skip
+)
 def test_misspelled(run: Run, arguments: tuple[str, ...], meant: str) -> None:
     """What was probably meant is suggested."""
     done = run(*arguments)

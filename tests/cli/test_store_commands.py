@@ -65,11 +65,17 @@ def test_sync_prints_a_summary(home: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("query", "session"),
     [
-        ("frozen dataclass", "37c23395"), ('"no tide left"', "01a1e16d"), ("is:rejected tool:edit", "37c23395"),
-        ("agent:gemini colours", "4acf7e79"), ("is:compacted agent:codex", "01a1e16f"), ("tool:agent", "3cbae489"),
-        ("branch:dead local flag", "3cbae489"), ("role:user benchmark", "e84b6583"), ("in:thinking colour", "4acf7e79"),
+        ("frozen dataclass", "37c23395"),
+        ('"no tide left"', "01a1e16d"),
+        ("is:rejected tool:edit", "37c23395"),
+        ("agent:gemini colours", "4acf7e79"),
+        ("is:compacted agent:codex", "01a1e16f"),
+        ("tool:agent", "3cbae489"),
+        ("branch:dead local flag", "3cbae489"),
+        ("role:user benchmark", "e84b6583"),
+        ("in:thinking colour", "4acf7e79"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("home_to_read")
 def test_search(query: str, session: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The best session for each query, with a place that can be opened."""

@@ -35,15 +35,32 @@ def suggestions(decisions: list[RecordedDecision]) -> list[Any]:
 @pytest.mark.parametrize(
     ("command", "prefix"),
     [
-        ("pytest -q tests", ("pytest",)), ("git status --short", ("git", "status")),
-        ("./gradlew build", ("./gradlew",)), ("npm run build -- -x", ("npm", "run", "build")), ("docker run x", None),
-        ("uv run pytest", ("uv", "run", "pytest")), ("uv run python x.py", None), ("cargo run", None),
-        ("python -m pytest -x", ("python", "-m", "pytest")), ("make", None), ("git -C /x status", None),
-        ("python x.py", None), ("pytest; rm -rf x", None), ("pytest && true", None), ("pytest $(rm x)", None),
-        ("pytest > out", None), ("X=1 pytest", None), ("sudo pytest", None), ("rm x", None), ("pytest 'a", None),
-        ("", None), ("pytest\nrm x", None), ("/tmp/evil", None), ("a" * 5000, None),
+        ("pytest -q tests", ("pytest",)),
+        ("git status --short", ("git", "status")),
+        ("./gradlew build", ("./gradlew",)),
+        ("npm run build -- -x", ("npm", "run", "build")),
+        ("docker run x", None),
+        ("uv run pytest", ("uv", "run", "pytest")),
+        ("uv run python x.py", None),
+        ("cargo run", None),
+        ("python -m pytest -x", ("python", "-m", "pytest")),
+        ("make", None),
+        ("git -C /x status", None),
+        ("python x.py", None),
+        ("pytest; rm -rf x", None),
+        ("pytest && true", None),
+        ("pytest $(rm x)", None),
+        ("pytest > out", None),
+        ("X=1 pytest", None),
+        ("sudo pytest", None),
+        ("rm x", None),
+        ("pytest 'a", None),
+        ("", None),
+        ("pytest\nrm x", None),
+        ("/tmp/evil", None),
+        ("a" * 5000, None),
     ],
-)  # fmt: skip
+)
 def test_a_rule_names_no_more_than_one_program(command: str, prefix: tuple[str, ...] | None) -> None:
     assert command_prefix(command) == prefix
 
@@ -60,10 +77,11 @@ def test_what_was_always_allowed_is_suggested_with_the_rule_of_its_agent() -> No
 @pytest.mark.parametrize(
     "other",
     [
-        decision("pytest --looponfail", "deny"), decision("pytest", "deny_stop", reason="no"),
+        decision("pytest --looponfail", "deny"),
+        decision("pytest", "deny_stop", reason="no"),
         decision("pytest", input=msgspec.Raw(b'{"command":"pytest -x"}')),
     ],
-)  # fmt: skip
+)
 def test_one_denial_or_changed_input_is_enough_against_a_rule(other: RecordedDecision) -> None:
     decisions = [decision("pytest") for _ in range(MIN_ALLOWED + 3)]
     assert suggestions(decisions) != []

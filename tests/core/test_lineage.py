@@ -20,10 +20,22 @@ def head(id: str, minute: int | None = None, origin: m.Origin | None = None, **f
     """A session without messages."""
     at = START + timedelta(minutes=minute) if minute is not None else None
     info = m.SessionInfo(
-        id=id, agent="some", kind="main", versions=[], project=None, title=id, started_at=at, ended_at=at, models=[],
-        origin=origin or m.Origin(kind="new"), status="complete", tip=None, tip_rule="agent", usage=m.Usage(output=1),
+        id=id,
+        agent="some",
+        kind="main",
+        versions=[],
+        project=None,
+        title=id,
+        started_at=at,
+        ended_at=at,
+        models=[],
+        origin=origin or m.Origin(kind="new"),
+        status="complete",
+        tip=None,
+        tip_rule="agent",
+        usage=m.Usage(output=1),
         files=[],
-    )  # fmt: skip
+    )
     lists: dict[str, Any] = {field: [] for field in Session.__struct_fields__ if field not in ("schema", "info")}
     return Session(info=info, **(lists | {"compaction": m.Compaction([])} | fields))
 
@@ -87,16 +99,19 @@ def test_subagents() -> None:
     other.info.parent = "outer"
     lineage = Lineage([head("outer", 0, subagents=[started]), inner, other])
     assert [(edge.target, edge.kind) for edge in lineage.edges_from(key("outer"))] == [
-        ("inner", "subagent"), ("other", "subagent")
-    ]  # fmt: skip
+        ("inner", "subagent"),
+        ("other", "subagent"),
+    ]
 
 
 def test_a_session_that_is_not_there() -> None:
     """It is a node, as old as what follows from it, and replaced when it is added."""
     lineage = Lineage([head("b", 1, fork("a")), head("c", 2, fork("a"))])
     assert [(node.id, node.missing) for node in lineage.family(key("b")).nodes] == [
-        ("a", True), ("b", False), ("c", False)
-    ]  # fmt: skip
+        ("a", True),
+        ("b", False),
+        ("c", False),
+    ]
     lineage.add(head("a", 0))
     node = lineage.node(key("a"))
     assert node is not None

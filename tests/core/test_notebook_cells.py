@@ -36,10 +36,17 @@ def test_a_notebook() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "not JSON", "[]", "{}", '{"cells": 1, "nbformat": 4}', '{"cells": [1, "x", null], "nbformat": 4}',
-        '{"cells": []}', '{"cells": [], "nbformat"', json.dumps({"cells": [{}] * 2}),
+        "",
+        "not JSON",
+        "[]",
+        "{}",
+        '{"cells": 1, "nbformat": 4}',
+        '{"cells": [1, "x", null], "nbformat": 4}',
+        '{"cells": []}',
+        '{"cells": [], "nbformat"',
+        json.dumps({"cells": [{}] * 2}),
     ],
-)  # fmt: skip
+)
 def test_something_else(text: str) -> None:
     """It is shown as the text it is."""
     assert cells_in(text) == []
@@ -65,6 +72,10 @@ def test_labels() -> None:
     labels = [NotebookCell(kind="code", source="x", id=id, mode=mode).label for mode, id in modes]  # type: ignore[arg-type]
     assert cell.label == "code cell a1"
     assert labels == [
-        "Replace code cell a1", "Replace code cell", "Insert code cell after a1",
-        "Insert code cell at the beginning", "Delete cell a1", "Delete cell",
-    ]  # fmt: skip
+        "Replace code cell a1",
+        "Replace code cell",
+        "Insert code cell after a1",
+        "Insert code cell at the beginning",
+        "Delete cell a1",
+        "Delete cell",
+    ]

@@ -70,5 +70,10 @@ def test_messages_for_unknown_and_ambiguous_names() -> None:
 def test_paths() -> None:
     """Anything with a folder, or the suffix of a session file."""
     assert [looks_like_path(name) for name in ("a/b", "a\\b", "x.jsonl", "x.json", "x.jsonl.zst", "x")] == [
-        True, True, True, True, True, False,
-    ]  # fmt: skip
+        True,
+        True,
+        True,
+        True,
+        True,
+        False,
+    ]

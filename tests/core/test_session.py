@@ -41,10 +41,14 @@ def log_with_calls() -> ClaudeLog:
     log.result("ok", "README.md")
     log.model(call("no", command="rm -r ."))
     log.result(
-        "no", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
+        "no",
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
         "edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nkeep it",
-        error=True, toolUseResult="Error: keep it", toolDenialKind="user-rejected", userFeedback="keep it",
-    )  # fmt: skip
+        error=True,
+        toolUseResult="Error: keep it",
+        toolDenialKind="user-rejected",
+        userFeedback="keep it",
+    )
     log.model(call("open", command="sleep 1000"))
     return log
 

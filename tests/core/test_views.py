@@ -91,10 +91,14 @@ def test_events_keep_their_messages(tmp_path: Path) -> None:
     for place in (first, last):
         whole.compaction.boundaries.append(
             m.Boundary(
-                after_message_index=place - 1, message_index=place, trigger=None, summary_message_index=place,
-                replaced_message_indices=[0, *dead, last], preserved_message_indices=[last],
+                after_message_index=place - 1,
+                message_index=place,
+                trigger=None,
+                summary_message_index=place,
+                replaced_message_indices=[0, *dead, last],
+                preserved_message_indices=[last],
             )
-        )  # fmt: skip
+        )
         whole.context_clears.append(m.ContextClear(after_message_index=place, evidence="history", confidence=1.0))
         whole.interruptions.append(
             m.Interruption(

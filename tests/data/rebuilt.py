@@ -58,8 +58,10 @@ def check_messages(session: Session, rows: dict[str, Rows]) -> None:
         source = message.source
         assert row["source_file"] == text(session.info.files[source.file].path)
         assert (row["source_line"], row["source_offset"], row["source_length"]) == (
-            source.line, source.offset, source.length,
-        )  # fmt: skip
+            source.line,
+            source.offset,
+            source.length,
+        )
         found = blocks.get(message.index, [])
         assert (
             [block["block_index"] for block in found] == list(range(len(message.blocks))) == list(range(row["blocks"]))

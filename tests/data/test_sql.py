@@ -95,7 +95,7 @@ def test_the_forms_of_an_answer(capfdbinary: pytest.CaptureFixture[bytes], tmp_p
         (("--as-of", "1", "SELECT 1"), "--as-of needs --lake"),
         (("--lake", "nowhere", "SELECT 1"), "there is no lake at "),
     ],
-)  # fmt: skip
+)
 def test_wrong_use_is_one_sentence(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
 ) -> None:

@@ -118,10 +118,12 @@ def claude_home(folder: Path, *blocks: object, **fields: object) -> Path:
 def test_values_that_arrow_cannot_hold(tmp_path: Path) -> None:
     """What is no text or too large a number in a log is no reason to fail."""
     home = claude_home(
-        tmp_path, {"type": "text", "text": "a\ud800b"},
+        tmp_path,
+        {"type": "text", "text": "a\ud800b"},
         {"type": "tool_use", "id": "t\udfff", "name": "X", "input": {"n": 10**300}},
-        {"type": "made-up", "x": "\ud800"}, usage={"input_tokens": 10**300, "output_tokens": -5},
-    )  # fmt: skip
+        {"type": "made-up", "x": "\ud800"},
+        usage={"input_tokens": 10**300, "output_tokens": -5},
+    )
     rows = collect(tables(home).batches())
     assert rows["blocks"][0]["text"] == "a\ufffdb"
     assert "1" + "0" * 300 in rows["blocks"][1]["json"]
@@ -143,9 +145,15 @@ def test_values_of_other_readers(tmp_path: Path) -> None:
     assert json.loads(rows["events"][0]["event"])["text"] == "\udc80"
     problems = {row["detail"].partition(":")[0]: row for row in rows["problems"] if row["reason"] == "table-value"}
     assert {
-        "blocks.text", "blocks.call_id", "tool_calls.call_id", "usage.input", "usage.output", "sessions.usage_input",
-        "errors.text", "errors.status",
-    } <= problems.keys()  # fmt: skip
+        "blocks.text",
+        "blocks.call_id",
+        "tool_calls.call_id",
+        "usage.input",
+        "usage.output",
+        "sessions.usage_input",
+        "errors.text",
+        "errors.status",
+    } <= problems.keys()
     assert problems["blocks.text"]["source_line"] == problems["errors.status"]["source_line"] == 1
     assert problems["usage.input"]["detail"].endswith("about 10^299")
 

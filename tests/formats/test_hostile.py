@@ -107,8 +107,10 @@ def test_a_session_without_messages_and_times(tmp_path: Path) -> None:
 def test_values_become_what_every_parser_accepts() -> None:
     """Large numbers and deep nesting are text; half of a surrogate pair is replaced."""
     assert portable({"a": 10**300, "b": 2**63 - 1, "c": [True, None, 1.5]}) == {
-        "a": str(10**300), "b": 2**63 - 1, "c": [True, None, 1.5],
-    }  # fmt: skip
+        "a": str(10**300),
+        "b": 2**63 - 1,
+        "c": [True, None, 1.5],
+    }
     deep: Any = 1
     for _ in range(200):
         deep = [deep]

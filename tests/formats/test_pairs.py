@@ -72,10 +72,14 @@ def test_a_prompt_says_what_to_do_instead(tmp_path: Path) -> None:
     log.user("clean up")
     log.model("I delete it.", call("one", command="rm -r build"))
     log.result(
-        "one", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
+        "one",
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file "
         "edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you "
-        "how to proceed.", error=True, toolUseResult="User rejected tool use", toolDenialKind="user-rejected",
-    )  # fmt: skip
+        "how to proceed.",
+        error=True,
+        toolUseResult="User rejected tool use",
+        toolDenialKind="user-rejected",
+    )
     log.user("make clean does that")
     log.model("Then so.", call("two", command="make clean"))
     log.result("two", "cleaned")

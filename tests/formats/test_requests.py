@@ -74,8 +74,10 @@ def test_a_call_without_a_result_is_left_out_with_a_note(tmp_path: Path) -> None
 def test_a_prompt_is_added_at_the_end(tmp_path: Path) -> None:
     conversation = conversation_at(unfinished(tmp_path), prompt="go on")
     assert [(turn.role, turn.texts) for turn in conversation.turns] == [
-        ("user", ["first"]), ("assistant", ["Now."]), ("user", ["go on"]),
-    ]  # fmt: skip
+        ("user", ["first"]),
+        ("assistant", ["Now."]),
+        ("user", ["go on"]),
+    ]
 
 
 def test_a_conversation_begins_with_the_user(tmp_path: Path) -> None:

@@ -77,10 +77,14 @@ def replace(path: Path) -> None:
 @pytest.mark.parametrize(
     ("rewrite", "change"),
     [
-        (edit, "edited"), (replace, "edited"), (lengthen, "rewritten"), (shorten, "rewritten"),
-        (edit_and_append, "rewritten"), (truncate, "truncated"),
+        (edit, "edited"),
+        (replace, "edited"),
+        (lengthen, "rewritten"),
+        (shorten, "rewritten"),
+        (edit_and_append, "rewritten"),
+        (truncate, "truncated"),
     ],
-)  # fmt: skip
+)
 def test_every_rewrite_makes_a_version(
     store: Store, home: Path, tmp_path: Path, agent: str, rewrite: Rewrite, change: str
 ) -> None:
@@ -112,8 +116,10 @@ def test_a_growing_file_has_its_earlier_versions(store: Store, home: Path, tmp_p
     (session,) = store.sessions.select()
     versions = History(store, session).versions
     assert [(version.number, version.change) for version in versions] == [
-        (1, "created"), (2, "appended"), (3, "appended"),
-    ]  # fmt: skip
+        (1, "created"),
+        (2, "appended"),
+        (3, "appended"),
+    ]
     assert versions[0].at is not None
     assert versions[-1].at is not None
     assert versions[0].at < versions[-1].at

@@ -348,11 +348,17 @@ def test_a_branch_that_only_grew_is_not_a_branch_change() -> None:
 @pytest.mark.parametrize(
     ("before", "now", "ends"),
     [
-        ("running", "complete", True), ("waiting", "killed", True), ("running", "waiting", False),
-        ("killed", "complete", True), ("complete", "killed", False), ("complete", "interrupted", False),
-        ("empty", "killed", False), ("complete", "running", False), ("empty", "interrupted", True),
+        ("running", "complete", True),
+        ("waiting", "killed", True),
+        ("running", "waiting", False),
+        ("killed", "complete", True),
+        ("complete", "killed", False),
+        ("complete", "interrupted", False),
+        ("empty", "killed", False),
+        ("complete", "running", False),
+        ("empty", "interrupted", True),
     ],
-)  # fmt: skip
+)
 def test_when_a_session_ends(before: str, now: str, ends: bool) -> None:
     """When the agent has closed it; where that is not known, when its turn is over."""
     kinds = [kind for kind, _ in told(stored_state(status=before), stored_state(status=now))]

@@ -48,7 +48,7 @@ def test_lines_around_a_change_are_shown(store: Store) -> None:
     found = diff(store, before, before.replace(b"line 50\n", b"other\nlines\n"))
     assert found == VersionDiff(
         path="log.jsonl", line=51, text="@@ -51,2 +51,3 @@\n-line 50\n+other\n+lines\n line 51\n"
-    )  # fmt: skip
+    )
 
 
 def test_a_change_after_many_megabytes(store: Store) -> None:

@@ -166,9 +166,10 @@ def comes_to_hold(store: Store, folder: Path, home: Path) -> None:
     """Wait until a store holds what a new one would."""
     expected = fresh(folder, home)
     wait_until(
-        lambda: difference(held(store), expected) == "", "the store to be as a new one",
+        lambda: difference(held(store), expected) == "",
+        "the store to be as a new one",
         detail=lambda: difference(held(store), expected),
-    )  # fmt: skip
+    )
 
 
 def ends(*workers: int) -> None:

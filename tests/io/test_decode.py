@@ -117,7 +117,11 @@ def test_nan_and_infinity_are_accepted() -> None:
     assert kinds(batch) == ["a"]
 
 
-@given(st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=4), x)))  # fmt: skip # noqa: E501
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(max_size=8), lambda x: st.lists(x) | st.dictionaries(st.text(max_size=4), x)
+    )
+)
 def test_any_json_is_a_record_or_a_problem(value: Any) -> None:
     """Every line is accounted for once."""
     batch = decoded(json.dumps(value).encode() + b"\n")

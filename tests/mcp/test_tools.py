@@ -243,7 +243,7 @@ def test_small_pages_of_a_list_have_what_a_large_one_has(ask: Asked, tool: str, 
         ("what_was_refused", {"budget": "many"}, "Expected `int`"),
         ("forget", {}, "there is no such tool; the tools are search"),
     ],
-)  # fmt: skip
+)
 def test_errors_say_what_is_wrong(ask: Asked, tool: str, arguments: Any, message: str) -> None:
     with pytest.raises(UnspoolError, match=message):
         ask(tool, **arguments)

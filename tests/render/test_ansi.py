@@ -42,7 +42,7 @@ def words(html: str) -> str:
         ("10%\r50%\r100%\r\ndone", "10%\n50%\n100%\ndone"),
         ("a\x00b\x1b", "a\ufffdb\ufffd"),
     ],
-)  # fmt: skip
+)
 def test_colours(text: str, html: str) -> None:
     """What each sequence becomes."""
     assert coloured(text) == html
@@ -80,10 +80,14 @@ def test_text_is_unchanged(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "\x1b[" * 300_000, "\x1b[1;" * 200_000, "\x1b[31mx" * 200_000, "\x1b[" + "1;" * 500_000 + "m",
-        "\x1b]" * 300_000, "\x1b[" + "9" * 1_000_000 + "mx",
+        "\x1b[" * 300_000,
+        "\x1b[1;" * 200_000,
+        "\x1b[31mx" * 200_000,
+        "\x1b[" + "1;" * 500_000 + "m",
+        "\x1b]" * 300_000,
+        "\x1b[" + "9" * 1_000_000 + "mx",
     ],
-)  # fmt: skip
+)
 def test_time_and_size_are_bounded(text: str) -> None:
     """Whatever a program prints."""
     with cpu_limit(30):

@@ -32,17 +32,25 @@ def test_line_numbers_of_a_unified_diff() -> None:
     """Both sides are numbered as in the file."""
     rows = [(row.kind, row.old, row.new, words(row.text)) for row in diff_rows(SHOWN, "a.py")]
     assert rows == [
-        ("hunk", None, None, "@@ -10,3 +10,4 @@ def f"), ("same", 10, 10, "a = 1"), ("del", 11, None, "b = 2"),
-        ("add", None, 11, "b = 3"), ("add", None, 12, "c = 4"), ("same", 12, 13, "d = 5"),
-    ]  # fmt: skip
+        ("hunk", None, None, "@@ -10,3 +10,4 @@ def f"),
+        ("same", 10, 10, "a = 1"),
+        ("del", 11, None, "b = 2"),
+        ("add", None, 11, "b = 3"),
+        ("add", None, 12, "c = 4"),
+        ("same", 12, 13, "d = 5"),
+    ]
 
 
 def test_a_replacement_has_no_line_numbers() -> None:
     """Its position in the file is unknown."""
     rows = diff_rows(replacement_diff("a.py", [("x = 1\n", "x = 2\n"), ("y = 1\n", "y = 2\n")]), "a.py")
     assert [(row.kind, row.old, row.new) for row in rows] == [
-        ("del", None, None), ("add", None, None), ("hunk", None, None), ("del", None, None), ("add", None, None),
-    ]  # fmt: skip
+        ("del", None, None),
+        ("add", None, None),
+        ("hunk", None, None),
+        ("del", None, None),
+        ("add", None, None),
+    ]
 
 
 def test_a_new_file_is_numbered() -> None:

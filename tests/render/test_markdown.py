@@ -127,8 +127,14 @@ def test_the_head(tmp_path: Path) -> None:
 def test_headings_of_answers_are_demoted() -> None:
     """They stay headings, in their order."""
     assert contained("# one\ntext\n## two\n\nthree\n=====\n\n##### five ##") == [
-        "#### one", "text", "##### two", "", "#### three", "", "###### five ##",
-    ]  # fmt: skip
+        "#### one",
+        "text",
+        "##### two",
+        "",
+        "#### three",
+        "",
+        "###### five ##",
+    ]
 
 
 def test_ordinary_markdown_is_left_alone() -> None:

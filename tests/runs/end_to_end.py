@@ -210,9 +210,11 @@ class Whole:
     def post(self, path: str, **body: Any) -> tuple[int, Any]:
         """Send a request; returns the status and the response."""
         request = urllib.request.Request(
-            f"{self.server.base}/api{path}", json.dumps(body).encode(), method="POST",
+            f"{self.server.base}/api{path}",
+            json.dumps(body).encode(),
+            method="POST",
             headers={"authorization": f"Bearer {self.server.token}"},
-        )  # fmt: skip
+        )
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, json.load(answer)
@@ -316,9 +318,10 @@ class Whole:
             return record if ours == theirs and holds(record) else None
 
         found = wait_until(
-            agree, f"what is told of session {session}",
+            agree,
+            f"what is told of session {session}",
             detail=lambda: _difference(ours, theirs) or f"both say {_last_of(ours)}",
-        )  # fmt: skip
+        )
         assert found is not None
         return found
 

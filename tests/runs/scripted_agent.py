@@ -267,9 +267,14 @@ class Turn:
             import subprocess
 
             with subprocess.Popen(
-                command, shell=True, cwd=self.agent.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, start_new_session=True,
-            ) as child:  # fmt: skip
+                command,
+                shell=True,
+                cwd=self.agent.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            ) as child:
                 while child.poll() is None:
                     if self.cancelled.wait(0.02):
                         os.killpg(child.pid, signal.SIGKILL)
@@ -316,9 +321,15 @@ class Turn:
             self.agent.log.add("user", [answer_of(id, tool, error=error)])
 
     def _may(self, id: str, tool: str, described: dict[str, Any]) -> bool:
-        if self.agent.mode == "yolo" or tool in self.agent.allowed or (tool, self.agent.mode) == (
-            "write_file", "autoEdit",
-        ):  # fmt: skip
+        if (
+            self.agent.mode == "yolo"
+            or tool in self.agent.allowed
+            or (tool, self.agent.mode)
+            == (
+                "write_file",
+                "autoEdit",
+            )
+        ):
             return True
         call = {"toolCallId": id, "status": "pending", "content": [], "locations": [], **described}
         params = {"sessionId": self.agent.session, "options": OPTIONS, "toolCall": call}

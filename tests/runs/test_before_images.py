@@ -43,19 +43,30 @@ class Scene:
         """The agent asks to write a file."""
         raw = msgspec.Raw(msgspec.json.encode({"file_path": str(self.project / name), "content": content}))
         asked = PermissionRequest(
-            id=request, kind="edit", tool="Write", title=name, action=AGENTS["claude"].describe("Write", raw),
-            call_id=f"call-{request}", **facts,
-        )  # fmt: skip
+            id=request,
+            kind="edit",
+            tool="Write",
+            title=name,
+            action=AGENTS["claude"].describe("Write", raw),
+            call_id=f"call-{request}",
+            **facts,
+        )
         opened = OpenRequest(request=asked, digest="d", at=datetime.now(UTC))
         self.reverts.keeper.on_event({"run": "run1", "kind": "asked", "question": opened})
 
     def allow(self, request: str = "q1", changed: dict[str, str] | None = None) -> None:
         """A person allows it, perhaps with another input."""
         decision = RecordedDecision(
-            at=datetime.now(UTC), agent="claude", session="s1", request=request, call_ids=[f"call-{request}"],
-            tool="Write", verdict="allow", by="user",
+            at=datetime.now(UTC),
+            agent="claude",
+            session="s1",
+            request=request,
+            call_ids=[f"call-{request}"],
+            tool="Write",
+            verdict="allow",
+            by="user",
             input=msgspec.UNSET if changed is None else msgspec.Raw(msgspec.json.encode(changed)),
-        )  # fmt: skip
+        )
         self.log.record_decision("run1", decision, {})
         self.reverts.keeper.on_event({"run": "run1", "kind": "answered", "request": request, "verdict": "allow"})
 

@@ -33,9 +33,19 @@ def test_a_replacement_is_shown_in_its_file(tmp_path: Path) -> None:
     found = previewed(tmp_path, "Edit", file_path="a.txt", old_string="line 10\n", new_string="line ten\nand more\n")
     assert found.warnings == []
     assert (found.diff or "").splitlines() == [
-        "--- a.txt (on disk)", "+++ a.txt (after the change)", "@@ -7,7 +7,8 @@",
-        " line 7", " line 8", " line 9", "-line 10", "+line ten", "+and more", " line 11", " line 12", " line 13",
-    ]  # fmt: skip
+        "--- a.txt (on disk)",
+        "+++ a.txt (after the change)",
+        "@@ -7,7 +7,8 @@",
+        " line 7",
+        " line 8",
+        " line 9",
+        "-line 10",
+        "+line ten",
+        "+and more",
+        " line 11",
+        " line 12",
+        " line 13",
+    ]
 
 
 @pytest.mark.parametrize(

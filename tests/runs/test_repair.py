@@ -42,9 +42,14 @@ async def ran(command: list[str], folder: Path, environment: dict[str, str]) -> 
     """Run a program to its end, and return its output."""
     folder.mkdir(parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=folder, env={"PATH": os.environ["PATH"], **environment}, start_new_session=True,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        *command,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        start_new_session=True,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         said, complained = await finished(process.communicate(), f"the end of {command[0]}")
     finally:
@@ -223,9 +228,11 @@ def test_codex_resumes_a_repaired_copy(tmp_path: Path) -> None:
             assert outputs == [m.MADE_UP_RESULT, m.MADE_UP_RESULT]
             words = [text_of(item) for item in items if item.get("role") in ("user", "assistant")]
             assert [text for text in words if not text.startswith("<")] == [
-                "@do run echo one ;; say first done", "first done", "@do run echo two ;; say second",
+                "@do run echo one ;; say first done",
+                "first done",
+                "@do run echo two ;; say second",
                 "@do say third done",
-            ]  # fmt: skip
+            ]
 
         session = read(tmp_path / "mended")
         assert session.id == thread

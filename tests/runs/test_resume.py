@@ -150,9 +150,12 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         (tmp_path / name).mkdir()
     install(tmp_path, monkeypatch)
     settings = Settings(
-        token="token", store=str(tmp_path / "sessions.db"), homes=(str(tmp_path / "home"),), follows=False,
+        token="token",
+        store=str(tmp_path / "sessions.db"),
+        homes=(str(tmp_path / "home"),),
+        follows=False,
         data=str(tmp_path / "data"),
-    )  # fmt: skip
+    )
     with TestClient(create_app(settings), base_url=settings.address) as client:
         client.headers["authorization"] = "Bearer token"
         yield client

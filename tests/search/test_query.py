@@ -140,7 +140,7 @@ def test_queries_can_be_written_down() -> None:
     [
         ("", 0, "nothing to look for: the query is empty at character 1"),
         ("  ", 0, "nothing to look for: the query is empty at character 1"),
-        ("foo x \"ba", 6, 'unclosed " at character 7'),
+        ('foo x "ba', 6, 'unclosed " at character 7'),
         ('file:"a b', 5, 'unclosed " at character 6'),
         ("a (b", 2, "unclosed ( at character 3"),
         ("a -(b", 3, "unclosed ( at character 4"),
@@ -162,33 +162,58 @@ def test_queries_can_be_written_down() -> None:
         ("has:fun", 4, f"Unknown event type 'fun' at character 5; choose from {', '.join(EVENT_NAMES)}"),
         ("in:text", 3, "'text' is no field at character 4; choose from user, answer, thinking, input, output, note"),
         ("-agent:claud", 7, "'claud' is no agent at character 8; choose from claude, codex, gemini"),
-        ("role:me", 5, "'me' is no role at character 6; choose from human, model, harness, subagent, hook, user, "
-         "assistant"),
+        (
+            "role:me",
+            5,
+            "'me' is no role at character 6; choose from human, model, harness, subagent, hook, user, assistant",
+        ),
         ("branch:-1", 7, "'-1' is no branch at character 8; choose active, dead, or a number"),
         ("before:soon", 7, "'soon' is no time at character 8; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today"),
-        ("after:99999999w", 6, "'99999999w' is no time at character 7; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, "
-         "today"),
-        ("a projct:x", 2, 'there is no filter projct: at character 3; did you mean project: (or the word, in quotes: '
-         '"projct:…")'),
-        ("-agnet:x", 1, 'there is no filter agnet: at character 2; did you mean agent: (or the word, in quotes: '
-         '"agnet:…")'),
-        ("since:7d", 0, 'there is no filter since: at character 1; did you mean after: (or the word, in quotes: '
-         '"since:…")'),
+        (
+            "after:99999999w",
+            6,
+            "'99999999w' is no time at character 7; try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today",
+        ),
+        (
+            "a projct:x",
+            2,
+            'there is no filter projct: at character 3; did you mean project: (or the word, in quotes: "projct:…")',
+        ),
+        (
+            "-agnet:x",
+            1,
+            'there is no filter agnet: at character 2; did you mean agent: (or the word, in quotes: "agnet:…")',
+        ),
+        (
+            "since:7d",
+            0,
+            'there is no filter since: at character 1; did you mean after: (or the word, in quotes: "since:…")',
+        ),
         ("-foo", 0, "nothing to look for: only what must not occur at character 1"),
         ("agent:claude -(a b)", 13, "nothing to look for: only what must not occur at character 14"),
         ("-a OR -b", 0, "nothing to look for: only what must not occur at character 1"),
-        ("foo OR -bar", 7, "nothing to look for beside OR at character 8; without this, nearly everything would be "
-         "found"),
+        (
+            "foo OR -bar",
+            7,
+            "nothing to look for beside OR at character 8; without this, nearly everything would be found",
+        ),
         ("agent:claude &&", 13, "nothing to look for: no letters or digits at character 14"),
-        ("a OR agent:claude", 2, "nothing but a filter after OR at character 3; filters hold for the whole query, "
-         "and several of one name mean any of them"),
-        ("(a agent:claude)", 3, "a filter in parentheses at character 4; filters hold for the whole query and stand "
-         "outside"),
+        (
+            "a OR agent:claude",
+            2,
+            "nothing but a filter after OR at character 3; filters hold for the whole query, "
+            "and several of one name mean any of them",
+        ),
+        (
+            "(a agent:claude)",
+            3,
+            "a filter in parentheses at character 4; filters hold for the whole query and stand outside",
+        ),
         ("(" * 10_000, DEEPEST, "more than 8 parentheses in each other at character 9"),
         ("-(" * 10_000, 2 * DEEPEST + 1, "more than 8 parentheses in each other at character 18"),
         ("a " * 1001, 2 * MOST_WORDS, "more than 1000 words at character 2001"),
     ],
-)  # fmt: skip
+)
 def test_errors(text: str, position: int, message: str) -> None:
     """They say what is wrong, where, and what may have been meant."""
     with pytest.raises(QueryError) as caught:

@@ -58,9 +58,15 @@ class Running:
     """
 
     def __init__(
-        self, place: str, home: Path, moment: int = 0, *, machine: tuple[str, str] = MACHINE,
-        source: Path | None = None, start: Barrier | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        place: str,
+        home: Path,
+        moment: int = 0,
+        *,
+        machine: tuple[str, str] = MACHINE,
+        source: Path | None = None,
+        start: Barrier | None = None,
+    ) -> None:
         # Forked from one that has imported everything, it begins at once.
         self._told, told = _PROGRAMS.Pipe(duplex=False)
         self._process = _PROGRAMS.Process(target=_sync, args=(place, home, moment, machine, source, start, told))
@@ -115,9 +121,14 @@ class Moments:
 
 
 def _sync(
-    place: str, home: Path, moment: int, machine: tuple[str, str], source: Path | None, start: Barrier | None,
+    place: str,
+    home: Path,
+    moment: int,
+    machine: tuple[str, str],
+    source: Path | None,
+    start: Barrier | None,
     told: Connection,
-) -> None:  # fmt: skip
+) -> None:
     # Each session is committed alone, so that there are more moments to be killed at.
     transactions._BATCH_SECONDS = 0.0
     if start is not None:

@@ -54,9 +54,14 @@ class PostgresServer:
         """Start it, and wait until it answers."""
         with open(self._folder / "log", "wb") as log:
             self._process = subprocess.Popen(
-                self._command, stdout=log, stderr=log, cwd=self._folder, preexec_fn=_end_with_parent,
-                start_new_session=True, **_user(),
-            )  # fmt: skip
+                self._command,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                preexec_fn=_end_with_parent,
+                start_new_session=True,
+                **_user(),
+            )
         _wait_for(self._process, self.address, self._folder / "log")
 
     @property

@@ -61,8 +61,11 @@ SWAP = ("UPDATE decision SET id = -3 WHERE id = 4", "UPDATE decision SET id = 4 
 @pytest.mark.parametrize(
     ("statements", "first", "words"),
     [
-        (["UPDATE decision SET data = replace(data, 'two', 'new') WHERE id = 4"], (4, "changed"),
-         "Entry 4 (deny, 2026-03-01 00:00 UTC) was changed after it was written"),
+        (
+            ["UPDATE decision SET data = replace(data, 'two', 'new') WHERE id = 4"],
+            (4, "changed"),
+            "Entry 4 (deny, 2026-03-01 00:00 UTC) was changed after it was written",
+        ),
         (["UPDATE decision SET run = 'other' WHERE id = 4"], (4, "changed"), "was changed"),
         (["UPDATE decision SET agent = 'codex' WHERE id = 5"], (5, "changed"), "was changed"),
         (["UPDATE decision SET data = '{' WHERE id = 4"], (4, "changed"), "Entry 4 was changed"),
@@ -80,7 +83,7 @@ SWAP = ("UPDATE decision SET id = -3 WHERE id = 4", "UPDATE decision SET id = 4 
         (SWAP, (4, "reordered"), "was written in another place"),
         (["PRAGMA user_version = 1"], (1, "truncated"), "missing at the end"),
     ],
-)  # fmt: skip
+)
 def test_what_was_changed_is_found(
     folder: Path, statements: list[str], first: tuple[int | None, str], words: str
 ) -> None:
@@ -267,8 +270,10 @@ def test_an_older_log_is_carried_over(tmp_path: Path, monkeypatch: pytest.Monkey
     found = verify_decisions(tmp_path)
     assert (found.decisions, found.not_covered, found.faults) == (1, 2, [])
     assert [(one.reason, one.session) for one in recorded_decisions("claude", "s")] == [
-        ("early", "s"), ("unknown", "s"), ("late", "s"),
-    ]  # fmt: skip
+        ("early", "s"),
+        ("unknown", "s"),
+        ("late", "s"),
+    ]
     with closing(sqlite3.connect(path)) as connection:
         assert (
             connection.execute("SELECT id, run, agent, data FROM decision WHERE id < 3 ORDER BY id").fetchall()

@@ -36,8 +36,10 @@ def test_forgotten_sessions_stay_away_until_that_is_lifted(store: Store, tmp_pat
         assert len(store.sessions.select()) == 5
         (forgotten,) = store.forgotten.all()
         assert (forgotten.agent, forgotten.name, forgotten.paths) == (
-            "claude", paths["claude"].stem, (str(paths["claude"]),),
-        )  # fmt: skip
+            "claude",
+            paths["claude"].stem,
+            (str(paths["claude"]),),
+        )
         store.forgotten.lift(forgotten)
         assert store.forgotten.all() == []
         assert synced(store, home).new == 1

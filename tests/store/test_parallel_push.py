@@ -57,11 +57,9 @@ def _push(address: str, machines: list[_Machine], killed_at: dict[int, int]) -> 
     pushing = [*machines, machines[-1]]
     start = starting_line(len(pushing))
     running = [
-        Running(
-            address, one.home, killed_at.get(one.number, 0), machine=one.identity, source=one.source, start=start
-        )
+        Running(address, one.home, killed_at.get(one.number, 0), machine=one.identity, source=one.source, start=start)
         for one in pushing
-    ]  # fmt: skip
+    ]
     ended = [program.ends() for program in running]
     assert {one.number for one, moments in zip(pushing, ended, strict=True) if moments is None} == killed_at.keys()
     again = [one for one in machines if one.number in killed_at]

@@ -90,10 +90,13 @@ STEPS = st.lists(
     st.builds(
         Step,
         st.sampled_from(("append", "append", "half", "cut", "rewrite", "same size", "delete", "move", "restart")),
-        st.integers(0, 1), st.sampled_from((1, 2, 3, 7, 40, 97, 200)), st.booleans(),
+        st.integers(0, 1),
+        st.sampled_from((1, 2, 3, 7, 40, 97, 200)),
+        st.booleans(),
     ),
-    min_size=2, max_size=10,
-)  # fmt: skip
+    min_size=2,
+    max_size=10,
+)
 _GROWS = [Step("append", 0, 200, True), Step("half", 0, 7, True), Step("append", 0, 97, True)]
 _COMES_BACK = [Step("append", 0, 40, True), Step("delete", 0, 1, True), Step("append", 0, 7, True)]
 
@@ -169,9 +172,11 @@ def test_a_session_that_is_found_to_be_a_copy(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("agent", AGENTS)
 @settings(
-    max_examples=EXAMPLES // 3, deadline=None, derandomize=EXAMPLES < 100,
+    max_examples=EXAMPLES // 3,
+    deadline=None,
+    derandomize=EXAMPLES < 100,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)  # fmt: skip
+)
 @given(steps=STEPS)
 @example(steps=_GROWS)
 def test_a_store_in_postgres_follows_its_files(agent: str, postgres_server: str, steps: list[Step]) -> None:

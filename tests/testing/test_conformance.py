@@ -81,9 +81,14 @@ class Careless(AcmeSource):
 
 class CarelessAgent(AcmeAgent):
     info = AgentInfo(
-        name="careless", title="Careless", letter="!", folder=".acme", paths=("talks",), suffixes=(".acme",),
+        name="careless",
+        title="Careless",
+        letter="!",
+        folder=".acme",
+        paths=("talks",),
+        suffixes=(".acme",),
         source=lambda root: Careless(root),
-    )  # fmt: skip
+    )
 
 
 def test_violations_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +99,10 @@ def test_violations_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with registered(agent):
         wrong = "\n".join(check_home(tmp_path / "acme" / "1.0" / "refusal" / "home"))
     for sentence in (
-        "finds nothing", "contains() denies", "fingerprint() changes", "different records", "5 intact lines",
-    ):  # fmt: skip
+        "finds nothing",
+        "contains() denies",
+        "fingerprint() changes",
+        "different records",
+        "5 intact lines",
+    ):
         assert sentence in wrong

@@ -10,16 +10,19 @@ import pytest
 from unspool.testing import CodexLog, wrong_facts
 
 
-@pytest.mark.parametrize(("truth", "wrong"), [
-    ({}, 0),
-    ({"usage": {"ID": {"input_tokens": 40}}, "first_prompts": ["hello"], "resumes": 0}, 0),
-    ({"usage": {"ID": {"input_tokens": 41}}}, 1),
-    ({"usage": {"another": {"input_tokens": 40}}}, 1),
-    ({"origins": {"ID": "another"}}, 1),
-    ({"attachment_texts": ["hello", 'a "quoted" text']}, 1),
-    ({"first_prompts": ["hello there"]}, 1),
-    ({"resumes": -1}, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("truth", "wrong"),
+    [
+        ({}, 0),
+        ({"usage": {"ID": {"input_tokens": 40}}, "first_prompts": ["hello"], "resumes": 0}, 0),
+        ({"usage": {"ID": {"input_tokens": 41}}}, 1),
+        ({"usage": {"another": {"input_tokens": 40}}}, 1),
+        ({"origins": {"ID": "another"}}, 1),
+        ({"attachment_texts": ["hello", 'a "quoted" text']}, 1),
+        ({"first_prompts": ["hello there"]}, 1),
+        ({"resumes": -1}, 1),
+    ],
+)
 def test_wrong_facts_are_reported(tmp_path: Path, truth: dict[str, Any], wrong: int) -> None:
     """Each by itself; what is not stated is not compared."""
     log = CodexLog()

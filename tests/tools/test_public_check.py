@@ -65,11 +65,20 @@ def whats(tally: Tally) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ('{"task_id": 1}', "json"), (' [{"a": []}] ', "json"), ("[Image #1]", ""), ("{not json}", ""), ("42", ""),
-        ("<note>x</note>", "tags"), ('<a b="c">x</a>\n<d>\n</d> ', "tags"), ("<b>bold</b> and more", ""), ("a < b", ""),
-        ("<open>", ""), ("<command-name>/clear</command-name>", ""), ("", ""),
+        ('{"task_id": 1}', "json"),
+        (' [{"a": []}] ', "json"),
+        ("[Image #1]", ""),
+        ("{not json}", ""),
+        ("42", ""),
+        ("<note>x</note>", "tags"),
+        ('<a b="c">x</a>\n<d>\n</d> ', "tags"),
+        ("<b>bold</b> and more", ""),
+        ("a < b", ""),
+        ("<open>", ""),
+        ("<command-name>/clear</command-name>", ""),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 def test_prompts_that_no_person_types(text: str, kind: str) -> None:
     assert prompt_class(text) == kind
 

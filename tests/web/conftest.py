@@ -59,9 +59,7 @@ SCENARIOS = {
 
 def home_of_recordings(folder: Path) -> Path:
     """A home directory with recordings of the newest version of each agent."""
-    chosen = [
-        home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]
-    ]  # fmt: skip
+    chosen = [home for home in recordings() if home.parent.name in SCENARIOS[home.parents[2].name]]
     return put_together(chosen, folder / "home")
 
 

@@ -51,10 +51,17 @@ from unspool.runs.protocol import (
 )
 
 FULL = Capabilities(
-    fork="message", steer=True, deny_reason=True, edit_input=True, allow_session=True,
-    modes=("default", "acceptEdits", "plan"), models=True, model_names=("sonnet", "opus"),
-    login="Run `claude` in a terminal and type /login.", images=True,
-)  # fmt: skip
+    fork="message",
+    steer=True,
+    deny_reason=True,
+    edit_input=True,
+    allow_session=True,
+    modes=("default", "acceptEdits", "plan"),
+    models=True,
+    model_names=("sonnet", "opus"),
+    login="Run `claude` in a terminal and type /login.",
+    images=True,
+)
 LITTLE = Capabilities(modes=("default", "autoEdit"))
 PAUSE = 0.01
 EDIT = {
@@ -69,9 +76,10 @@ RULE: Any = types.SimpleNamespace(
     rules=[types.SimpleNamespace(tool_name="Bash", rule_content="make:*")], directories=None, mode=None
 )
 COLOURS = Choice(
-    question="Which colour should the button have?", header="Colour",
+    question="Which colour should the button have?",
+    header="Colour",
     options=[Option("Blue", "as everywhere else"), Option("Green", "as in the sketch")],
-)  # fmt: skip
+)
 SIZES = Choice(question="Which sizes are needed?", options=[Option("Small"), Option("Large")], multiple=True)
 
 
@@ -303,13 +311,23 @@ class ScriptedDriver:
         action = AGENTS["claude"].describe(tool, msgspec.Raw(msgspec.json.encode(given)))
         is_call = kind in ("command", "edit")
         id = f"ask-{len(self._answers)}"
-        asked = build_request(id, tool, given, CONTEXT, [RULE]) if kind is None else PermissionRequest(
-            id=id, kind=kind, tool=tool, title=title, action=action, call_id=call,
-            reason="It is not allowed yet in this folder." if is_call else None,
-            choices=[COLOURS, SIZES] if kind == "question" else [],
-            verdicts=("allow", "allow_session", "deny", "deny_stop") if is_call else ("allow", "deny"),
-            takes_reason=self.capabilities.deny_reason, takes_input=self.capabilities.edit_input and is_call,
-        )  # fmt: skip
+        asked = (
+            build_request(id, tool, given, CONTEXT, [RULE])
+            if kind is None
+            else PermissionRequest(
+                id=id,
+                kind=kind,
+                tool=tool,
+                title=title,
+                action=action,
+                call_id=call,
+                reason="It is not allowed yet in this folder." if is_call else None,
+                choices=[COLOURS, SIZES] if kind == "question" else [],
+                verdicts=("allow", "allow_session", "deny", "deny_stop") if is_call else ("allow", "deny"),
+                takes_reason=self.capabilities.deny_reason,
+                takes_input=self.capabilities.edit_input and is_call,
+            )
+        )
         answer = self._answers[asked.id] = asyncio.get_running_loop().create_future()
         self._emit(asked)
         try:

@@ -100,9 +100,10 @@ def ours(name: str | None = None) -> ClaudeLog:
     )
     for tool, given in (
         ("Edit", {"file_path": everything, "old_string": everything, "new_string": everything[::-1]}),
-        ("Bash", {"command": everything}), ("ExitPlanMode", {"plan": everything}),
+        ("Bash", {"command": everything}),
+        ("ExitPlanMode", {"plan": everything}),
         ("AskUserQuestion", {"questions": [{"question": everything, "options": [{"label": everything}]}]}),
-    ):  # fmt: skip
+    ):
         log.model(call(tool, tool, **given))
         log.result(tool, said, error=True, toolUseResult=f"Error: {said}")
     for kind in ("image/svg+xml", "image/png", PAYLOADS[1]):
@@ -209,11 +210,25 @@ def test_no_view_runs_script(visitor: Visitor, server: Server) -> None:
     bad = quote("".join(PAYLOADS[:4]))
     page = visitor.open("/")
     for path in (
-        "/", f"/?q={bad}", f"/?project={bad}", "/events/rejections", f"/events/rejections?tool={bad}&project={bad}",
-        "/events/interruptions", "/events/compactions", "/events/clears", "/events/errors", "/events/orphans",
-        "/search?q=script", "/search?q=red", f"/search?q={bad}", f"/search?q={bad}&regex=1", "/stats",
-        f"/stats?project={bad}", f"/sessions/{key}/compare?a=0&b=1", f"/sessions/{branch}/compare?a=0&b=1",
-    ):  # fmt: skip
+        "/",
+        f"/?q={bad}",
+        f"/?project={bad}",
+        "/events/rejections",
+        f"/events/rejections?tool={bad}&project={bad}",
+        "/events/interruptions",
+        "/events/compactions",
+        "/events/clears",
+        "/events/errors",
+        "/events/orphans",
+        "/search?q=script",
+        "/search?q=red",
+        f"/search?q={bad}",
+        f"/search?q={bad}&regex=1",
+        "/stats",
+        f"/stats?project={bad}",
+        f"/sessions/{key}/compare?a=0&b=1",
+        f"/sessions/{branch}/compare?a=0&b=1",
+    ):
         go(page, server, path)
         unfold(page)
         assert_harmless(page, path)
@@ -267,8 +282,11 @@ def test_exports_run_no_script(visitor: Visitor, server: Server, tmp_path: Path)
             if format == "html":
                 found = saved.evaluate(HARMLESS)
                 assert {name: found[name] for name in ("handlers", "links", "outside", "seen")} == {
-                    "handlers": [], "links": [], "outside": False, "seen": True,
-                }  # fmt: skip
+                    "handlers": [],
+                    "links": [],
+                    "outside": False,
+                    "seen": True,
+                }
             saved.close()
         page.close()
 

@@ -118,9 +118,14 @@ def test_the_session_list_equals_the_api(visitor: Visitor, server: Server) -> No
         row = each["row"]
         badges = sorted(f"{row['counts'][kind]} {word}" for kind, word in said.items() if row["counts"].get(kind))
         expected.setdefault("" if each["live"] else row["project"], []).append(
-            {"key": row["name"], "agent": row["agent"], "live": each["live"], "badges": badges,
-             "below": [below["id"] for below in each["subagents"]][:12]}
-        )  # fmt: skip
+            {
+                "key": row["name"],
+                "agent": row["agent"],
+                "live": each["live"],
+                "badges": badges,
+                "below": [below["id"] for below in each["subagents"]][:12],
+            }
+        )
     assert {group["project"]: group["sessions"] for group in groups} == expected
     expect(page.locator(".bar .live")).to_have_text("1 live")
     shot(page, "list")
@@ -194,8 +199,10 @@ def test_tool_calls_are_collapsed_and_expand(visitor: Visitor, server: Server) -
     expect(change.locator("tr.del td").last).to_have_text("PORT = 1")
     expand(run.locator("summary"))
     red = run.locator("pre span", has_text="red words")
-    plain, colour = (run.locator(".result pre").evaluate(f"(e) => getComputedStyle({what}).color") for what in (
-        "e", "[...e.querySelectorAll('span')].find((s) => s.textContent.includes('red words'))"))  # fmt: skip
+    plain, colour = (
+        run.locator(".result pre").evaluate(f"(e) => getComputedStyle({what}).color")
+        for what in ("e", "[...e.querySelectorAll('span')].find((s) => s.textContent.includes('red words'))")
+    )
     expect(red).to_be_visible()
     assert plain != colour
     assert "\x1b" not in run.inner_text()
@@ -250,10 +257,11 @@ def test_a_subagent_is_expanded_in_its_call(visitor: Visitor, server: Server, ag
 def test_a_branch_is_offered_where_it_was_left(visitor: Visitor, server: Server, agent: str) -> None:
     """It is opened in place, compared, taken as the view, and drawn in the tree."""
     row, branch, fork = next(
-        (row, line["id"], line["parent_index"]) for row in server.with_count("branch", agent)
+        (row, line["id"], line["parent_index"])
+        for row in server.with_count("branch", agent)
         for line in server.api(f"/sessions/{row['id']}/tree")["lines"]
         if line["id"] and line["length"] > 1 and line.get("parent") == 0
-    )  # fmt: skip
+    )
     messages = server.api(f"/sessions/{row['id']}/messages")["messages"]
     own = [message["index"] for message in messages if (message.get("branch") or 0) == branch]
     page = visitor.open(address(row))
@@ -413,9 +421,10 @@ def test_rejected_changes_are_marked(visitor: Visitor, server: Server) -> None:
     """With who rejected it and the reason, in the list of events and in the transcript."""
     told = server.api("/events/rejections?limit=100")["entries"]
     number, entry = next(
-        (number, entry) for number, entry in enumerate(told)
+        (number, entry)
+        for number, entry in enumerate(told)
         if (entry["event"].get("action") or {}).get("diff") and entry["event"].get("reason")
-    )  # fmt: skip
+    )
     page = visitor.open("/events/rejections")
     row = page.locator(".events > li").nth(number)
     expand(row.locator("details summary"))

@@ -40,23 +40,33 @@ def days(count: int) -> list[Day]:
     """Days on end, each with numbers of its own."""
     return [
         Day(
-            day=(BEGIN + timedelta(days=number)).isoformat(), sessions=1 + number % 3, turns=number % 7,
-            calls=number * 11 % 400, rejections=number % 2, interruptions=number % 5 == 0,
+            day=(BEGIN + timedelta(days=number)).isoformat(),
+            sessions=1 + number % 3,
+            turns=number % 7,
+            calls=number * 11 % 400,
+            rejections=number % 2,
+            interruptions=number % 5 == 0,
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
 
 
 def tokens(count: int) -> list[Tokens]:
     """Tokens of two models on each day."""
     return [
         Tokens(
-            day=(BEGIN + timedelta(days=number)).isoformat(), model=model, replies=1, input=number, output=2 * number,
-            cache_read=50 * number, cache_write=3, reasoning=0,
+            day=(BEGIN + timedelta(days=number)).isoformat(),
+            model=model,
+            replies=1,
+            input=number,
+            output=2 * number,
+            cache_read=50 * number,
+            cache_write=3,
+            reasoning=0,
         )
         for number in range(count)
         for model in ("one", "two")
-    ]  # fmt: skip
+    ]
 
 
 def tool(name: str, calls: int, failed: int = 0, rejected: int = 0, interrupted: int = 0) -> Tool:

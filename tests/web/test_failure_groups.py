@@ -73,13 +73,15 @@ def test_commands_are_normalised(command: str, normal: str) -> None:
 @pytest.mark.parametrize(
     ("text", "normal"),
     [
-        ("Exit code 1\nTraceback (most recent call last):\n  File \"/a/b.py\", line 3\nKeyError: 'x' failed",
-         "KeyError: 'x' failed"),
+        (
+            "Exit code 1\nTraceback (most recent call last):\n  File \"/a/b.py\", line 3\nKeyError: 'x' failed",
+            "KeyError: 'x' failed",
+        ),
         ("Exit code 127\n/bin/sh: 1: tsc: not found", "…: #: tsc: not found"),
         ("File has not been read yet.", "File has not been read yet."),
         ("Exit code 2", "Exit code #"),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_messages_are_normalised(text: str, normal: str) -> None:
     assert normal_message(text) == normal

@@ -57,8 +57,12 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         assert not Syncer(store, folder / "home").run().failures
         store.close()
     return Settings(
-        token=TOKEN, store=str(folder / "store.db"), homes=(str(folder / "home"),), port=PORT, follows=False,
-    )  # fmt: skip
+        token=TOKEN,
+        store=str(folder / "store.db"),
+        homes=(str(folder / "home"),),
+        port=PORT,
+        follows=False,
+    )
 
 
 @pytest.fixture
@@ -147,9 +151,11 @@ def test_only_the_token_opens_it(app: Litestar) -> None:
         answer = client.post("/mcp", json=PING, headers=BEARER | ACCEPT)
         assert (answer.status_code, answer.json()["result"]) == (200, {})
         for header, status in (
-            ({"origin": "https://evil.example"}, 403), ({"host": "evil.example"}, 421),
-            ({"authorization": "Bearer wrong"}, 401), ({"sec-fetch-site": "cross-site"}, 403),
-        ):  # fmt: skip
+            ({"origin": "https://evil.example"}, 403),
+            ({"host": "evil.example"}, 421),
+            ({"authorization": "Bearer wrong"}, 401),
+            ({"sec-fetch-site": "cross-site"}, 403),
+        ):
             assert client.post("/mcp", json=PING, headers=BEARER | ACCEPT | header).status_code == status
 
 

@@ -61,10 +61,16 @@ def test_the_server_identifies_itself_to_the_push_service_alone() -> None:
 @pytest.mark.parametrize(
     "endpoint",
     [
-        "http://push.example.net/x", "https://127.0.0.1/x", "https://localhost/x", "https://[::1]/x",
-        "https://router.local/x", "https://10.0.0.1/x", "ftp://push.example.net", "",
+        "http://push.example.net/x",
+        "https://127.0.0.1/x",
+        "https://localhost/x",
+        "https://[::1]/x",
+        "https://router.local/x",
+        "https://10.0.0.1/x",
+        "ftp://push.example.net",
+        "",
     ],
-)  # fmt: skip
+)
 def test_messages_go_to_the_internet_only(endpoint: str) -> None:
     with pytest.raises(UsageError, match="push service"):
         check(PushSubscription(endpoint=endpoint, p256dh=RECEIVER.p256dh, auth=RECEIVER.auth))

@@ -55,10 +55,19 @@ def test_only_the_branch_is_searched(query: SessionQuery) -> None:
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ("LIGHTHOUSE", 5), ("  lighthouse \n needs", 2), ("lamp src/a.py:", 1), ("tower.py", 1), ("", 0), ("  ", 0),
-        ("(", 0), ("no such thing", 0), ("question 69", 1), ("grep -r", 1), ("light", 6),
+        ("LIGHTHOUSE", 5),
+        ("  lighthouse \n needs", 2),
+        ("lamp src/a.py:", 1),
+        ("tower.py", 1),
+        ("", 0),
+        ("  ", 0),
+        ("(", 0),
+        ("no such thing", 0),
+        ("question 69", 1),
+        ("grep -r", 1),
+        ("light", 6),
     ],
-)  # fmt: skip
+)
 def test_case_and_white_space_do_not_matter(query: SessionQuery, text: str, count: int) -> None:
     assert len(find_in_session(query, text).entries) == count
 

@@ -246,8 +246,13 @@ def test_rendering_prose_takes_bounded_time(text: str) -> None:
 def test_numbers_are_formatted() -> None:
     """Short, and what is not known is nothing."""
     assert [duration(seconds) for seconds in (None, 0.21, 14.2, 60, 125, 7260)] == [
-        "", "0.2 s", "14 s", "1 min", "2 min 5 s", "2 h 1 min",
-    ]  # fmt: skip
+        "",
+        "0.2 s",
+        "14 s",
+        "1 min",
+        "2 min 5 s",
+        "2 h 1 min",
+    ]
     assert [compact(value) for value in (0, 9_999, 12_345, 1_234_567, 5_000_000_000)] == [
         "0",
         "9,999",

@@ -111,9 +111,13 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, info: m.SessionInfo, size: int) -> Peek:
         """The same of a session that was read as a whole."""
         return cls(
-            title=info.title, project=info.project, started_at=info.started_at, ended_at=info.ended_at,
-            version=info.versions[-1] if info.versions else None, size=size,
-        )  # fmt: skip
+            title=info.title,
+            project=info.project,
+            started_at=info.started_at,
+            ended_at=info.ended_at,
+            version=info.versions[-1] if info.versions else None,
+            size=size,
+        )
 
 
 class McpConnection(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,8 +347,12 @@ class Agent:
                         facts = entry.stat()
                         yield (
                             name if name.isascii() else name_of(name),
-                            facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns,
-                        )  # fmt: skip
+                            facts.st_dev,
+                            facts.st_ino,
+                            facts.st_size,
+                            facts.st_mtime_ns,
+                            facts.st_ctime_ns,
+                        )
             elif (stamp := self.log(path).stamp()) is not None:
                 yield (name_of(path), *stamp)
 

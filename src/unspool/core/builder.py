@@ -32,7 +32,7 @@ from .tree import (
     STITCHED,
     UNANSWERED,
     USAGE_MOVED,
-)  # fmt: skip
+)
 
 
 class SessionDetails(msgspec.Struct):

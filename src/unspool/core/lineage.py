@@ -121,9 +121,15 @@ class Lineage:
         info = head.info
         key = SessionKey(info.agent, info.id)
         self._nodes[key] = LineageNode(
-            agent=info.agent, id=info.id, kind=info.kind, title=info.title, started_at=info.started_at,
-            ended_at=info.ended_at, origin=info.origin.kind, usage=info.usage,
-        )  # fmt: skip
+            agent=info.agent,
+            id=info.id,
+            kind=info.kind,
+            title=info.title,
+            started_at=info.started_at,
+            ended_at=info.ended_at,
+            origin=info.origin.kind,
+            usage=info.usage,
+        )
         edges = [edge for edge in edges_of(head) if edge.source != edge.target]
         for edge in edges:
             self._connect(edge, is_own=edge.target == info.id)
@@ -257,17 +263,25 @@ def edges_of(head: Session) -> Iterator[LineageEdge]:
     info, origin = head.info, head.info.origin
     if origin.session is not None:
         yield LineageEdge(
-            agent=info.agent, source=origin.session, target=info.id, kind=origin.kind, evidence=origin.evidence,
+            agent=info.agent,
+            source=origin.session,
+            target=info.id,
+            kind=origin.kind,
+            evidence=origin.evidence,
             confidence=origin.confidence,
-        )  # fmt: skip
+        )
     if info.parent is not None and info.parent != origin.session:
         yield LineageEdge(agent=info.agent, source=info.parent, target=info.id, kind="subagent")
     for clear in head.context_clears:
         if clear.next_session is not None:
             yield LineageEdge(
-                agent=info.agent, source=info.id, target=clear.next_session, kind="clear", evidence=clear.evidence,
+                agent=info.agent,
+                source=info.id,
+                target=clear.next_session,
+                kind="clear",
+                evidence=clear.evidence,
                 confidence=clear.confidence,
-            )  # fmt: skip
+            )
     for started in head.subagents:
         if started.session is not None:
             yield LineageEdge(

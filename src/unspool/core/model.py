@@ -564,9 +564,19 @@ class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 Event = (
-    Boundary | ContextClear | Interruption | Rejection | InputChange | Rollback | Failure | Orphan | Subagent | Resume
-    | Branch | Problem
-)  # fmt: skip
+    Boundary
+    | ContextClear
+    | Interruption
+    | Rejection
+    | InputChange
+    | Rollback
+    | Failure
+    | Orphan
+    | Subagent
+    | Resume
+    | Branch
+    | Problem
+)
 """Any event; `events` has the table of their kinds."""
 
 

@@ -53,9 +53,14 @@ def _event_line(kind: EventKind) -> type[EventLine]:
         # It happened in the session this one was forked from.
         fields.append(("inherited", bool, False))
     line: Any = msgspec.defstruct(
-        "".join(word.title() for word in kind.tag.split("_")) + "Line", fields, bases=(EventLine,), tag=kind.tag,
-        omit_defaults=True, module=__name__, namespace={"__doc__": f"{kind.noun[0].upper()}{kind.noun[1:]}."},
-    )  # fmt: skip
+        "".join(word.title() for word in kind.tag.split("_")) + "Line",
+        fields,
+        bases=(EventLine,),
+        tag=kind.tag,
+        omit_defaults=True,
+        module=__name__,
+        namespace={"__doc__": f"{kind.noun[0].upper()}{kind.noun[1:]}."},
+    )
     return line  # type: ignore[no-any-return]
 
 

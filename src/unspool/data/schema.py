@@ -30,7 +30,7 @@ ColumnType = Literal["string", "category", "json", "int", "float", "bool", "time
 
 BlockType = Literal[
     "text", "thinking", "tool_call", "tool_result", "image", "interruption", "compaction", "attachment", "unknown"
-]  # fmt: skip
+]
 
 _SCALARS: dict[type[types.Type], ColumnType] = {
     types.StrType: "string",
@@ -334,8 +334,11 @@ TABLES: dict[str, Table] = {
     table.name: table
     for table in (
         _table(
-            "sessions", "One session per row, also sub-agents.", columns_of(m.SessionInfo, ("id", "agent")),
-            columns_of(SessionExtra), located=False,
+            "sessions",
+            "One session per row, also sub-agents.",
+            columns_of(m.SessionInfo, ("id", "agent")),
+            columns_of(SessionExtra),
+            located=False,
         ),
         _table(
             "messages", "One message per row.", columns_of(m.Message, ("blocks", "usage")), columns_of(MessageExtra)
@@ -345,14 +348,17 @@ TABLES: dict[str, Table] = {
         _table("events", "Events of all kinds.", columns_of(EventRow)),
         *_event_tables(),
         _table(
-            "usage", "The tokens of each request, counted once.", columns_of(UsageRow), columns_of(m.Usage),
+            "usage",
+            "The tokens of each request, counted once.",
+            columns_of(UsageRow),
+            columns_of(m.Usage),
             columns_of(UsageCost),
         ),
         _table("contexts", "When a message was in the model's context.", columns_of(ContextRow)),
         _table("files_touched", "The files that tool calls are about.", columns_of(FileRow)),
         _table("lineage", "Which session follows from which.", columns_of(LineageEdge, ("agent",)), located=False),
     )
-}  # fmt: skip
+}
 """All tables, by name."""
 
 

@@ -179,10 +179,13 @@ class _Builder:
         if turns and turns[0].role == "assistant":
             turns.insert(0, ContextTurn(role="user", texts=[_START]))
         return Conversation(
-            session=self._session.id, model=self._session.info.models[-1] if self._session.info.models else None,
-            system=self._system, turns=turns, left_out=self._left_out(dropped, answered),
+            session=self._session.id,
+            model=self._session.info.models[-1] if self._session.info.models else None,
+            system=self._system,
+            turns=turns,
+            left_out=self._left_out(dropped, answered),
             recorded=self._context.recorded,
-        )  # fmt: skip
+        )
 
     def _answers(self, calls: list[m.ToolCall]) -> list[m.ToolResult]:
         return [self._results[call.id] for call in calls if call.id in self._results]

@@ -58,9 +58,18 @@ def _request(session: Session, spans: list[bytes]) -> bytes:
     scope = encode({"name": "unspool", "version": __version__})
     url = encode(SCHEMA_URL)
     return (
-        b'{"resourceSpans":[{"resource":' + head + b',"scopeSpans":[{"scope":' + scope + b',"spans":['
-        + b",".join(spans) + b'],"schemaUrl":' + url + b'}],"schemaUrl":' + url + b"}]}\n"
-    )  # fmt: skip
+        b'{"resourceSpans":[{"resource":'
+        + head
+        + b',"scopeSpans":[{"scope":'
+        + scope
+        + b',"spans":['
+        + b",".join(spans)
+        + b'],"schemaUrl":'
+        + url
+        + b'}],"schemaUrl":'
+        + url
+        + b"}]}\n"
+    )
 
 
 class _Trace:

@@ -91,10 +91,18 @@ class FileChanges:
         self, homes: Homes, stop: threading.Event | None, ignores_denied: bool = False
     ) -> Iterator[list[Path]]:
         for changes in watch(
-            *homes, stop_event=stop, debounce=50, step=20, rust_timeout=int(_WAKE_SECONDS * 1000), recursive=True,
-            yield_on_timeout=True, force_polling=False, raise_interrupt=False, watch_filter=None,
+            *homes,
+            stop_event=stop,
+            debounce=50,
+            step=20,
+            rust_timeout=int(_WAKE_SECONDS * 1000),
+            recursive=True,
+            yield_on_timeout=True,
+            force_polling=False,
+            raise_interrupt=False,
+            watch_filter=None,
             ignore_permission_denied=ignores_denied,
-        ):  # fmt: skip
+        ):
             paths = [Path(path) for _, path in changes]
             self._note_reported(paths)
             yield paths

@@ -125,9 +125,15 @@ def readings(number: int, positions: list[tuple[int, int]]) -> Iterator[Reading]
 
 
 def write_new(
-    store: Store, agent: str, ref: str, reading: Reading, stats: Mapping[Path, LogStat], at: float, mark: str,
+    store: Store,
+    agent: str,
+    ref: str,
+    reading: Reading,
+    stats: Mapping[Path, LogStat],
+    at: float,
+    mark: str,
     forgotten: Collection[str],
-) -> None:  # fmt: skip
+) -> None:
     """Write new sessions and their logs, in a transaction; `mark` is a part of their fingerprints.
 
     Sessions that were forgotten are left out.

@@ -35,7 +35,7 @@ from .read_parts import (
     ReadRef,
     ReadSession,
     readings,
-)  # fmt: skip
+)
 from .reading_order import folder_of
 from .scan import ChangedLog, LogStat, surroundings
 from .writer import Messages, SessionWriter

@@ -52,9 +52,15 @@ class LogStat(NamedTuple):
         """The row for the archive, with what `before` says about the archived bytes."""
         known = before or FileRow(0, "", "", 0, 0, 0, 0, 0, b"")
         return known._replace(
-            agent=self.agent, path=name_of(self.path), device=self.device, inode=self.inode, size=self.size,
-            changed=self.changed, ctime=self.ctime, gone_at=None,
-        )  # fmt: skip
+            agent=self.agent,
+            path=name_of(self.path),
+            device=self.device,
+            inode=self.inode,
+            size=self.size,
+            changed=self.changed,
+            ctime=self.ctime,
+            gone_at=None,
+        )
 
     def is_known_as(self, row: FileRow) -> bool:
         """Whether nothing in it differs from what was recorded."""

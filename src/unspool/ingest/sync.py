@@ -46,9 +46,14 @@ class Syncer:
     """Reads what has changed since the last run. Each session is written completely or not at all."""
 
     def __init__(
-        self, store: Store, *locations: str | Path, may_share: bool = False,
-        forgotten: Iterable[ForgottenSession] = (), selection: SyncSelection | None = None, with_secrets: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        *locations: str | Path,
+        may_share: bool = False,
+        forgotten: Iterable[ForgottenSession] = (),
+        selection: SyncSelection | None = None,
+        with_secrets: bool = False,
+    ) -> None:
         """`locations` as for a `Library`; with `may_share`, other processes help if there is much to read.
 
         Sessions that were forgotten in the store, or are passed as `forgotten`, are not read. With a `selection`, only
@@ -242,9 +247,15 @@ class _Ingest:
     """Reads outdated sessions of one agent's folder."""
 
     def __init__(
-        self, store: Store, agent: str, home: SessionSource, scan: Scan, report: Report, unreadable: Unreadable,
+        self,
+        store: Store,
+        agent: str,
+        home: SessionSource,
+        scan: Scan,
+        report: Report,
+        unreadable: Unreadable,
         forgotten: frozenset[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store = store
         self._forgotten = forgotten
         """Sessions that are not imported."""
@@ -452,9 +463,16 @@ class _HomeSync(_Ingest):
     """One agent's folder with changed files."""
 
     def __init__(
-        self, store: Store, agent: str, root: Path, scan: Scan, report: Report, unreadable: Unreadable,
-        forgotten: frozenset[str], may_share: bool,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        agent: str,
+        root: Path,
+        scan: Scan,
+        report: Report,
+        unreadable: Unreadable,
+        forgotten: frozenset[str],
+        may_share: bool,
+    ) -> None:
         super().__init__(store, agent, AGENTS[agent].open(root), scan, report, unreadable, forgotten)
         self._missing = scan.missing
         with collect_faults() as faults:

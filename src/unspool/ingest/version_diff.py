@@ -51,7 +51,7 @@ def diff_versions(store: Store, before: FileState | None, after: FileState) -> V
     old, new = _window(store, before, start), _window(store, after, start)
     return VersionDiff(
         path=path, line=line + 1, text="".join(_hunks(old.lines, new.lines, line)), is_cut=old.is_cut or new.is_cut
-    )  # fmt: skip
+    )
 
 
 def _common(store: Store, before: FileState | None, after: FileState) -> tuple[int, int]:

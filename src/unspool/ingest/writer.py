@@ -231,12 +231,17 @@ class SessionWriter:
         sink.close()
         counts = {"messages": len(builder), **count_events(head)}
         return Ending(
-            session_values(head, patches, counts, sealed), _usage_of(head), patches, self._before, sealed,
+            session_values(head, patches, counts, sealed),
+            _usage_of(head),
+            patches,
+            self._before,
+            sealed,
             list(self._tail.values()),
-            [_event(kind, event) for kind, event in iter_events(head)], list(_marks(head, builder)),
+            [_event(kind, event) for kind, event in iter_events(head)],
+            list(_marks(head, builder)),
             Comparison(min((self._same, *self._tail)), self.changed(), head.info.tip),
             is_without_decisions=decisions is None,
-        )  # fmt: skip
+        )
 
     def changed(self) -> list[int]:
         """Return which of the last messages changed since they were written; each only once."""

@@ -27,9 +27,7 @@ def find_callers(
         roots.setdefault(name, []).append(root)
     found = []
     for name, agent in AGENTS.items():
-        caller = ToolCaller(
-            meta=meta, environment=environment, processes=processes, roots=tuple(roots.get(name, ()))
-        )  # fmt: skip
+        caller = ToolCaller(meta=meta, environment=environment, processes=processes, roots=tuple(roots.get(name, ())))
         session = agent.calling_session(caller)
         if session:
             found.append(Caller(name, session))

@@ -47,16 +47,18 @@ class HttpServer:
 
     def __init__(
         self, pool: RunsQueries, homes: tuple[str, ...], redactor: Redactor, find_processes: FindProcesses
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pool = pool
         self._homes = Library(*homes).homes()
         self._redactor = redactor
         self._find_processes = find_processes
         self._folder = os.getcwd()
         self._manager = StreamableHTTPSessionManager(
-            create_server(self._answer, redactor.text), json_response=True, stateless=True,
+            create_server(self._answer, redactor.text),
+            json_response=True,
+            stateless=True,
             max_request_body_size=_MOST_BYTES,
-        )  # fmt: skip
+        )
         self._is_ready = asyncio.Event()
         self._is_done = asyncio.Event()
         # What the SDK logs may contain parts of requests.

@@ -38,9 +38,14 @@ class ToolRequest:
     """A call of a tool. It is made for one call, in one snapshot of the store."""
 
     def __init__(
-        self, store: Store, scope: ProjectScope, callers: Collection[Caller] = (), redactor: Redactor | None = None,
-        *, is_behind: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        store: Store,
+        scope: ProjectScope,
+        callers: Collection[Caller] = (),
+        redactor: Redactor | None = None,
+        *,
+        is_behind: bool = False,
+    ) -> None:
         """`is_behind` says that the store may lack the newest sessions."""
         self.store = store
         self._is_behind = is_behind

@@ -54,12 +54,44 @@ _NOT_SECRET = r"(?:ID|NAME|FILE|PATH|DIR|URL|URI|ARN|HASH|SHA|SHA256|VERSION|COU
 _NO_KEY = "".join(
     f"(?<!(?i:{word}))"
     for word in (
-        "public", "cache", "primary", "foreign", "partition", "sort", "idempotency", "object", "hash", "lookup",
+        "public",
+        "cache",
+        "primary",
+        "foreign",
+        "partition",
+        "sort",
+        "idempotency",
+        "object",
+        "hash",
+        "lookup",
         "group",
-        "row", "index", "unique", "map", "file", "s3", "blob", "dedupe", "dedup", "event", "message", "node", "item",
-        "route", "query", "registry", "host", "pub", "image", "state", "store", "data", "storage", "parent", "block",
+        "row",
+        "index",
+        "unique",
+        "map",
+        "file",
+        "s3",
+        "blob",
+        "dedupe",
+        "dedup",
+        "event",
+        "message",
+        "node",
+        "item",
+        "route",
+        "query",
+        "registry",
+        "host",
+        "pub",
+        "image",
+        "state",
+        "store",
+        "data",
+        "storage",
+        "parent",
+        "block",
     )
-)  # fmt: skip
+)
 """Words before `key` with which it names something, and opens nothing."""
 
 

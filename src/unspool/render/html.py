@@ -72,10 +72,18 @@ def render_index(rows: Iterable[IndexRow]) -> str:
 def _template(name: str) -> Template:
     environment = template_environment(Path(__file__).parent)
     environment.filters.update(
-        harmless=harmless, one_line=one_line, plain_line=plain_line, local=local, prose=prose,
-        code=code, diff=diff_lines, pretty=pretty,
-        picture=_picture, outcome=outcome_of, outcome_text=outcome_text,
-    )  # fmt: skip
+        harmless=harmless,
+        one_line=one_line,
+        plain_line=plain_line,
+        local=local,
+        prose=prose,
+        code=code,
+        diff=diff_lines,
+        pretty=pretty,
+        picture=_picture,
+        outcome=outcome_of,
+        outcome_text=outcome_text,
+    )
     environment.globals.update(marks=MARKS, saved=SAVED, pygments_css=_pygments_css())
     return environment.get_template(name)
 

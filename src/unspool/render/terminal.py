@@ -128,9 +128,12 @@ def _call(call: CallView, look: _TerminalStyle) -> RenderableType:
     colour = _COLOURS[outcome]
     target = one_line(call.target or "", 90)
     head = Text.assemble(
-        ("▸ ", "dim"), (harmless(call.name), "bold"), ("  " + target if target else ""), "  ",
+        ("▸ ", "dim"),
+        (harmless(call.name), "bold"),
+        ("  " + target if target else ""),
+        "  ",
         (f"{MARKS[outcome]} {harmless(outcome_text(call))}", colour),
-    )  # fmt: skip
+    )
     parts: list[RenderableType] = [head]
     if call.subagent is not None:
         agent = call.subagent

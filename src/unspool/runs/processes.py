@@ -96,9 +96,7 @@ def _from_proc(pid: int) -> Process | None:
     if len(fields) < 20:
         return None
     ticks = int(fields[19])
-    return Process(
-        pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0], ticks / os.sysconf("SC_CLK_TCK")
-    )  # fmt: skip
+    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0], ticks / os.sysconf("SC_CLK_TCK"))
 
 
 def _from_ps(*which: str) -> Iterator[Process]:

@@ -30,11 +30,14 @@ class ChangeLog:
         sql = "SELECT seq, at, kind, session, data FROM journal WHERE seq > ? ORDER BY seq LIMIT ?"
         return [
             Change(
-                seq=number, at=datetime.fromtimestamp(at, UTC), kind=kind, session=session,
+                seq=number,
+                at=datetime.fromtimestamp(at, UTC),
+                kind=kind,
+                session=session,
                 data=msgspec.Raw(data.encode()),
             )
             for number, at, kind, session, data in self._database.rows(sql, seq, limit)
-        ]  # fmt: skip
+        ]
 
     def last_seq(self) -> int:
         """The number of the newest entry, or 0."""

@@ -51,9 +51,14 @@ class SessionDamage(msgspec.Struct, frozen=True):
         for index in range(self.first, self.first + self.count):
             text = f"Message {index} is damaged in the store"
             yield m.Message(
-                index, "system", "harness", [m.Attachment(ATTACHMENT, text)], _NO_SOURCE,
-                parent_index=index - 1 if index else None, link="stitched",
-            )  # fmt: skip
+                index,
+                "system",
+                "harness",
+                [m.Attachment(ATTACHMENT, text)],
+                _NO_SOURCE,
+                parent_index=index - 1 if index else None,
+                link="stitched",
+            )
 
 
 def is_placeholder(message: m.Message) -> bool:

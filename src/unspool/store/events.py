@@ -60,9 +60,13 @@ class Events:
 def _event_row(row: Row) -> EventRow:
     kind, message, at, tool, data = row[16:]
     return EventRow(
-        session=session_row(row), kind=kind, message_index=message, timestamp=moment(at), tool=tool,
+        session=session_row(row),
+        kind=kind,
+        message_index=message,
+        timestamp=moment(at),
+        tool=tool,
         event=msgspec.Raw(_unpacked(data)),
-    )  # fmt: skip
+    )
 
 
 def _packed(json: bytes) -> bytes:

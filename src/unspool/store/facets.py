@@ -78,9 +78,13 @@ def count_facets(database: Database, query: Query, now: datetime | None = None) 
             tools.add(names.get(tool), session)
     times = sorted(periods.values(), key=lambda facet: PERIODS.index(facet.value))
     return SearchFacets(
-        agent=agents.values(), project=projects.values(), role=roles.values(), tool=tools.values(), after=times,
+        agent=agents.values(),
+        project=projects.values(),
+        role=roles.values(),
+        tool=tools.values(),
+        after=times,
         is_complete=count <= MOST_MATCHES,
-    )  # fmt: skip
+    )
 
 
 def _matches(database: Database, query: Query) -> Generator[Row]:

@@ -61,9 +61,17 @@ class _Outline(msgspec.Struct):
             elif block.type == "attachment":
                 blocks.append(m.Attachment(""))
         return m.Message(
-            self.index, self.role, self.author, blocks, self.source, parent_index=self.parent_index, reply=self.reply,
-            usage=self.usage, link=self.link, queued=self.queued,
-        )  # fmt: skip
+            self.index,
+            self.role,
+            self.author,
+            blocks,
+            self.source,
+            parent_index=self.parent_index,
+            reply=self.reply,
+            usage=self.usage,
+            link=self.link,
+            queued=self.queued,
+        )
 
 
 _decoders: dict[object, Any] = {}
@@ -167,9 +175,15 @@ class StoredMessages:
         return {index: message for index in wanted for message in self.read(id, index, index + 1, patches=patches)}
 
     def scan(
-        self, id: int, may_match: Callable[[bytes], bool], start: int = 0, *, backwards: bool = False,
-        most_blocks: int | None = None, patches: MessagePatches | None = None,
-    ) -> Iterator[m.Message]:  # fmt: skip
+        self,
+        id: int,
+        may_match: Callable[[bytes], bool],
+        start: int = 0,
+        *,
+        backwards: bool = False,
+        most_blocks: int | None = None,
+        patches: MessagePatches | None = None,
+    ) -> Iterator[m.Message]:
         """Messages from one on, or back from it, block by block, skipping the blocks that cannot match.
 
         `may_match` sees the JSON of a block, which is much cheaper than decoding it. A block in which a message was

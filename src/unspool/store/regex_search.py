@@ -102,12 +102,14 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
     rows = {row.id: row for row in store.sessions.select(SessionFilter(ids=tuple(by_session)))}
     found = [
         Found(
-            session=rows[id], score=1.0, more=max(0, len(matches) - request.hits),
+            session=rows[id],
+            score=1.0,
+            more=max(0, len(matches) - request.hits),
             hits=[regex_hit(match) for match in matches[: request.hits]],
         )
         for id, matches in by_session.items()
         if id in rows
-    ]  # fmt: skip
+    ]
     return RegexResult(found=found, complete=complete)
 
 
@@ -119,10 +121,12 @@ def regex_hit(match: RegexMatch) -> Hit:
     marked = text[match.start : min(match.end, match.start + 4 * _CONTEXT)]
     before, marked, after = (" ".join(harmless(piece).split("\n")) for piece in (before, marked, after))
     return Hit(
-        message_index=found.message, field=found.field, author=found.author,
+        message_index=found.message,
+        field=found.field,
+        author=found.author,
         timestamp=None if found.at is None else datetime.fromtimestamp(found.at, UTC),
         snippet=Snippet(before + marked + after, [(len(before), len(before) + len(marked))]),
-    )  # fmt: skip
+    )
 
 
 def line_around(text: str, start: int, end: int) -> tuple[str, str]:

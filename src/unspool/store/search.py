@@ -151,9 +151,17 @@ class Search:
         self._messages = messages
 
     def run(
-        self, query: Query, limit: int = 20, hits: int = 3, *, offset: int = 0, order: SearchOrder = "relevance",
-        now: datetime | None = None, among: SessionFilter | None = None, redactor: Redactor | None = None,
-    ) -> SearchPage:  # fmt: skip
+        self,
+        query: Query,
+        limit: int = 20,
+        hits: int = 3,
+        *,
+        offset: int = 0,
+        order: SearchOrder = "relevance",
+        now: datetime | None = None,
+        among: SessionFilter | None = None,
+        redactor: Redactor | None = None,
+    ) -> SearchPage:
         """The first sessions in an order after the first `offset`, each with its first hits.
 
         With `among`, only sessions that pass this filter. With a redactor, hits are shown without secrets, and those
@@ -168,13 +176,14 @@ class Search:
             seconds = (now or datetime.now(UTC)).timestamp()
             found = [
                 Found(
-                    session=rows[entry.session], score=float(f"{score(entry.rank, seconds):.4g}"),
+                    session=rows[entry.session],
+                    score=float(f"{score(entry.rank, seconds):.4g}"),
                     more=max(0, len(entry.matches) - hits),
                     hits=self._hits(entry.session, entry.matches[:hits], query.match, redactor),
                 )
                 for entry in shown
                 if entry.session in rows
-            ]  # fmt: skip
+            ]
         return SearchPage(found, len(ranked) > offset + limit)
 
     def _best(self, query: Query, wanted: int, among: SessionFilter | None) -> list[_Ranked]:
@@ -209,9 +218,7 @@ class Search:
             for _, bucket in groupby(matches, lambda match: bucket_of(match.position)):
                 yield sorted(bucket, key=Match.before)
 
-    def _matches(
-        self, query: Query, order: str = "", among: SessionFilter | None = None
-    ) -> Generator[Match]:  # fmt: skip
+    def _matches(self, query: Query, order: str = "", among: SessionFilter | None = None) -> Generator[Match]:
         """All matches, read as they are needed, by default in the order of the index."""
         words = self._database.words
         filters, sessions = QueryConditions(query.filters), (among or SessionFilter()).condition()
@@ -234,9 +241,7 @@ class Search:
         sql = f"SELECT id FROM session WHERE {condition} ORDER BY ended DESC NULLS LAST, name, id"
         return [id for (id,) in self._database.rows(sql, *values)]
 
-    def _hits(
-        self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None
-    ) -> list[Hit]:  # fmt: skip
+    def _hits(self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None) -> list[Hit]:
         """What was found, without what is damaged in the store."""
         messages = self._messages.read_each(session, (match.message for match in matches))
         found = ((match, messages.get(match.message)) for match in matches)
@@ -263,9 +268,12 @@ def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
         text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
     at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
     return Hit(
-        message_index=match.message, field=field, author=AUTHORS[match.author], timestamp=at,
+        message_index=match.message,
+        field=field,
+        author=AUTHORS[match.author],
+        timestamp=at,
         snippet=snippet(text, node),
-    )  # fmt: skip
+    )
 
 
 # --- filters ---------------------------------------------------------------------------------------------------------

@@ -66,19 +66,26 @@ def session_usage(database: Database, sessions: Sessions, prices: PriceTable, ro
     inside = reporter.report(filter, ("session",))
     subagents = [
         SubagentUsage(
-            session=entry.session or "", title=titles.get(entry.session or ""), replies=entry.replies,
-            tokens=entry.tokens, cost=entry.cost,
+            session=entry.session or "",
+            title=titles.get(entry.session or ""),
+            replies=entry.replies,
+            tokens=entry.tokens,
+            cost=entry.cost,
         )
         for entry in inside.entries
-    ]  # fmt: skip
+    ]
     together = TokenCount()
     for part in (own, inside):
         together.add(part.total.tokens)
     return SessionUsage(
-        models=own.entries, subagents=sorted(subagents, key=lambda one: (-one.cost.usd, -one.tokens.total)),
-        tokens=own.total.tokens, cost=own.total.cost, total=total_cost((own.total.cost, inside.total.cost)),
-        total_tokens=together, unpriced_models=sorted({*own.unpriced_models, *inside.unpriced_models}),
-    )  # fmt: skip
+        models=own.entries,
+        subagents=sorted(subagents, key=lambda one: (-one.cost.usd, -one.tokens.total)),
+        tokens=own.total.tokens,
+        cost=own.total.cost,
+        total=total_cost((own.total.cost, inside.total.cost)),
+        total_tokens=together,
+        unpriced_models=sorted({*own.unpriced_models, *inside.unpriced_models}),
+    )
 
 
 def subagents_of(sessions: Sessions, row: SessionRow) -> list[SessionRow]:

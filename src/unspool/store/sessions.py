@@ -78,9 +78,14 @@ class Sessions:
     """The stored sessions. Methods that take an agent mean the sessions of this machine."""
 
     def __init__(
-        self, database: Database, files: FileArchive, messages: StoredMessages, blocks: Blocks, texts: TextIndex,
+        self,
+        database: Database,
+        files: FileArchive,
+        messages: StoredMessages,
+        blocks: Blocks,
+        texts: TextIndex,
         usage: UsageTable,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._database = database
         self._files = files
         self._messages = messages
@@ -91,9 +96,14 @@ class Sessions:
     # --- reading ---
 
     def select(
-        self, filter: SessionFilter | None = None, *, order: SessionOrder = "recent", live_since: float | None = None,
-        limit: int | None = None, offset: int = 0,
-    ) -> list[SessionRow]:  # fmt: skip
+        self,
+        filter: SessionFilter | None = None,
+        *,
+        order: SessionOrder = "recent",
+        live_since: float | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[SessionRow]:
         """Sessions, the most recent first. With `live_since`, those an agent may be working on come before the rest."""
         where, values = (filter or SessionFilter()).condition()
         live, given = ("", []) if live_since is None else (f"CASE WHEN {LIVE} THEN 0 ELSE 1 END, ", [live_since])
@@ -305,17 +315,6 @@ class Sessions:
             file.path = names.get(file.path, file.path)
         self._database.rows("UPDATE session SET head = ? WHERE id = ?", pack(msgspec.json.encode(head)), id)
 
-    def check_removable(self, row: SessionRow, *, of_any_machine: bool) -> None:
-        """Raise UnspoolError unless a session may be removed from here: it is this machine's, and this role's."""
-        sql = "SELECT machine FROM session WHERE id = ?"
-        is_own = self._database.rows(sql, row.id) == [(self._database.machine,)]
-        if not is_own and not of_any_machine:
-            raise UnspoolError(
-                f"{row.name} is a session of {row.machine}; remove it there, or add --any-machine to do it from here"
-            )
-        if not self._database.may_change(row.id):
-            raise UnspoolError(f"{row.name} belongs to another role of the database, which alone may remove it")
-
     def delete(self, id: int) -> None:
         """Delete a session, and the archived bytes that no other session needs."""
         self.clear(id)
@@ -324,6 +323,17 @@ class Sessions:
         self._database.rows("DELETE FROM session WHERE id = ?", id)
         for file in files:
             self._files.remove(file)
+
+
+def check_removable(database: Database, row: SessionRow, *, of_any_machine: bool) -> None:
+    """Raise UnspoolError unless a session may be removed from here: it is this machine's, and this role's."""
+    is_own = database.rows("SELECT machine FROM session WHERE id = ?", row.id) == [(database.machine,)]
+    if not is_own and not of_any_machine:
+        raise UnspoolError(
+            f"{row.name} is a session of {row.machine}; remove it there, or add --any-machine to do it from here"
+        )
+    if not database.may_change(row.id):
+        raise UnspoolError(f"{row.name} belongs to another role of the database, which alone may remove it")
 
 
 def session_values(head: Session, patches: MessagePatches, counts: dict[str, int], sealed: int) -> dict[str, object]:
@@ -342,10 +352,23 @@ def session_values(head: Session, patches: MessagePatches, counts: dict[str, int
 def session_row(row: Row) -> SessionRow:
     """A session from the values of `COLUMNS`."""
     return SessionRow(
-        id=row[0], machine=row[1], agent=row[2], name=row[3], ref=row[4], kind=row[5], parent=row[6], origin=row[7],
-        project=row[8], title=row[9], started_at=moment(row[10]), ended_at=moment(row[11]), status=row[12],
-        messages=row[13], counts=json.loads(row[14]), gone_at=moment(row[15]),
-    )  # fmt: skip
+        id=row[0],
+        machine=row[1],
+        agent=row[2],
+        name=row[3],
+        ref=row[4],
+        kind=row[5],
+        parent=row[6],
+        origin=row[7],
+        project=row[8],
+        title=row[9],
+        started_at=moment(row[10]),
+        ended_at=moment(row[11]),
+        status=row[12],
+        messages=row[13],
+        counts=json.loads(row[14]),
+        gone_at=moment(row[15]),
+    )
 
 
 def _seconds(at: datetime | None) -> float | None:

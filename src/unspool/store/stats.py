@@ -110,8 +110,11 @@ class _Counter:
             subagents=sum(int(count) for kind, _, count, _ in kinds if kind == "subagent"),
             messages=sum(int(messages) for *_, messages in kinds),
             events={kind: int(count) for kind, count in events},
-            days=self._days(), tools=self._tools(), projects=self._projects(), tokens=[],
-        )  # fmt: skip
+            days=self._days(),
+            tools=self._tools(),
+            projects=self._projects(),
+            tokens=[],
+        )
 
     def _rows(self, columns: str, table: str, condition: Condition, groups: int) -> list[Row]:
         """Rows in groups of the first columns."""
@@ -128,12 +131,16 @@ class _Counter:
         events = {row[0]: row[1:] for row in self._rows(f"{day}, {_STOP_COUNTS}", "event", timed, 1)}
         return [
             Day(
-                day=date_of(number), sessions=sessions, turns=int(turns), calls=int(calls),
-                rejections=int(events.get(number, (0, 0))[0]), interruptions=int(events.get(number, (0, 0))[1]),
+                day=date_of(number),
+                sessions=sessions,
+                turns=int(turns),
+                calls=int(calls),
+                rejections=int(events.get(number, (0, 0))[0]),
+                interruptions=int(events.get(number, (0, 0))[1]),
             )
             for number, sessions, turns, calls in counted
             if number is not None
-        ]  # fmt: skip
+        ]
 
     def _tools(self) -> list[Tool]:
         tools: dict[str, Tool] = {}
@@ -167,11 +174,14 @@ class _Counter:
         stops = self._by_project(_STOP_COUNTS, "event", all_of([Condition(_IS_STOP, []), self._events]))
         projects = [
             Project(
-                path=path or "?", sessions=count, turns=turns.get(path, [0])[0],
-                rejections=stops.get(path, (0, 0))[0], interruptions=stops.get(path, (0, 0))[1],
+                path=path or "?",
+                sessions=count,
+                turns=turns.get(path, [0])[0],
+                rejections=stops.get(path, (0, 0))[0],
+                interruptions=stops.get(path, (0, 0))[1],
             )
             for path, count in sessions
-        ]  # fmt: skip
+        ]
         return sorted(projects, key=lambda project: (-project.turns, project.path))
 
     def _by_project(self, sums: str, table: str, condition: Condition) -> dict[str | None, list[int]]:
@@ -189,12 +199,18 @@ def tokens_of(entries: Iterable[UsageEntry]) -> list[Tokens]:
     """The tokens of each model on each day, from entries by day and model."""
     return [
         Tokens(
-            day=entry.day or "", model=entry.model or "", replies=entry.replies, input=entry.tokens.input,
-            output=entry.tokens.output, cache_read=entry.tokens.cache_read, cache_write=entry.tokens.cache_write,
-            reasoning=entry.tokens.reasoning, cost_usd=entry.cost.usd if entry.cost.is_known else None,
+            day=entry.day or "",
+            model=entry.model or "",
+            replies=entry.replies,
+            input=entry.tokens.input,
+            output=entry.tokens.output,
+            cache_read=entry.tokens.cache_read,
+            cache_write=entry.tokens.cache_write,
+            reasoning=entry.tokens.reasoning,
+            cost_usd=entry.cost.usd if entry.cost.is_known else None,
         )
         for entry in entries
-    ]  # fmt: skip
+    ]
 
 
 def cost_of_tokens(tokens: Tokens) -> Cost:

@@ -17,7 +17,7 @@ from .indexed_text import (
     ToolNameOf,
     no_tool_name,
     texts_of,
-)  # fmt: skip
+)
 from .message_patches import Span
 from .ranking import bucket
 from .rows import NOTHING

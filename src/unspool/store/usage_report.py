@@ -122,9 +122,13 @@ class UsageReporter:
                 one.tokens.add(counted.tokens)
                 one.cost.add(cost)
         return UsageReport(
-            by=list(by), entries=[entries[key] for key in sorted(entries)], total=total,
-            unpriced_models=sorted(unpriced), price_source=self._prices.source, prices_checked=self._prices.checked,
-        )  # fmt: skip
+            by=list(by),
+            entries=[entries[key] for key in sorted(entries)],
+            total=total,
+            unpriced_models=sorted(unpriced),
+            price_source=self._prices.source,
+            prices_checked=self._prices.checked,
+        )
 
     def _counted(self, filter: UsageFilter, by: Iterable[Dimension]) -> Iterable[_Counted]:
         where, values = filter.condition()

@@ -68,9 +68,14 @@ class ClaudeLog(Log):
         """Add a compaction."""
         logical = self.last if after is None else self.id(after)
         return self.line(
-            "system", name, None, subtype="compact_boundary", logicalParentUuid=logical, compactMetadata=meta,
+            "system",
+            name,
+            None,
+            subtype="compact_boundary",
+            logicalParentUuid=logical,
+            compactMetadata=meta,
             content="Conversation compacted",
-        )  # fmt: skip
+        )
 
     def write(self, home: Path) -> Path:
         """Write the log to where the agent keeps it in a home directory, and return its path."""

@@ -16,9 +16,14 @@ class CodexLog(Log):
         super().__init__()
         self.thread = self.id(thread)
         self.envelope(
-            "session_meta", id=self.thread, timestamp=START.isoformat(), cwd="/home/dev/demo", cli_version=version,
-            source="cli", originator="codex_cli_rs",
-        )  # fmt: skip
+            "session_meta",
+            id=self.thread,
+            timestamp=START.isoformat(),
+            cwd="/home/dev/demo",
+            cli_version=version,
+            source="cli",
+            originator="codex_cli_rs",
+        )
 
     def envelope(self, kind: str, /, **payload: Any) -> None:
         """Add a record with a payload."""

@@ -16,10 +16,13 @@ class GeminiLog(Log):
         self.session = self.id(session)
         self.record(
             {
-                "sessionId": self.session, "projectHash": "ab" * 32, "startTime": self.next_time(),
-                "lastUpdated": self.next_time(), "kind": "main",
+                "sessionId": self.session,
+                "projectHash": "ab" * 32,
+                "startTime": self.next_time(),
+                "lastUpdated": self.next_time(),
+                "kind": "main",
             }
-        )  # fmt: skip
+        )
 
     def message(self, kind: str, name: str, content: Any, **fields: Any) -> None:
         """Add a message, or a notice of the user interface."""

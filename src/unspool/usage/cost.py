@@ -81,11 +81,14 @@ def cost_of(prices: PriceTable, model: str, day: date, tokens: TokenCount, size:
     long = min(tokens.cache_write_1h, tokens.cache_write)
     return Cost(
         usd=(
-            tokens.input * input + tokens.output * output + tokens.cache_read * read
-            + (tokens.cache_write - long) * write + long * write_1h
+            tokens.input * input
+            + tokens.output * output
+            + tokens.cache_read * read
+            + (tokens.cache_write - long) * write
+            + long * write_1h
         )
         / 1e6
-    )  # fmt: skip
+    )
 
 
 def total_cost(costs: Iterable[Cost]) -> Cost:

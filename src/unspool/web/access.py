@@ -140,12 +140,10 @@ class Access:
             uses_old = not _is_same(token, record.token)
             if uses_old and not _is_same(_hash(token), record.old_token_hash or ""):
                 return None
-            others = [
-                one for one in record.sessions if one.id_hash != _hash(old_cookie) and not self._is_expired(one)
-            ]  # fmt: skip
+            others = [one for one in record.sessions if one.id_hash != _hash(old_cookie) and not self._is_expired(one)]
             new = BrowserSession(
                 id_hash=_hash(login.cookie), key_hash=_hash(login.key), host=host, uid=uid, seen_at=self._now()
-            )  # fmt: skip
+            )
             return msgspec.structs.replace(
                 record,
                 sessions=tuple([*others, new][-_MOST_SESSIONS:]),

@@ -232,9 +232,14 @@ def _short(name: str) -> str:
 
 
 def _over_time(
-    key: str, title: str, buckets: list[Bucket], panels: list[list[Series]], tall: int, link: Link | None,
+    key: str,
+    title: str,
+    buckets: list[Bucket],
+    panels: list[list[Series]],
+    tall: int,
+    link: Link | None,
     scale: Scale | None = None,
-) -> Markup:  # fmt: skip
+) -> Markup:
     """Panels with stacked bars, one above the other, over one time axis."""
     scale = scale or _COUNTS
     parts: list[Markup] = []
@@ -288,8 +293,15 @@ def _panel(
                 bars.append(_bar(series.colour, _LEFT + number * step + (step - width) / 2, y, width, height, title))
         if link is not None and bars:
             # A low bar would be hard to hit.
-            hit = _element("rect", _element("title", bucket.name), class_="hit", x=_n(_LEFT + number * step), y=_n(top),
-                           width=_n(step), height=_n(tall))  # fmt: skip
+            hit = _element(
+                "rect",
+                _element("title", bucket.name),
+                class_="hit",
+                x=_n(_LEFT + number * step),
+                y=_n(top),
+                width=_n(step),
+                height=_n(tall),
+            )
             after = bucket.last + min(timedelta(days=1), date.max - bucket.last)
             bars = [_link(link(bucket.first, after), f"Sessions: {bucket.name}", Markup("").join([hit, *bars]))]
         parts += bars
@@ -419,10 +431,14 @@ def _picture(
         *(parts or [_text("No data in this period.", WIDTH / 2, 28, "middle")]),
     ]
     return _element(
-        "svg", Markup("").join(inner), class_=f"plot plot-{key}", viewBox=f"0 0 {WIDTH} {_n(tall)}",
+        "svg",
+        Markup("").join(inner),
+        class_=f"plot plot-{key}",
+        viewBox=f"0 0 {WIDTH} {_n(tall)}",
         role="group" if has_links and parts else "img",
-        aria_labelledby=f"plot-{key}-title", aria_describedby=f"plot-{key}-desc",
-    )  # fmt: skip
+        aria_labelledby=f"plot-{key}-title",
+        aria_describedby=f"plot-{key}-desc",
+    )
 
 
 def _legend(entries: Sequence[tuple[str, int]], top: float = 0.0) -> tuple[Markup, float]:

@@ -90,7 +90,7 @@ def _connections(client_port: int, server_port: int) -> Iterator[_Connection]:
                     fields = line.split()
                     yield _Connection(
                         _address(fields[1]), _address(fields[2]), fields[3], int(fields[7]), int(fields[9])
-                    )  # fmt: skip
+                    )
 
 
 def _address(text: str) -> Address:

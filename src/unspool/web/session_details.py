@@ -60,9 +60,7 @@ def details_of(store: Store, rows: Iterable[SessionRow]) -> dict[int, SessionDet
     """The details of sessions, by their number in the store."""
     listed = {row.id: row for row in rows}
     facts = session_facts(store.database, _prices(), list(listed))
-    return {
-        id: SessionDetails(facts=facts[id], last_prompt=_prompts.get(store, row)) for id, row in listed.items()
-    }  # fmt: skip
+    return {id: SessionDetails(facts=facts[id], last_prompt=_prompts.get(store, row)) for id, row in listed.items()}
 
 
 def duration_of(row: SessionRow) -> float | None:

@@ -129,9 +129,12 @@ def _listed(row: SessionRow, subagents: list[SessionRow]) -> ListedSession:
     if counts is not row.counts:
         row = msgspec.structs.replace(row, counts=counts)
     return ListedSession(
-        row=row, subagents=subagents, live=is_live(row), run_state=run.state if run else None,
+        row=row,
+        subagents=subagents,
+        live=is_live(row),
+        run_state=run.state if run else None,
         shown_title=shown_title(row),
-    )  # fmt: skip
+    )
 
 
 def list_projects(store: Store) -> list[ProjectRow]:

@@ -64,19 +64,7 @@ EXPORTS = {"md": "Markdown", "html": "HTML", "ndjson": "NDJSON", **{format.name:
 def environment() -> Environment:
     """The templates, with all filters and globals."""
     made = template_environment(HERE)
-    made.filters.update(
-        harmless=harmless, one_line=one_line, plain_line=plain_line, local=local, prose=render_prose,
-        code=code, pretty=pretty, cut=cut,
-        cut_prose=cut_prose, coloured=coloured, diff_rows=diff_rows, changes=count_changes, outcome=outcome_of,
-        outcome_text=outcome_text, asked_text=asked_text, number=number, duration=duration, when=when,
-        base_name=base_name, short_id=short_id, shown_title=shown_title, tool_icon=tool_icon, badges=badges,
-        address=address,
-        exact=exact_inline, exact_rows=exact_rows, exact_title=exact_title, exact_json=exact_json, json_text=json_text,
-        approval_view=approval_view, text_view=text_view, is_picture=is_picture, is_expanded=is_expanded,
-        compact=compact, link=link, session_folder=session_folder, session_duration=session_duration,
-        dollars=dollars, highlight=highlight,
-        receipt_lines=receipt_lines, prompt_prose=render_prompt, split_path=split_path,
-    )  # fmt: skip
+    made.filters.update(_filters())
     made.globals.update(
         marks=MARKS,
         agents=AgentBadges(),
@@ -91,6 +79,54 @@ def environment() -> Environment:
         exports=EXPORTS,
     )
     return made
+
+
+def _filters() -> dict[str, Callable[..., object]]:
+    """What templates can apply to a value, by its name there."""
+    return {
+        "harmless": harmless,
+        "one_line": one_line,
+        "plain_line": plain_line,
+        "local": local,
+        "prose": render_prose,
+        "code": code,
+        "pretty": pretty,
+        "cut": cut,
+        "cut_prose": cut_prose,
+        "coloured": coloured,
+        "diff_rows": diff_rows,
+        "changes": count_changes,
+        "outcome": outcome_of,
+        "outcome_text": outcome_text,
+        "asked_text": asked_text,
+        "number": number,
+        "duration": duration,
+        "when": when,
+        "base_name": base_name,
+        "short_id": short_id,
+        "shown_title": shown_title,
+        "tool_icon": tool_icon,
+        "badges": badges,
+        "address": address,
+        "exact": exact_inline,
+        "exact_rows": exact_rows,
+        "exact_title": exact_title,
+        "exact_json": exact_json,
+        "json_text": json_text,
+        "approval_view": approval_view,
+        "text_view": text_view,
+        "is_picture": is_picture,
+        "is_expanded": is_expanded,
+        "compact": compact,
+        "link": link,
+        "session_folder": session_folder,
+        "session_duration": session_duration,
+        "dollars": dollars,
+        "highlight": highlight,
+        "receipt_lines": receipt_lines,
+        "prompt_prose": render_prompt,
+        "split_path": split_path,
+    }
 
 
 def render(template: str, **values: object) -> str:

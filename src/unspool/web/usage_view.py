@@ -82,12 +82,18 @@ def usage_view(store: Store, filter: UsageFilter) -> UsageView:
     by_day = list(grouped(report.entries, ("day", "model")).values())
     plans = _lines(report, "plan")
     return UsageView(
-        total=report.total, total_cost=dollars(report.total.cost), days=by_day,
-        models=_lines(report, "model"), projects=_lines(report, "project"), agents=_lines(report, "agent"),
-        plans=plans if any(line.name != "?" for line in plans) else [], sessions=_top(store, filter),
-        unpriced_models=report.unpriced_models, price_source=report.price_source,
+        total=report.total,
+        total_cost=dollars(report.total.cost),
+        days=by_day,
+        models=_lines(report, "model"),
+        projects=_lines(report, "project"),
+        agents=_lines(report, "agent"),
+        plans=plans if any(line.name != "?" for line in plans) else [],
+        sessions=_top(store, filter),
+        unpriced_models=report.unpriced_models,
+        price_source=report.price_source,
         prices_checked=report.prices_checked.isoformat() if report.prices_checked else "",
-    )  # fmt: skip
+    )
 
 
 def _lines(report: UsageReport, name: Dimension) -> list[UsageLine]:

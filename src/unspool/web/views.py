@@ -126,10 +126,20 @@ class FoundEvent(msgspec.Struct):
 
 
 LiveEventKind = Literal[
-    "session.created", "messages.appended", "messages.superseded", "branches.changed", "events.found",
-    "subagents.changed", "session.changed", "session.ended", "session.gone", "session.forgotten", "resync", "progress",
+    "session.created",
+    "messages.appended",
+    "messages.superseded",
+    "branches.changed",
+    "events.found",
+    "subagents.changed",
+    "session.changed",
+    "session.ended",
+    "session.gone",
+    "session.forgotten",
+    "resync",
+    "progress",
     "updates.slow",
-]  # fmt: skip
+]
 
 
 class LiveEvent(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -133,10 +133,16 @@ def _add(builder: SessionBuilder, line: Line, source: m.Source) -> None:
         if line.kind == "refused":
             builder.events.rejections.append(
                 m.Rejection(
-                    message_index=index, tool_use_id=line.call, tool_name=call.name if call else None, reason=line.text,
-                    timestamp=line.at, rejection_type="command", by="user", evidence="record",
+                    message_index=index,
+                    tool_use_id=line.call,
+                    tool_name=call.name if call else None,
+                    reason=line.text,
+                    timestamp=line.at,
+                    rejection_type="command",
+                    by="user",
+                    evidence="record",
                 )
-            )  # fmt: skip
+            )
     else:
         builder.unknown_record(f"kind {line.kind}", source)
 

@@ -31,7 +31,7 @@ def opened(
     action = m.Action(msgspec.Raw(b"{}"), command=command if kind == "command" else None, plan=plan)
     asked = PermissionRequest(
         id=id, kind=kind, tool="Bash", title=command, action=action, verdicts=ALL_VERDICTS, **more
-    )  # fmt: skip
+    )
     request = OpenRequest(request=asked, digest=digest_of(asked), at=datetime(2026, 3, 1, tzinfo=UTC))
     found: Json = msgspec.json.decode(msgspec.json.encode(request))
     return found
@@ -123,12 +123,21 @@ def test_attach_prints_the_events_of_a_run(server: FakeServer, capsys: pytest.Ca
     ]
     assert attached(server).follow(0) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "→ to the agent: go (from tab 1)", "Hello", "? #1",
+        "→ to the agent: go (from tab 1)",
+        "Hello",
+        "? #1",
         f"claude wants to run a command (run 3f2a, request {NAME})",
-        "  │ folder: /demo", "  │ tool: Bash", "  │ command:", "  │     touch made",
-        "! denied and the turn stopped by tab 1", "→ to the agent: not now", "", "— interrupted", "· Retrying.",
+        "  │ folder: /demo",
+        "  │ tool: Bash",
+        "  │ command:",
+        "  │     touch made",
+        "! denied and the turn stopped by tab 1",
+        "→ to the agent: not now",
+        "",
+        "— interrupted",
+        "· Retrying.",
         "— ended: stopped by tab 1",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(("reason", "code"), [("done", 0), ("idle", 0), ("failed", 1), ("the server was killed", 1)])
@@ -312,9 +321,13 @@ def test_questions_are_answered(
     ],
 )
 def test_a_request_is_answered_by_the_name_that_ps_printed(
-    server: FakeServer, capsys: pytest.CaptureFixture[str], command: Any, given: tuple[str, ...], verdict: str,
+    server: FakeServer,
+    capsys: pytest.CaptureFixture[str],
+    command: Any,
+    given: tuple[str, ...],
+    verdict: str,
     reason: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Without a terminal, and still all of it is printed."""
     assert command.run(arguments(command, *given)) == 0
     ((path, body),) = server.sent
@@ -496,18 +509,35 @@ def test_all_of_a_request_is_shown(server: FakeServer, capsys: pytest.CaptureFix
     """Every field, the file as it is on disk, what the session rule allows, and what is odd about any of it."""
     preview = FilePreview(path="notes.txt", diff="@@ -1 +1 @@\n-a\n+b\n", warnings=["The file has changed."])
     request = opened(
-        command="notes.txt", kind="edit", files=[preview], reason="outside the project", subagent="reviewer",
-        details=[Detail("replace_all", "true"), Detail("note", "two\nlines\u200b")], session_rule="All edits.",
-    )  # fmt: skip
+        command="notes.txt",
+        kind="edit",
+        files=[preview],
+        reason="outside the project",
+        subagent="reviewer",
+        details=[Detail("replace_all", "true"), Detail("note", "two\nlines\u200b")],
+        session_rule="All edits.",
+    )
     server.run = RUN | {"questions": [request]}
     ps.run(arguments(ps, "--full"))
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "  │ folder: /demo", "  │ tool: Bash", "  │ subagent: reviewer", "  │ reason: outside the project",
-        "  │ file: notes.txt", "  │ change:", "  │     @@ -1 +1 @@", "  │     -a", "  │     +b",
-        "  │ ⚠ The file has changed.", "  │ asks for: notes.txt", "  │ replace_all: true", "  │ note:",
-        "  │     two", "  │     lines⟨U+200B⟩", "  │ allowed for the session: All edits.",
+        "  │ folder: /demo",
+        "  │ tool: Bash",
+        "  │ subagent: reviewer",
+        "  │ reason: outside the project",
+        "  │ file: notes.txt",
+        "  │ change:",
+        "  │     @@ -1 +1 @@",
+        "  │     -a",
+        "  │     +b",
+        "  │ ⚠ The file has changed.",
+        "  │ asks for: notes.txt",
+        "  │ replace_all: true",
+        "  │ note:",
+        "  │     two",
+        "  │     lines⟨U+200B⟩",
+        "  │ allowed for the session: All edits.",
         "⚠ 1 invisible character: U+200B ZERO WIDTH SPACE",
-    ]  # fmt: skip
+    ]
     server.run = RUN | {"questions": [REQUEST | {"deadline": "2026-03-01T12:30:00Z"}]}
     ps.run(arguments(ps, "--full"))
     shown = datetime(2026, 3, 1, 12, 30, tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -42,9 +42,12 @@ def test_at_a_message_as_json(run: Run, tmp_path: Path) -> None:
     (context,) = run("context", compacted().write(tmp_path), "--at", "7", "--json").records
     assert context["message_indices"] == [2, 3, 4, 5, 6]
     assert context["context"] == {
-        "calls": [], "results": [], "prompts": ["after", "and now?"], "answers": ["working"],
+        "calls": [],
+        "results": [],
+        "prompts": ["after", "and now?"],
+        "answers": ["working"],
         "summaries": ["Summary of it."],
-    }  # fmt: skip
+    }
 
 
 def test_the_next_message(run: Run, tmp_path: Path) -> None:

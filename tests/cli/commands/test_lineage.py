@@ -33,8 +33,11 @@ def test_the_family_of_a_session(run: Run, logs: tuple[ClaudeLog, ...]) -> None:
     first, second, third, beside = (log.session[:13] for log in logs)
     shown = [line.split(third)[0].split(second)[0].split(first)[0].split(beside)[0] for line in done.lines[:4]]
     assert [line.split("prompt")[0] for line in shown] == [
-        "", "├─ fork (named by its lines)  ", "│  └─ fork (named by its lines)  ", "└─ fork (named by its lines)  ",
-    ]  # fmt: skip
+        "",
+        "├─ fork (named by its lines)  ",
+        "│  └─ fork (named by its lines)  ",
+        "└─ fork (named by its lines)  ",
+    ]
     assert all("claude" in line for line in done.lines[:4])
     assert done.lines[4].startswith("4 sessions, ")
     assert done.lines[4].endswith(f"{raw_output_tokens(*logs)} tokens out")
@@ -48,8 +51,10 @@ def test_as_json(run: Run, logs: tuple[ClaudeLog, ...]) -> None:
     # Forks have copied the time of the first message, so that generations decide.
     assert [node["name"] for node in record["nodes"]] == [first, *sorted((second, beside)), third]
     assert {(edge["source"], edge["target"], edge["kind"]) for edge in record["edges"]} == {
-        (first, second, "fork"), (second, third, "fork"), (first, beside, "fork"),
-    }  # fmt: skip
+        (first, second, "fork"),
+        (second, third, "fork"),
+        (first, beside, "fork"),
+    }
     assert record["usage"]["output"] == raw_output_tokens(*logs)
 
 
@@ -104,8 +109,10 @@ def test_the_samples(run: Run) -> None:
     """A clear and sub-agents; the most recent family first."""
     done = run("lineage", "--home", SAMPLES)
     assert [line.split("  ")[0] for line in done.lines if line.startswith(("├", "└"))] == [
-        "└─ sub-agent", "├─ sub-agent", "└─ clear (history)"
-    ]  # fmt: skip
+        "└─ sub-agent",
+        "├─ sub-agent",
+        "└─ clear (history)",
+    ]
 
 
 def test_nothing_to_show(run: Run) -> None:

@@ -23,16 +23,32 @@ def test_settings_for_each_agent(run: Run) -> None:
 
 def test_settings_keep_the_options(run: Run, tmp_path: Path) -> None:
     done = run(
-        "mcp", "--print-config", "claude", "--home", str(tmp_path), "--store", "postgresql://team@db/unspool",
-        "--no-sync", "--with-secrets", "--directory", str(tmp_path),
-    )  # fmt: skip
+        "mcp",
+        "--print-config",
+        "claude",
+        "--home",
+        str(tmp_path),
+        "--store",
+        "postgresql://team@db/unspool",
+        "--no-sync",
+        "--with-secrets",
+        "--directory",
+        str(tmp_path),
+    )
     assert json.loads(done.out)["mcpServers"]["unspool"] == {
         "command": "unspool",
         "args": [
-            "mcp", "--no-sync", "--with-secrets", "--home", str(tmp_path), "--store", "postgresql://team@db/unspool",
-            "--directory", str(tmp_path),
+            "mcp",
+            "--no-sync",
+            "--with-secrets",
+            "--home",
+            str(tmp_path),
+            "--store",
+            "postgresql://team@db/unspool",
+            "--directory",
+            str(tmp_path),
         ],
-    }  # fmt: skip
+    }
 
 
 def test_settings_for_an_address(run: Run, tmp_path: Path) -> None:

@@ -23,10 +23,17 @@ def test_suggestions_are_printed_with_their_evidence(run: Run, tmp_path: Path, m
     log.start_run("r", "codex", "s", "/", {})
     for number in range(7):
         decision = RecordedDecision(
-            at=datetime(2026, 5, 1, number, tzinfo=UTC), agent="codex", session="s", request=f"q{number}",
-            call_ids=[f"c{number}"], tool="shell", kind="command", verdict="allow", by="user",
+            at=datetime(2026, 5, 1, number, tzinfo=UTC),
+            agent="codex",
+            session="s",
+            request=f"q{number}",
+            call_ids=[f"c{number}"],
+            tool="shell",
+            kind="command",
+            verdict="allow",
+            by="user",
             action=m.Action(msgspec.Raw(b"{}"), command="go vet"),
-        )  # fmt: skip
+        )
         log.record_decision("r", decision, {})
     log.close()
     shown = run("rules").out

@@ -101,8 +101,9 @@ def test_damage_is_named_and_the_rest_shown(run: Run, damaged: tuple[str, Path])
     assert done.lines[1] == f"✗ Session {session}: messages 0 to 63: the data does not begin as it should"
     done = run("verify", "--repair")
     assert (done.code, done.lines[1]) == (
-        0, f"✓ Session {session}: messages 0 to 63: the data does not begin as it should; repaired from the archive",
-    )  # fmt: skip
+        0,
+        f"✓ Session {session}: messages 0 to 63: the data does not begin as it should; repaired from the archive",
+    )
     assert run("verify").lines[1].startswith("✓ Store: 2 sessions, ")
     assert run("show", session).err == ""
     (found,) = run("verify", "--json").records

@@ -797,8 +797,11 @@ def test_the_environment_of_the_program_is_small() -> None:
     }  # fmt: skip
     kept = build_environment(RunSpec(folder="/p"), ours)
     assert {name: kept[name] for name in ("PATH", "HOME", "ANTHROPIC_API_KEY", "CLAUDE_CONFIG_DIR")} == {
-        "PATH": "/bin", "HOME": "/home/me", "ANTHROPIC_API_KEY": "k", "CLAUDE_CONFIG_DIR": "/c",
-    }  # fmt: skip
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "ANTHROPIC_API_KEY": "k",
+        "CLAUDE_CONFIG_DIR": "/c",
+    }
     assert not {"SOME_SECRET", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "CLAUDE_CODE_SSE_PORT", "CLAUDECODE"} & set(
         kept
     )

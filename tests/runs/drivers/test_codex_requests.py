@@ -58,9 +58,11 @@ def test_everything_else_about_a_request_is_listed() -> None:
     _, found = requested(COMMAND, command="/bin/bash -lc 'ls \x1bP; id'", reason="May I?", **more)
     assert found.action.command == "ls \x1bP; id"
     assert [(each.name, each.value) for each in found.details] == [
-        ("cwd", "/p"), ("additionalPermissions.network.enabled", "true"), ("unheardOf[0]", "1"),
+        ("cwd", "/p"),
+        ("additionalPermissions.network.enabled", "true"),
+        ("unheardOf[0]", "1"),
         ("shell", "/bin/bash -lc"),
-    ]  # fmt: skip
+    ]
     assert found.session_rule is not None
     assert "about this command in this folder" in found.session_rule
 
@@ -70,9 +72,15 @@ def test_only_a_line_feed_ends_a_line_of_a_change() -> None:
     changes = [{"path": "a", "kind": {"type": "add"}, "diff": "one\u2028two\x0cthree\n\nlast"}]
     _, found = requested(EDIT, changes)
     assert (found.action.diff or "").split("\n") == [
-        "--- /dev/null", "+++ a", "@@ -0,0 +1,3 @@", "+one\u2028two\x0cthree", "+", "+last",
-        "\\ No newline at end of file", "",
-    ]  # fmt: skip
+        "--- /dev/null",
+        "+++ a",
+        "@@ -0,0 +1,3 @@",
+        "+one\u2028two\x0cthree",
+        "+",
+        "+last",
+        "\\ No newline at end of file",
+        "",
+    ]
     assert [edit.path for edit in found.edits] == ["a"]
 
 
@@ -137,8 +145,10 @@ def test_a_server_of_tools_has_a_form_filled_in() -> None:
     )
     assert found.kind == "question"
     assert [[option.label for option in choice.options] for choice in found.choices] == [
-        [], ["true", "false"], ["red", "blue"],
-    ]  # fmt: skip
+        [],
+        ["true", "false"],
+        ["red", "blue"],
+    ]
     filled = answer(request, "allow", n=["3"], ok=["true"], colour=["red"], other=["x"])
     assert filled == {"action": "accept", "content": {"n": 3, "ok": True, "colour": "red"}}
 

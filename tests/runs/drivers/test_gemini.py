@@ -195,8 +195,10 @@ async def a_command_and_edits(at: Workspace, started: Started) -> LogCheck:
     assert (await at.events.next(TurnEnded)).outcome == "completed"
     command = await at.request("@do run echo hi; touch ran.txt")
     assert (command.kind, command.tool, command.action.command) == (
-        "command", "run_shell_command", "echo hi; touch ran.txt",
-    )  # fmt: skip
+        "command",
+        "run_shell_command",
+        "echo hi; touch ran.txt",
+    )
     assert command.verdicts == ("allow", "allow_session", "deny", "deny_stop")
     assert not (at.project / "ran.txt").exists()
     assert (await at.answer(command, "allow")).outcome == "completed"
@@ -290,8 +292,13 @@ async def messages_wait_for_the_end_of_the_turn(at: Workspace, _started: Started
         assert (await at.events.next(TurnEnded)).outcome == "completed"
     kinds = [event for event in at.events.events if isinstance(event, MessageAccepted | TurnEnded)]
     assert [event.message if isinstance(event, MessageAccepted) else "end" for event in kinds] == [
-        "m1", "end", "m2", "end", "m3", "end",
-    ]  # fmt: skip
+        "m1",
+        "end",
+        "m2",
+        "end",
+        "m3",
+        "end",
+    ]
 
     def check(session: Session) -> None:
         assert said(session, "user") == ["@do slow 20", "second", "third"]

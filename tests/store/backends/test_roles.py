@@ -16,6 +16,7 @@ from unspool.ingest.sync import Syncer
 from unspool.search.query import parse
 from unspool.store.backends.postgres import PostgresDatabase
 from unspool.store.migrations import Migrations
+from unspool.store.sessions import check_removable
 from unspool.store.store import Store
 from unspool.testing import ClaudeLog
 
@@ -115,12 +116,12 @@ def test_a_member_that_reads_everything_removes_nothing_of_others(team: Team) ->
     assert found(lead, "treasureann") == {hers}
     row = lead.sessions.find(hers)
     with pytest.raises(UnspoolError, match="a session of ann"):
-        lead.sessions.check_removable(row, of_any_machine=False)
+        check_removable(lead.database, row, of_any_machine=False)
     with pytest.raises(UnspoolError, match="another role"):
-        lead.sessions.check_removable(row, of_any_machine=True)
+        check_removable(lead.database, row, of_any_machine=True)
     lead.database.rows("DELETE FROM session WHERE id = ?", row.id)
     assert names(ann) == {hers}
-    ann.sessions.check_removable(row, of_any_machine=False)
+    check_removable(ann.database, row, of_any_machine=False)
     ann.sessions.delete(row.id)
     assert names(ann) == set()
 
@@ -132,7 +133,7 @@ def test_a_role_that_belongs_to_another_acts_for_it(team: Team) -> None:
     assert names(lead) == set()
     team.owner.database.rows(f"GRANT {team.role('ann')} TO {team.role('lead')}")
     assert names(lead) == {hers}
-    lead.sessions.check_removable(lead.sessions.find(hers), of_any_machine=True)
+    check_removable(lead.database, lead.sessions.find(hers), of_any_machine=True)
 
 
 def test_a_machine_belongs_to_the_role_that_registered_it(team: Team) -> None:
@@ -180,6 +181,6 @@ def test_a_store_of_one_role_works_as_before(postgres_address: str, tmp_path: Pa
     session = team.synced(team.owner, "owner")
     assert names(team.owner) == {session}
     row = team.owner.sessions.find(session)
-    team.owner.sessions.check_removable(row, of_any_machine=False)
+    check_removable(team.owner.database, row, of_any_machine=False)
     assert team.owner.database.rows("SELECT count(*) FROM machine WHERE owner = current_user") == [(2,)]
     team.owner.close()

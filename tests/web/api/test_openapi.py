@@ -56,9 +56,12 @@ CHECKS: list[CheckFunction] = [
 # Schemathesis adds some sixty cases of its own to each operation: each boundary of every parameter, and each kind of
 # mistake. A few random cases on top of those are enough, as they are the same in every run.
 BOUNDED = settings(
-    max_examples=3, derandomize=True, deadline=None, phases=[Phase.explicit, Phase.generate],
+    max_examples=3,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
-)  # fmt: skip
+)
 
 
 OPERATIONS = [

@@ -156,9 +156,17 @@ def test_a_call_with_a_changed_input_shows_what_ran(tmp_path: Path, monkeypatch:
     log.write(tmp_path / "home")
     asked = m.Action(msgspec.Raw(b'{"command":"rm -r ."}'), command="rm -r .")
     decision = RecordedDecision(
-        at=START, agent="claude", session=log.session, request="r", call_ids=["a"], tool="Bash", verdict="allow",
-        by="user", action=asked, input=msgspec.Raw(b'{"command":"rm -r build"}'),
-    )  # fmt: skip
+        at=START,
+        agent="claude",
+        session=log.session,
+        request="r",
+        call_ids=["a"],
+        tool="Bash",
+        verdict="allow",
+        by="user",
+        action=asked,
+        input=msgspec.Raw(b'{"command":"rm -r build"}'),
+    )
     with closing(RunLog(tmp_path / FILE_NAME)) as decisions:
         decisions.record_decision("run", decision, {})
     with serving(tmp_path / "home", tmp_path / "store.db") as client:

@@ -18,7 +18,7 @@ from ...io.files import (
     size_of,
     stem_of,
     while_unchanged,
-)  # fmt: skip
+)
 from ...io.lines import Block
 from .outcomes import MARKER, TOOL_MARKER
 from .plans import is_marked, is_plan, session_in

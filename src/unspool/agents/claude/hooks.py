@@ -21,11 +21,13 @@ def hook_of(attachment: msgspec.Raw) -> m.Hook | None:
         return None
     event = _text(fields, "hookEvent")
     return m.Hook(
-        name=_text(fields, "hookName"), event=event, command=_text(fields, "command"),
+        name=_text(fields, "hookName"),
+        event=event,
+        command=_text(fields, "command"),
         exit_code=_number(fields, "exitCode"),
         # At other events, it is the id of a group of hooks.
         call_id=_text(fields, "toolUseID") if event is not None and _TOOL_EVENT in event else None,
-    )  # fmt: skip
+    )
 
 
 def stop_hooks(record: msgspec.Raw) -> m.Attachment:

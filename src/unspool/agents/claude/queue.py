@@ -94,7 +94,13 @@ class PromptQueue:
         for entry in self.taken:
             if entry.text:
                 self._builder.add(
-                    "user", entry.author, [m.Text(entry.text)], entry.source, None, parent, record.timestamp,
+                    "user",
+                    entry.author,
+                    [m.Text(entry.text)],
+                    entry.source,
+                    None,
+                    parent,
+                    record.timestamp,
                     queued=entry.author == "human",
-                )  # fmt: skip
+                )
         self.taken.clear()

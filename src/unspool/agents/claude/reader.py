@@ -82,10 +82,8 @@ class ClaudeSource:
 
     def _agent_refs(self, folder: ClaudeFolder, session: str) -> Iterator[SessionRef]:
         for agent in folder.agents_of(session).files:
-            yield SessionRef(
-                agent="claude", id=f"{session}/{agent.id}", kind="subagent", root=self.root, path=agent.path,
-                parent=session,
-            )  # fmt: skip
+            id = f"{session}/{agent.id}"
+            yield SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=agent.path, parent=session)
 
     def ref(self, path: Path) -> SessionRef | None:
         """Return the session of a file."""

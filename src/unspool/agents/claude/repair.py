@@ -97,8 +97,10 @@ class _Edit:
 
     def logs(self) -> list[bytes]:
         """The files as they are to be."""
-        return [joined([line for number in range(1, len(lines) + 1) for line in self._around(file, number)])
-                for file, lines in enumerate(self._lines)]  # fmt: skip
+        return [
+            joined([line for number in range(1, len(lines) + 1) for line in self._around(file, number)])
+            for file, lines in enumerate(self._lines)
+        ]
 
     def _around(self, file: int, number: int) -> list[bytes]:
         place = file, number

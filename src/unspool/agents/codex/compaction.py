@@ -22,9 +22,16 @@ class CodexCompactions:
     """Adds the compactions, and finds the resumes that forgot one."""
 
     def __init__(
-        self, builder: SessionBuilder, chain: CodexChain, turn: CodexTurn, history: PromptHistory,
-        rollbacks: Rollbacks, calls: CodexToolCalls, tokens: TokenMeter, version: tuple[int, ...],
-    ) -> None:  # fmt: skip
+        self,
+        builder: SessionBuilder,
+        chain: CodexChain,
+        turn: CodexTurn,
+        history: PromptHistory,
+        rollbacks: Rollbacks,
+        calls: CodexToolCalls,
+        tokens: TokenMeter,
+        version: tuple[int, ...],
+    ) -> None:
         self._builder = builder
         self._chain = chain
         self._turn = turn

@@ -53,10 +53,14 @@ class LegacyFormats:
         index = self._chain.add(record, source, "system", "harness", [m.InterruptionMark(during)], False)
         builder.events.interruptions.append(
             m.Interruption(
-                message_index=index, interrupted_message_index=turn.interrupted, type="user", during=during,
-                tool_use_ids=list(builder.calls.open), evidence="note",
+                message_index=index,
+                interrupted_message_index=turn.interrupted,
+                type="user",
+                during=during,
+                tool_use_ids=list(builder.calls.open),
+                evidence="note",
             )
-        )  # fmt: skip
+        )
         if not turn.spoke and turn.last_prompt >= 0:
             # The next request continues from the last complete response: nothing of this turn is in it.
             builder.events.branch_reasons[turn.last_prompt] = "interrupted"

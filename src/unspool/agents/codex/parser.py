@@ -24,6 +24,8 @@ from .tool_calls import CodexResult, CodexToolCalls
 from .turn import CodexTurn
 from .unanswered import UnansweredRequests
 
+Blocks = list[m.Block]
+
 
 class CodexParser:
     """Reads the records of one thread in order. Tables say which method reads which record, item and event."""
@@ -108,7 +110,7 @@ class CodexParser:
     # --- messages ---
 
     def _message(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        blocks: list[m.Block]
+        blocks: Blocks
         if isinstance(payload.content, list) and len(payload.content) == 1 and (only := payload.content[0].text):
             text, blocks = only, [m.Text(only)]
         else:
@@ -124,9 +126,8 @@ class CodexParser:
             self._chain.add(record, source, "system", "harness", blocks, inherited, payload.id)
 
     def _assistant(
-        self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str,
-        blocks: list[m.Block],
-    ) -> None:  # fmt: skip
+        self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str, blocks: Blocks
+    ) -> None:
         is_summary = record.metadata is not None and record.metadata.compaction_output
         author: m.Author = "harness" if is_summary else "model"
         index = self._chain.add(record, source, "assistant", author, blocks, inherited, payload.id)
@@ -139,9 +140,8 @@ class CodexParser:
                 self._interruptions.find_cue(record, index, text)
 
     def _user(
-        self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str,
-        blocks: list[m.Block],
-    ) -> None:  # fmt: skip
+        self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool, text: str, blocks: Blocks
+    ) -> None:
         is_main = self.builder.kind == "main"
         author = author_of(payload, text, is_main=is_main or inherited)
         if self.legacy.is_typescript:

@@ -187,10 +187,15 @@ class CodexSource:
                     taken.add(id)
                     builder.events.subagents.append(
                         m.Subagent(
-                            message_index=index, tool_use_id=None, agent_id=id, session=id, status="completed",
-                            linked_by="parent id" if named else "time", agent_type="review",
+                            message_index=index,
+                            tool_use_id=None,
+                            agent_id=id,
+                            session=id,
+                            status="completed",
+                            linked_by="parent id" if named else "time",
+                            agent_type="review",
                         )
-                    )  # fmt: skip
+                    )
                     break
 
 

@@ -67,9 +67,13 @@ class BlockFactory:
         index = known[-1] if known is not None else len(self._builder)
         for call, output, verdict in answered:
             result = m.ToolResult(
-                call.id, output, verdict.outcome, verdict.exit_code,
-                sent=not self.results_follow, synthetic=verdict.outcome == "unknown",
-            )  # fmt: skip
+                call.id,
+                output,
+                verdict.outcome,
+                verdict.exit_code,
+                sent=not self.results_follow,
+                synthetic=verdict.outcome == "unknown",
+            )
             blocks.append(result)
             if self.results_follow:
                 self._in_reply[call.id] = index, blocks

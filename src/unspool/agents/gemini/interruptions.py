@@ -60,10 +60,14 @@ class GeminiInterruptions:
         status = int(code[1]) if code else None
         self._builder.events.errors.append(
             m.Failure(
-                kind="api_error", message_index=index, text=text, status=status, ended_turn=True,
+                kind="api_error",
+                message_index=index,
+                text=text,
+                status=status,
+                ended_turn=True,
                 timestamp=message.timestamp,
             )
-        )  # fmt: skip
+        )
         lost = status >= 500 if status is not None else bool(_LOST_CONNECTION.search(text))
         if status == 429 or (lost and self._turn.last_prompt >= 0 and self._turn.has_reply):
             self._add(message, index, "system", "API error", 0.9)

@@ -154,10 +154,15 @@ class GeminiSource:
                 child, how = unnamed.pop(0), "folder"
             parser.builder.events.subagents.append(
                 m.Subagent(
-                    message_index=agent.message, tool_use_id=agent.call_id, agent_id=agent.agent_id or child,
-                    session=child, status=agent.status, linked_by=how, agent_type=agent.name,
+                    message_index=agent.message,
+                    tool_use_id=agent.call_id,
+                    agent_id=agent.agent_id or child,
+                    session=child,
+                    status=agent.status,
+                    linked_by=how,
+                    agent_type=agent.name,
                 )
-            )  # fmt: skip
+            )
         for id in unnamed:
             parser.builder.events.subagents.append(
                 m.Subagent(message_index=None, tool_use_id=None, agent_id=id, session=id, linked_by="folder")

@@ -33,14 +33,18 @@ def add_source(parser: argparse.ArgumentParser, *, syncs: bool = False) -> None:
     folders = ", ".join(agent.info.folder for agent in AGENTS.values())
     group = parser.add_argument_group("where the sessions are")
     group.add_argument(
-        "--home", action="append", default=[], metavar="DIR",
+        "--home",
+        action="append",
+        default=[],
+        metavar="DIR",
         help=f"a home directory that contains {folders} (default: yours); may be repeated",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--store", metavar="PLACE",
+        "--store",
+        metavar="PLACE",
         help="the store, which also has sessions whose files are gone: a file or postgresql://… (default: "
         "$UNSPOOL_STORE, or a file in your data directory)",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--samples", action="store_true", help="use the sample sessions that come with unspool, in a store of their own"
     )
@@ -71,9 +75,13 @@ def add_filters(parser: argparse.ArgumentParser, *, of_events: bool = True) -> N
         "--kind", choices=("main", "subagent", "all"), default=None, help="main sessions, sub-agents, or both"
     )
     group.add_argument(
-        "--has", metavar="EVENT", action="append", default=[], type=event_name,
+        "--has",
+        metavar="EVENT",
+        action="append",
+        default=[],
+        type=event_name,
         help=f"only sessions with this event, also written has:EVENT; one of {', '.join(EVENT_NAMES)}",
-    )  # fmt: skip
+    )
 
 
 def add_limit(parser: argparse.ArgumentParser, what: str, default: int | None = None) -> None:
@@ -105,13 +113,17 @@ def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
     """What of a session to show."""
     parser.add_argument("--branches", choices=("active", "all"), default=branches, help=f"default: {branches}")
     parser.add_argument(
-        "--orphans", choices=("hide", "mark", "synthesize"), default="mark",
+        "--orphans",
+        choices=("hide", "mark", "synthesize"),
+        default="mark",
         help="unfinished calls: hide them, mark them, or add a synthetic result (default: mark)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--tip", default="agent", metavar="RULE",
+        "--tip",
+        default="agent",
+        metavar="RULE",
         help="the end of the active path: agent (the agent's own rule, default), newest, longest, or a message id",
-    )  # fmt: skip
+    )
 
 
 def is_terminal() -> bool:

@@ -106,26 +106,47 @@ def item_of_ref(ref: SessionRef, peek: Peek, gone_at: datetime | None = None) ->
     """A session as it was found."""
     project = peek.project
     return SessionItem(
-        agent=ref.agent, name=ref.id, kind=ref.kind, title=peek.title, version=peek.version, size=peek.size,
-        project=(project.path or project.name) if project is not None else None, started_at=peek.started_at,
-        ended_at=peek.ended_at, path=name_of(ref.path), parent=ref.parent, archived=ref.archived,
+        agent=ref.agent,
+        name=ref.id,
+        kind=ref.kind,
+        title=peek.title,
+        version=peek.version,
+        size=peek.size,
+        project=(project.path or project.name) if project is not None else None,
+        started_at=peek.started_at,
+        ended_at=peek.ended_at,
+        path=name_of(ref.path),
+        parent=ref.parent,
+        archived=ref.archived,
         gone_at=gone_at,
-    )  # fmt: skip
+    )
 
 
 def item_of_session(session: Session) -> SessionItem:
     """A session that was read."""
     info, project = session.info, session.info.project
     return SessionItem(
-        agent=info.agent, name=info.id, kind=info.kind, title=info.title, parent=info.parent,
-        project=(project.path or project.name) if project is not None else None, started_at=info.started_at,
+        agent=info.agent,
+        name=info.id,
+        kind=info.kind,
+        title=info.title,
+        parent=info.parent,
+        project=(project.path or project.name) if project is not None else None,
+        started_at=info.started_at,
         ended_at=info.ended_at,
-    )  # fmt: skip
+    )
 
 
 def item_of_row(row: SessionRow) -> SessionItem:
     """A session of the store."""
     return SessionItem(
-        agent=row.agent, name=row.name, kind=row.kind, title=row.title, project=row.project, parent=row.parent,
-        started_at=row.started_at, ended_at=row.ended_at, gone_at=row.gone_at,
-    )  # fmt: skip
+        agent=row.agent,
+        name=row.name,
+        kind=row.kind,
+        title=row.title,
+        project=row.project,
+        parent=row.parent,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        gone_at=row.gone_at,
+    )

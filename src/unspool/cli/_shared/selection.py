@@ -259,7 +259,10 @@ def stored_filter(args: argparse.Namespace) -> SessionFilter:
 
     kind = getattr(args, "kind", None)
     return SessionFilter(
-        agents=tuple(args.agent) or None, project_contains=args.project, kind=None if kind in (None, "all") else kind,
-        has_all=tuple(getattr(args, "has", ())), active_since=parse_time(args.since),
+        agents=tuple(args.agent) or None,
+        project_contains=args.project,
+        kind=None if kind in (None, "all") else kind,
+        has_all=tuple(getattr(args, "has", ())),
+        active_since=parse_time(args.since),
         started_before=parse_time(args.until),
-    )  # fmt: skip
+    )

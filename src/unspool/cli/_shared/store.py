@@ -108,9 +108,13 @@ def _sync_first(store: Store, homes: list[str], writes: bool) -> None:
 
 
 def sync(
-    store: Store, homes: list[str], patience: float | None = None, forgotten: Iterable[ForgottenSession] = (),
-    selection: SyncSelection | None = None, with_secrets: bool = False,
-) -> Report:  # fmt: skip
+    store: Store,
+    homes: list[str],
+    patience: float | None = None,
+    forgotten: Iterable[ForgottenSession] = (),
+    selection: SyncSelection | None = None,
+    with_secrets: bool = False,
+) -> Report:
     """Bring a store up to date, with a progress bar if it takes long; see `Syncer` for the other arguments."""
     show = _Bar() if sys.stderr.isatty() else None
     try:

@@ -82,9 +82,13 @@ def _print_each(args: argparse.Namespace) -> int:
 
 def _item(session: Session, reply: ReplyContext) -> MessageContext:
     return MessageContext(
-        agent=session.agent, session=session.id, message_index=reply.message_index, recorded=reply.recorded,
-        context=reply.context, reply=reply.reply,
-    )  # fmt: skip
+        agent=session.agent,
+        session=session.id,
+        message_index=reply.message_index,
+        recorded=reply.recorded,
+        context=reply.context,
+        reply=reply.reply,
+    )
 
 
 def _summary(reply: ReplyContext) -> str:

@@ -149,9 +149,16 @@ def _unlisted(agent: str, path: Path, why: str) -> FileReport:
     missing = "what is in this folder is missing here; check its permissions" if path.is_dir() else "left out"
     problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
     return FileReport(
-        path=name_of(path), session=None, agent=agent, lines=0, damaged=0, problems={problem.reason: 1}, orphans=0,
-        places=[problem], records={},
-    )  # fmt: skip
+        path=name_of(path),
+        session=None,
+        agent=agent,
+        lines=0,
+        damaged=0,
+        problems={problem.reason: 1},
+        orphans=0,
+        places=[problem],
+        records={},
+    )
 
 
 def _report(session: Session, place: int, file: m.LogFile) -> FileReport:

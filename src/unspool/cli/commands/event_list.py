@@ -42,9 +42,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_limit(parser, "list only the newest N events")
     parser.add_argument(
-        "--json", action="store_const", dest="format", const="json",
+        "--json",
+        action="store_const",
+        dest="format",
+        const="json",
         help="print one JSON object per line; see `unspool schema --output`",
-    )  # fmt: skip
+    )
     add_filters(parser)
     add_source(parser, syncs=True)
 
@@ -76,9 +79,13 @@ def _filter(kind: str, args: argparse.Namespace, ids: tuple[int, ...] | None) ->
 def _item(row: EventRow) -> EventItem:
     event = msgspec.json.decode(row.event, type=BY_NAME[row.kind].struct)
     return EventItem(
-        session=item_of_row(row.session), kind=row.kind, message_index=row.message_index, timestamp=row.timestamp,
-        text=describe_event(event), event=event,
-    )  # fmt: skip
+        session=item_of_row(row.session),
+        kind=row.kind,
+        message_index=row.message_index,
+        timestamp=row.timestamp,
+        text=describe_event(event),
+        event=event,
+    )
 
 
 def _markdown(entry: EventItem) -> Iterator[str]:

@@ -81,6 +81,10 @@ def events_of(session: Session) -> Iterator[EventItem]:
         if timestamp is None and index is not None:
             timestamp = session.messages[index].timestamp
         yield EventItem(
-            session=item, kind=kind.name, message_index=index, timestamp=timestamp, text=describe_event(event, 60),
+            session=item,
+            kind=kind.name,
+            message_index=index,
+            timestamp=timestamp,
+            text=describe_event(event, 60),
             event=event,
-        )  # fmt: skip
+        )

@@ -55,10 +55,13 @@ def run(args: argparse.Namespace) -> int:
         if args.json:
             print_json(
                 MessageExplanation(
-                    session=session_name(found.agent, found.session), versions=found.versions, line=found.line,
-                    message_index=found.message_index, facts=found.facts,
+                    session=session_name(found.agent, found.session),
+                    versions=found.versions,
+                    line=found.line,
+                    message_index=found.message_index,
+                    facts=found.facts,
                 )
-            )  # fmt: skip
+            )
         else:
             print("\n".join(map(harmless, _lines(found))))
     return 0

@@ -64,10 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     others = "; ".join(f"{format.name}: {format.about}" for format in FORMATS)
     parser.add_argument(
-        "--format", choices=[*_SUFFIXES, _PARQUET], default="ndjson", metavar="FORMAT",
+        "--format",
+        choices=[*_SUFFIXES, _PARQUET],
+        default="ndjson",
+        metavar="FORMAT",
         help="ndjson: one line per session (default); stream: many small lines; markdown; html: a self-contained page; "
         f"parquet: a directory of tables; {others}",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--json", action="store_const", dest="format", const="ndjson", help="the same as --format ndjson"
     )

@@ -12,6 +12,7 @@ from ...ingest.session import remove_session
 from ...render.plain_text import plain_line
 from ...render.sanitize import local
 from ...store.rows import SessionRow
+from ...store.sessions import check_removable
 from .._shared.options import add_filters, add_json, add_limit, add_sessions, add_source
 from .._shared.output import print_json, short_id
 from .._shared.records import item_of_row
@@ -85,7 +86,7 @@ def _forget(args: argparse.Namespace) -> int:
                 "no session to forget; name some, or choose them with filters; --list lists forgotten ones"
             )
         for row in rows:
-            store.sessions.check_removable(row, of_any_machine=args.any_machine)
+            check_removable(store.database, row, of_any_machine=args.any_machine)
         if not args.yes and not _is_confirmed(rows, args.until_seen_again):
             print("Nothing removed")
             return 1

@@ -127,10 +127,17 @@ def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
         if keep.takes_agent(agent):
             log = AGENTS[agent].log(path)
             yield SessionItem(
-                agent=agent, name=path.stem, kind="main", title=None, project=None, started_at=None,
-                ended_at=datetime.fromtimestamp(log.modified() / 1e9, UTC), size=size_of(path), path=name_of(path),
+                agent=agent,
+                name=path.stem,
+                kind="main",
+                title=None,
+                project=None,
+                started_at=None,
+                ended_at=datetime.fromtimestamp(log.modified() / 1e9, UTC),
+                size=size_of(path),
+                path=name_of(path),
                 no_conversation=True,
-            )  # fmt: skip
+            )
 
 
 def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:

@@ -45,25 +45,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_source(parser, syncs=True)
     group = parser.add_argument_group("what it answers")
     group.add_argument(
-        "--directory", metavar="DIR",
+        "--directory",
+        metavar="DIR",
         help="answer about the project of this directory: its repository and the worktrees of it (default: the "
         "current directory)",
-    )  # fmt: skip
+    )
     group.add_argument("--all-projects", action="store_true", help="answer about all projects")
     group.add_argument("--with-secrets", action="store_true", help="do not replace secrets with placeholders")
     group = parser.add_argument_group("set up")
     group.add_argument(
-        "--print-config", metavar="AGENT", choices=list(AGENTS),
+        "--print-config",
+        metavar="AGENT",
+        choices=list(AGENTS),
         help=f"print the settings of an agent ({', '.join(AGENTS)}) that connect it, and exit",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--http", action="store_true",
+        "--http",
+        action="store_true",
         help=f"with --print-config: connect to the running `unspool serve`; its token has to be in ${TOKEN_VARIABLE}",
-    )  # fmt: skip
+    )
     group.add_argument(
-        "--call", nargs=2, metavar=("TOOL", "JSON"),
+        "--call",
+        nargs=2,
+        metavar=("TOOL", "JSON"),
         help="print what a tool answers to these arguments, and exit",
-    )  # fmt: skip
+    )
     group.add_argument(
         "--instructions", action="store_true", help="print a text for AGENTS.md that says when to ask, and exit"
     )

@@ -33,9 +33,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_sessions(parser, "sessions to look at instead of all")
     add_source(parser)
     parser.add_argument(
-        "--by", choices=[*get_args(m.RejectedBy), _ALL], default=_PERSON, metavar="WHO",
+        "--by",
+        choices=[*get_args(m.RejectedBy), _ALL],
+        default=_PERSON,
+        metavar="WHO",
         help=f"who rejected the action: {', '.join(get_args(m.RejectedBy))} or {_ALL} (default: {_PERSON})",
-    )  # fmt: skip
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="a file, written when it is complete")
     add_filters(parser)
     add_limit(parser, "look at only the newest N sessions")

@@ -43,9 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_source(parser)
     group = add_redaction(parser)
     group.add_argument(
-        "--with-secrets", action="store_true",
+        "--with-secrets",
+        action="store_true",
         help="replace what was pushed with --redact by complete sessions, with the bytes of their files",
-    )  # fmt: skip
+    )
 
 
 @contextmanager
@@ -100,9 +101,12 @@ def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) 
         failures = sync(source, args.home).failures
         counts = push_redacted(source, target, redactor)
     return PushReport(
-        new=counts.new, changed=counts.changed, kept=counts.kept, failures=failures | counts.failures,
+        new=counts.new,
+        changed=counts.changed,
+        kept=counts.kept,
+        failures=failures | counts.failures,
         redacted=redactor.report,
-    )  # fmt: skip
+    )
 
 
 def _shown(location: str) -> str:

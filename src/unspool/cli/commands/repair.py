@@ -39,9 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_session(parser)
     add_source(parser)
     parser.add_argument(
-        "--to", metavar="PATH",
+        "--to",
+        metavar="PATH",
         help="a file, or a directory laid out like a home directory (default: `repaired` in unspool's data directory)",
-    )  # fmt: skip
+    )
     add_json(parser, "the result as a JSON object")
 
 

@@ -30,9 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fork", action="store_true", help="fork the session at its end")
     parser.add_argument("--mode", help="permission mode, as the agent calls it")
     parser.add_argument("--model", help="model to use")
-    parser.add_argument(
-        "--sandbox", action="store_true", help="hide unspool's data from the agent (needs bubblewrap)"
-    )  # fmt: skip
+    parser.add_argument("--sandbox", action="store_true", help="hide unspool's data from the agent (needs bubblewrap)")
     parser.add_argument("--take-over", action="store_true", help="resume even if another program uses the session")
     parser.add_argument("--detach", action="store_true", help="start the agent without following it")
     parser.add_argument("--json", action="store_true", help="print events as JSON, one per line")

@@ -152,9 +152,10 @@ def _print(found: Found, resume: str | None) -> None:
     row = found.session
     facts = (local(row.ended_at), row.project or "", "only in store" if row.gone_at else "")
     head = Text.assemble(
-        (plain_line(row.title or row.name, 100), "bold"), "  ",
+        (plain_line(row.title or row.name, 100), "bold"),
+        "  ",
         (f"{row.agent} {short_id(row.name)}  {harmless('  '.join(fact for fact in facts if fact))}", "dim"),
-    )  # fmt: skip
+    )
     out = console()
     out.print(head, soft_wrap=not is_terminal())
     for line in _lines(found.hits):

@@ -121,11 +121,18 @@ def _settings(args: argparse.Namespace) -> Settings:
         remark("No sessions on this computer yet. These are the samples that come with unspool.")
         homes, store = (str(samples()),), str(folder / "samples.db")
     return Settings(
-        store=store, homes=homes, host=args.host,
-        port=PORT if args.port is None else args.port, names=tuple(args.name), follows=not args.no_follow,
-        polls=args.poll, data=str(folder), sandbox=args.sandbox, certificate=_certificate(args),
+        store=store,
+        homes=homes,
+        host=args.host,
+        port=PORT if args.port is None else args.port,
+        names=tuple(args.name),
+        follows=not args.no_follow,
+        polls=args.poll,
+        data=str(folder),
+        sandbox=args.sandbox,
+        certificate=_certificate(args),
         public_url=_public_url(args.public_url),
-    )  # fmt: skip
+    )
 
 
 def _certificate(args: argparse.Namespace) -> tuple[str, str] | None:

@@ -50,9 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_filters(parser)
     add_limit(parser, "share only the newest N sessions")
     parser.add_argument(
-        "-o", "--output", metavar="PATH",
+        "-o",
+        "--output",
+        metavar="PATH",
         help="a file (default: the id of the session and .html), or a directory for several sessions and an index",
-    )  # fmt: skip
+    )
     parser.add_argument("--check", action="store_true", help="only report what would be taken out")
     parser.add_argument("--redact-personal", action="store_true", help=PERSONAL_HELP)
     parser.add_argument("--with-secrets", action="store_true", help="do not redact anything")

@@ -99,9 +99,11 @@ def _cell(value: str | int) -> str:
 def _activity(days: list[Day]) -> Iterator[Text]:
     last = days[-60:]
     for name, values in (
-        ("turns", [day.turns for day in last]), ("calls", [day.calls for day in last]),
-        ("rejected", [day.rejections for day in last]), ("interrupted", [day.interruptions for day in last]),
-    ):  # fmt: skip
+        ("turns", [day.turns for day in last]),
+        ("calls", [day.calls for day in last]),
+        ("rejected", [day.rejections for day in last]),
+        ("interrupted", [day.interruptions for day in last]),
+    ):
         yield Text.assemble((f"{name:<12}", "dim"), (_bars(values), "cyan"), (f"  {sum(values):,}", ""))
     yield Text(f"{'':<12}{last[0].day} to {last[-1].day}, {len(last)} days with sessions", "dim")
 

@@ -60,9 +60,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "show the turns and sub-agents of these sessions")
     parser.add_argument(
-        "--by", metavar="NAMES", default="day", type=_dimensions,
+        "--by",
+        metavar="NAMES",
+        default="day",
+        type=_dimensions,
         help=f"how to group, separated by commas: {', '.join(DIMENSIONS)} (default: day)",
-    )  # fmt: skip
+    )
     parser.add_argument("--model", metavar="NAME", help="only this model, by its recorded name")
     add_limit(parser, "show only the N groups that cost most")
     form = parser.add_mutually_exclusive_group()

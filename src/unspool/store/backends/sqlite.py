@@ -396,9 +396,13 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
 def _connect(location: str) -> sqlite3.Connection:
     """A connection to a path or a URI."""
     return sqlite3.connect(
-        location, uri=location.startswith("file:"), isolation_level=None, timeout=_STEP_SECONDS,
-        check_same_thread=False, cached_statements=256,
-    )  # fmt: skip
+        location,
+        uri=location.startswith("file:"),
+        isolation_level=None,
+        timeout=_STEP_SECONDS,
+        check_same_thread=False,
+        cached_statements=256,
+    )
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:

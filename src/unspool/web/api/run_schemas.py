@@ -169,9 +169,26 @@ class RunList(msgspec.Struct, kw_only=True):
 
 
 RunEventKind = Literal[
-    "run.started", "session", "state", "sent", "queue", "taken_up", "words", "asked", "answered", "withdrawn",
-    "interrupting", "processes", "changed", "remarked", "turn_ended", "cut_off", "kept", "reverted", "resync",
-]  # fmt: skip
+    "run.started",
+    "session",
+    "state",
+    "sent",
+    "queue",
+    "taken_up",
+    "words",
+    "asked",
+    "answered",
+    "withdrawn",
+    "interrupting",
+    "processes",
+    "changed",
+    "remarked",
+    "turn_ended",
+    "cut_off",
+    "kept",
+    "reverted",
+    "resync",
+]
 
 
 class RunEvent(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -36,10 +36,11 @@ ProjectSubstring = Annotated[str, Meta(max_length=1000, description="Sessions wh
 Key = Annotated[
     str,
     Meta(
-        min_length=1, max_length=300,
+        min_length=1,
+        max_length=300,
         description="A session: the agent's id, a unique prefix of it, or its number in the store.",
     ),
-]  # fmt: skip
+]
 ProjectName = Annotated[
     str, Meta(min_length=1, max_length=4000, description="A project: its path, with slashes escaped, or its name.")
 ]

@@ -53,9 +53,14 @@ def layout_of(
     known = {(row.agent, row.name) for row in rows}
     live += sum(run.is_active for key, run in current_runs().items() if key not in known)
     return Layout(
-        kind=kind, seq=store.changes.last_seq(), live=live, progress=progress, delay=delay_reason(), events=events,
+        kind=kind,
+        seq=store.changes.last_seq(),
+        live=live,
+        progress=progress,
+        delay=delay_reason(),
+        events=events,
         query=query,
-    )  # fmt: skip
+    )
 
 
 def html_response(html: str) -> Response[str]:

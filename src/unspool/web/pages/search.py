@@ -138,10 +138,18 @@ class SearchView(msgspec.Struct, kw_only=True):
 
 @get("/search", include_in_schema=False)
 async def search(
-    pool: Pool, app_state: State, q: FromQuery[str] = "", regex: FromQuery[str] = "",
-    offset: FromQuery[int] = 0, sort: FromQuery[str] = "", agent: FromQuery[str] = "", project: FromQuery[str] = "",
-    role: FromQuery[str] = "", tool: FromQuery[str] = "", after: FromQuery[str] = "",
-) -> Response[str]:  # fmt: skip
+    pool: Pool,
+    app_state: State,
+    q: FromQuery[str] = "",
+    regex: FromQuery[str] = "",
+    offset: FromQuery[int] = 0,
+    sort: FromQuery[str] = "",
+    agent: FromQuery[str] = "",
+    project: FromQuery[str] = "",
+    role: FromQuery[str] = "",
+    tool: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+) -> Response[str]:
     """The search page."""
     facets = {"agent": agent, "project": project, "role": role, "tool": tool, "after": after}
     request = _request(q, regex, offset, sort, facets)
@@ -150,10 +158,17 @@ async def search(
 
 @get("/results", include_in_schema=False)
 async def results(
-    pool: Pool, q: FromQuery[str] = "", regex: FromQuery[str] = "", sort: FromQuery[str] = "",
-    agent: FromQuery[str] = "", project: FromQuery[str] = "", role: FromQuery[str] = "", tool: FromQuery[str] = "",
-    after: FromQuery[str] = "", brief: FromQuery[str] = "",
-) -> Response[str]:  # fmt: skip
+    pool: Pool,
+    q: FromQuery[str] = "",
+    regex: FromQuery[str] = "",
+    sort: FromQuery[str] = "",
+    agent: FromQuery[str] = "",
+    project: FromQuery[str] = "",
+    role: FromQuery[str] = "",
+    tool: FromQuery[str] = "",
+    after: FromQuery[str] = "",
+    brief: FromQuery[str] = "",
+) -> Response[str]:
     """The results without the page around them."""
     facets = {"agent": agent, "project": project, "role": role, "tool": tool, "after": after}
     request = msgspec.structs.replace(_request(q, regex, 0, sort, facets), is_brief=bool(brief))
@@ -228,11 +243,14 @@ def _facets(request: SearchRequest, counted: dict[str, list[FacetValue]]) -> lis
         names = _names(name, values)
         choices = [
             FacetChoice(
-                name=names[value], title=value, sessions=sessions, is_current=value == chosen,
+                name=names[value],
+                title=value,
+                sessions=sessions,
+                is_current=value == chosen,
                 url=request.url(**{name: "" if value == chosen else value}),
             )
             for value, sessions in values.items()
-        ]  # fmt: skip
+        ]
         if choices:
             views.append(FacetView(title=_TITLES[name], choices=choices))
     return views

@@ -317,18 +317,23 @@ def _ended(at: datetime | None) -> float:
 
 
 def _choice(
-    params: PageParams, name: str, field: str, value: str, sessions: int | None = None, *,
-    title: str = "", is_worktree: bool = False, is_current: bool | None = None,
-) -> Choice:  # fmt: skip
+    params: PageParams,
+    name: str,
+    field: str,
+    value: str,
+    sessions: int | None = None,
+    *,
+    title: str = "",
+    is_worktree: bool = False,
+    is_current: bool | None = None,
+) -> Choice:
     """A value of a filter; the one that is chosen leads back to the list without it."""
     is_chosen = getattr(params, field) == value if is_current is None else is_current
     changes = {field: None if is_chosen and field != "after" else value or None}
     if field == "after":
         changes["before"] = None
     url = _changed_url(params, changes)
-    return Choice(
-        name=name, url=url, is_current=is_chosen, sessions=sessions, title=title, is_worktree=is_worktree
-    )  # fmt: skip
+    return Choice(name=name, url=url, is_current=is_chosen, sessions=sessions, title=title, is_worktree=is_worktree)
 
 
 def _changed(params: PageParams, **changes: str | None) -> PageParams:

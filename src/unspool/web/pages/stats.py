@@ -46,9 +46,11 @@ class StatsFilter(NamedTuple):
     def sessions(self) -> SessionFilter:
         """The filter of sessions and their events."""
         return SessionFilter(
-            agent=self.agent, project_contains=self.project, active_since=parse_time(self.after),
+            agent=self.agent,
+            project_contains=self.project,
+            active_since=parse_time(self.after),
             started_before=parse_time(self.before),
-        )  # fmt: skip
+        )
 
     def usage(self) -> UsageFilter:
         """The filter of tokens."""

@@ -6,22 +6,25 @@ Python counts what it allocates, so that the numbers are the same on every machi
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import random
+import signal
 import sys
 import tempfile
 import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from unspool.agents import AGENTS, SessionRef
+from unspool.agents import AGENTS, SessionRef, SessionSource
 from unspool.ingest import reader_pool, sync
-from unspool.ingest.read_parts import PartFileError, PartWriter, readings
-from unspool.ingest.reader_pool import Task
-from unspool.ingest.scan import compare
+from unspool.ingest.read_parts import PartFileError, PartWriter, readings, write_positions
+from unspool.ingest.reader_pool import ReaderPool, Task
+from unspool.ingest.scan import LogStat, compare
 from unspool.ingest.sync import Syncer
 from unspool.store.backends import sqlite
 from unspool.testing import ClaudeLog
@@ -90,7 +93,8 @@ def test_parts_are_read_one_at_a_time(tmp_path: Path) -> None:
     size = _write(tmp_path, "session", 700)
     position = _read(_task(tmp_path), tmp_path / "parts")
     with open(tmp_path / "parts", "r+b") as file:
-        for reading in readings(file.fileno(), [position]):
+        file.seek(0, os.SEEK_END)
+        for reading in readings(file.fileno(), write_positions(file, [position])):
             assert sum(1 for _ in reading.parts()) == reading.read.parts > 5
             assert _peak(lambda reading=reading: [None for _ in reading.parts()]) < size / 2  # type: ignore[misc]
     assert (tmp_path / "parts").stat().st_size == 0
@@ -141,6 +145,69 @@ def test_a_full_disk_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Mon
     store = new_store(tmp_path / "store.db")
     report = Syncer(store, tmp_path / "home", may_share=True).run()
     assert (report.new, report.failures) == (3, {})
+    assert equals_fresh(store, tmp_path / "home")
+    store.close()
+
+
+_GROUP_FAULTS: dict[str, Callable[[], object]] = {
+    "a full disk": lambda: PartWriter(open("/dev/full", "wb", buffering=0))._dump("x" * 10_000),  # noqa: SIM115
+    "a worker that is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "no memory": lambda: bytearray(1 << 62),
+}
+
+
+@pytest.mark.parametrize("fault", _GROUP_FAULTS)
+@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
+def test_a_group_that_no_worker_can_read(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that writes reads it, and whatever else was not read."""
+    _share_always(monkeypatch)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(reader_pool, "_AT_ONCE", 1)
+    read, this = reader_pool._read, os.getpid()
+
+    def failing(source: SessionSource, agent: str, task: Task, parts: PartWriter) -> tuple[int, int]:
+        assert os.getpid() != this
+        if task.position == 2:
+            _GROUP_FAULTS[fault]()
+        return read(source, agent, task, parts)
+
+    monkeypatch.setattr(reader_pool, "_read", failing)
+    for number in range(6):
+        _write(tmp_path / "home", f"session {number}", 2)
+    store = new_store(tmp_path / "store.db")
+    report = Syncer(store, tmp_path / "home", may_share=True).run()
+    assert (report.new, report.failures) == (6, {})
+    assert equals_fresh(store, tmp_path / "home")
+    assert multiprocessing.active_children() == []
+    store.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers help only there")
+def test_workers_start_before_the_lists_are_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in memory when they start is there once for each of them."""
+    for number in range(5):
+        _write(tmp_path / "home", f"session {number}", 2)
+    sizes = [path.stat().st_size for path in (tmp_path / "home").rglob("*.jsonl")]
+    monkeypatch.setattr(sync, "WORTH_IT", max(sizes) + 1)
+    monkeypatch.setattr(sync, "can_share", lambda: True)
+    looked_at: list[int] = []
+    count = 0
+    expect, start = ReaderPool.expect, reader_pool._Workers.__init__
+
+    def counted(pool: ReaderPool, log: LogStat) -> None:
+        nonlocal count
+        count += 1
+        expect(pool, log)
+
+    def started(workers: Any) -> None:
+        looked_at.append(count)
+        start(workers)
+
+    monkeypatch.setattr(ReaderPool, "expect", counted)
+    monkeypatch.setattr(reader_pool._Workers, "__init__", started)
+    store = new_store(tmp_path / "store.db")
+    Syncer(store, tmp_path / "home", may_share=True).run()
+    assert (looked_at, count) == ([2], 5)
     assert equals_fresh(store, tmp_path / "home")
     store.close()
 

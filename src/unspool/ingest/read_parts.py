@@ -114,14 +114,31 @@ class Reading(NamedTuple):
             yield pickle.load(self.file)
 
 
-def readings(number: int, positions: list[tuple[int, int]]) -> Iterator[Reading]:
-    """Iterate over the sessions in a file, given by its descriptor; the file is emptied afterwards."""
-    with open(number, "rb", closefd=False) as file:
-        for start, end in positions:
-            file.seek(end)
-            yield Reading(pickle.load(file), file, start)
+def write_positions(file: IO[bytes], positions: list[tuple[int, int]]) -> int:
+    """Write where each session of a file begins, and the rest of it; returns where that is. Raises OSError."""
+    at = file.tell()
+    pickle.dump(positions, file, pickle.HIGHEST_PROTOCOL)
+    file.flush()
+    return at
+
+
+def empty_file(number: int) -> None:
+    """Empty a file, given by its descriptor, to be written from its beginning. Raises OSError."""
     os.lseek(number, 0, os.SEEK_SET)
     os.ftruncate(number, 0)
+
+
+def readings(number: int, position: int) -> Iterator[Reading]:
+    """Iterate over the sessions in a file, given by its descriptor; the file is emptied afterwards.
+
+    `position` is what `write_positions` returned.
+    """
+    with open(number, "rb", closefd=False) as file:
+        file.seek(position)
+        for start, end in pickle.load(file):
+            file.seek(end)
+            yield Reading(pickle.load(file), file, start)
+    empty_file(number)
 
 
 def write_new(

@@ -3,6 +3,9 @@
 Threads would not help, as reading is Python code. A worker leaves what it has read in a file, part by part, so that it
 neither has to wait until that is written nor needs memory for it. Only new sessions are read this way: the others need
 the store while they are read.
+
+Workers are forks of this process. Python writes to every object that it uses, so that what this process holds when they
+start would soon be in memory once for each of them. They start before the lists of files and sessions are complete.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import pickle
+import struct
 import tempfile
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, suppress
+from multiprocessing.connection import wait
+from multiprocessing.context import ForkProcess
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 from ..agents import AGENTS, SessionRef, SessionSource, finish
@@ -34,7 +40,9 @@ from .read_parts import (
     Reading,
     ReadRef,
     ReadSession,
+    empty_file,
     readings,
+    write_positions,
 )
 from .reading_order import folder_of
 from .scan import ChangedLog, LogStat, surroundings
@@ -47,13 +55,19 @@ TOO_LARGE = 64 << 20
 _AT_ONCE = 1 << 20
 """Bytes that a worker reads before it passes them on: few enough to stay in the cache."""
 _AHEAD = 48
-"""How many such groups may wait during a commit."""
+"""How many such groups may wait during a commit. Their files have numbers of one byte."""
 _AHEAD_BYTES = 256 << 20
 """How many bytes have to be in them before no further group is begun."""
 _REMEMBERED = 100
 """After how many sessions a worker forgets what it has found out about the files around them."""
 _OBJECTS = 10_000
 """New objects after which the garbage collector of a worker runs."""
+_DONE = struct.Struct("=Bq")
+"""What a worker reports about a group: the number of its file, and where the positions are in it, or `_FAILED`.
+
+It is so short that the system writes and reads it in one piece, whoever else uses the same pipe.
+"""
+_FAILED = -1
 
 
 class Task(NamedTuple):
@@ -70,20 +84,110 @@ class Task(NamedTuple):
         return sum(change.stat.size for change in self.changes)
 
 
-@contextmanager
-def reading(homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Iterator[Reading]]:
-    """Read sessions in other processes, which start at once; the results come in the order of the tasks.
+class ReaderPool:
+    """Other processes that read new sessions, if there is enough to read."""
 
-    `homes` are agents and their folders. Sessions of a folder should follow each other.
-    """
-    with (
-        _few_collections(),
-        _nameless_files(_AHEAD) as files,
-        closing(_Begun(homes, _groups(tasks), files)) as begun,
-        _none_left(),
-    ):
+    def __init__(self, worth_it: int | None = WORTH_IT) -> None:
+        """`worth_it` is from how many bytes on they are started; None if they must not be."""
+        self._worth_it = worth_it
+        self._expected = 0
+        self._workers: _Workers | None = None
+        self._collects = gc.isenabled()
+
+    def __enter__(self) -> ReaderPool:
+        return self
+
+    def expect(self, log: LogStat) -> None:
+        """Take notice of a new log. With enough of them, the processes start."""
+        self._expected += log.size
+        if self._workers is None and self._worth_it is not None and self._expected >= self._worth_it:
+            # The garbage collector would write to all objects that the processes share.
+            gc.freeze()
+            self._workers = _Workers()
+
+    def read(self, homes: list[tuple[str, Path]], tasks: Iterator[Task]) -> Iterator[Reading]:
+        """Begin to read sessions; returns what becomes of them, in the order of the tasks.
+
+        `homes` are agents and their folders. Sessions of a folder should follow each other. Nothing is returned of
+        those that could not be read by other processes, for whatever reason.
+        """
+        if self._workers is None:
+            return iter(())
+        # There are very many objects, and hardly any cycles.
+        gc.disable()
+        begun = _Begun(self._workers, homes, _groups(tasks))
         begun.fill()
-        yield begun.in_order()
+        return begun.in_order()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._workers is not None:
+            self._workers.close(kill=error is not None)
+            gc.unfreeze()
+            if self._collects:
+                gc.enable()
+
+
+class _Workers:
+    """The processes, the files that they write to, and two pipes.
+
+    They know the files by their descriptors, and nothing is left of these if a process is killed: the files have no
+    names. Through one pipe, any process gets the number of a file that says what to read; through the other, it reports
+    the files that it has written to.
+    """
+
+    def __init__(self) -> None:
+        self._is_broken = False
+        self._stack = ExitStack()
+        made = (tempfile.TemporaryFile() for _ in range(_AHEAD))  # noqa: SIM115 - the stack closes them
+        self.files = [self._stack.enter_context(file).fileno() for file in made]
+        tasks, self._tasks = os.pipe()
+        self._done, done = os.pipe()
+        context = multiprocessing.get_context("fork")
+        self._processes: list[ForkProcess] = [
+            context.Process(
+                target=_work,
+                args=(os.getpid(), self.files, (tasks, done), (self._tasks, self._done)),
+                daemon=True,
+            )
+            for _ in range(os.cpu_count() or 1)
+        ]
+        with uninterrupted():
+            for process in self._processes:
+                process.start()
+        os.close(tasks)
+        os.close(done)
+
+    def begin(self, number: int, homes: list[tuple[str, Path]], group: _Group) -> None:
+        """Have a group read by the next process that is free; the results will be in a file. Raises OSError."""
+        empty_file(self.files[number])
+        with open(self.files[number], "wb", closefd=False) as file:
+            pickle.dump((homes, group.tasks), file, pickle.HIGHEST_PROTOCOL)
+        # All processes may have been killed.
+        with suppress(BrokenPipeError):
+            os.write(self._tasks, bytes([number]))
+
+    def next_done(self) -> tuple[int, int] | None:
+        """Wait for a group; returns its file and where the positions are in it, or None if a process is gone."""
+        sentinels = [process.sentinel for process in self._processes]
+        if self._done not in wait([self._done, *sentinels]):
+            self._is_broken = True
+            return None
+        number, position = _DONE.unpack(os.read(self._done, _DONE.size))
+        return number, position
+
+    def close(self, kill: bool) -> None:
+        """End the processes: at once if nobody waits for what they still read."""
+        os.close(self._tasks)
+        for process in self._processes:
+            if kill or self._is_broken:
+                process.kill()
+        for process in self._processes:
+            process.join()
+            process.close()
+        os.close(self._done)
+        self._stack.close()
 
 
 class _Group(NamedTuple):
@@ -97,92 +201,54 @@ class _Waiting(NamedTuple):
     """A group that is being read, or waits to be written."""
 
     size: int
-    file: int
-    future: Future[list[tuple[int, int]]]
+    number: int
+    """That of its file."""
 
 
 class _Begun:
-    """The groups that are being read, or wait to be written. There are few: they need space on the disk.
+    """The groups that are being read, or wait to be written. There are few: they need space on the disk."""
 
-    Workers get a copy of what they have to do. They could use the lists of this process, but Python writes to every
-    object that is used, so that each worker would get a copy of all that is known about all sessions.
-    """
-
-    def __init__(self, homes: list[tuple[str, Path]], groups: Iterator[_Group], files: list[int]) -> None:
+    def __init__(self, workers: _Workers, homes: list[tuple[str, Path]], groups: Iterator[_Group]) -> None:
+        self._workers = workers
+        self._homes = homes
         self._groups = groups
-        self._free = deque(files)
+        self._free = deque(range(len(workers.files)))
         self._size = 0
         self._waiting: deque[_Waiting] = deque()
-        context = multiprocessing.get_context("fork")
-        self._pool = ProcessPoolExecutor(
-            os.cpu_count() or 1, mp_context=context, initializer=_start, initargs=(os.getpid(), homes)
-        )
+        self._done: dict[int, int] = {}
+        """Where the positions of groups that have been read are, by the number of the file."""
 
     def fill(self) -> None:
         """Begin with as many groups as may wait."""
-        with uninterrupted():
-            while self._free and self._size < _AHEAD_BYTES:
-                group = next(self._groups, None)
-                if group is None:
-                    return
-                file = self._free.popleft()
-                future = self._pool.submit(_read_group, group.tasks, file)
-                self._waiting.append(_Waiting(group.size, file, future))
-                self._size += group.size
+        while self._free and self._size < _AHEAD_BYTES:
+            group = next(self._groups, None)
+            if group is None:
+                return
+            number = self._free.popleft()
+            try:
+                self._workers.begin(number, self._homes, group)
+            except OSError:
+                # The disk is full. The caller reads the rest.
+                return
+            self._waiting.append(_Waiting(group.size, number))
+            self._size += group.size
 
     def in_order(self) -> Iterator[Reading]:
         """Iterate over the results; the file of a group is reused after it."""
         while self._waiting:
-            size, file, future = self._waiting.popleft()
-            try:
-                positions = future.result()
-            except (BrokenProcessPool, PartFileError):
-                # A worker was killed, for lack of memory perhaps, or the disk is full. The caller reads the rest.
-                return
-            yield from readings(file, positions)
-            self._free.append(file)
+            size, number = self._waiting.popleft()
+            while number not in self._done:
+                done = self._workers.next_done()
+                if done is None:
+                    # A worker was killed, for lack of memory perhaps. The caller reads the rest.
+                    return
+                self._done.update([done])
+            position = self._done.pop(number)
+            if position != _FAILED:
+                yield from readings(self._workers.files[number], position)
+            self._free.append(number)
             self._size -= size
             self.fill()
-
-    def close(self) -> None:
-        """Wait for the workers."""
-        self._pool.shutdown()
-
-
-@contextmanager
-def _nameless_files(count: int) -> Iterator[list[int]]:
-    """Open files without a name, which workers know by their descriptors: nothing is left if a process is killed."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(count)]
-
-
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Turn the garbage collector off: there are very many objects, and hardly any cycles.
-
-    Workers run it now and then, without the objects that existed before they started.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_enabled:
-            gc.enable()
-
-
-@contextmanager
-def _none_left() -> Iterator[None]:
-    """Kill the workers if something goes wrong, rather than waiting for them."""
-    others = set(multiprocessing.active_children())
-    try:
-        yield
-    except BaseException:
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.kill()
-        raise
 
 
 def _groups(tasks: Iterator[Task]) -> Iterator[_Group]:
@@ -206,7 +272,7 @@ class _Sources:
     """The agents' folders. They are reopened now and then: what they remember of other files adds up."""
 
     def __init__(self, homes: list[tuple[str, Path]]) -> None:
-        self._homes = homes
+        self.homes = homes
         self._open: dict[int, SessionSource] = {}
         self._folder: tuple[str, ...] = ()
         self._sessions = 0
@@ -221,31 +287,55 @@ class _Sources:
         self._folder = folder
         self._sessions += 1
         if task.home not in self._open:
-            agent, root = self._homes[task.home]
+            agent, root = self.homes[task.home]
             self._open[task.home] = AGENTS[agent].open(root)
         return self._open[task.home]
 
     def agent_of(self, task: Task) -> str:
         """The agent of a session."""
-        return self._homes[task.home][0]
+        return self.homes[task.home][0]
 
 
 _sources = _Sources([])
 
 
-def _start(parent: int, homes: list[tuple[str, Path]]) -> None:
+def _work(parent: int, files: list[int], own: tuple[int, int], others: tuple[int, int]) -> None:
+    """Read what the other process asks for, until it asks for nothing more.
+
+    `own` and `others` are the ends of the pipes that this process and the other one use.
+    """
+    _start(parent)
+    for pipe in others:
+        os.close(pipe)
+    tasks, done = own
+    while asked := os.read(tasks, 1):
+        (number,) = asked
+        os.write(done, _DONE.pack(number, _read_group(files[number])))
+
+
+def _start(parent: int) -> None:
     """Get ready to read."""
-    global _sources
     end_with(parent)
-    _sources = _Sources(homes)
     gc.set_threshold(_OBJECTS)
     gc.enable()
 
 
-def _read_group(tasks: list[Task], number: int) -> list[tuple[int, int]]:
-    """Read some sessions into a file; returns where each of them begins, and where the rest of it is."""
-    with open(number, "wb", closefd=False) as file:
-        return [_read(_sources.of(task), _sources.agent_of(task), task, PartWriter(file)) for task in tasks]
+def _read_group(number: int) -> int:
+    """Read the sessions that a file names into that file; returns where their positions are."""
+    global _sources
+    try:
+        os.lseek(number, 0, os.SEEK_SET)
+        with open(number, "rb", closefd=False) as file:
+            homes, tasks = pickle.load(file)
+        if homes != _sources.homes:
+            _sources = _Sources(homes)
+        empty_file(number)
+        with open(number, "wb", closefd=False) as file:
+            positions = [_read(_sources.of(task), _sources.agent_of(task), task, PartWriter(file)) for task in tasks]
+            return write_positions(file, positions)
+    except Exception:
+        # The disk is full, or else the other process will find what is wrong, too, and report it.
+        return _FAILED
 
 
 def _read(home: SessionSource, agent: str, task: Task, parts: PartWriter) -> tuple[int, int]:

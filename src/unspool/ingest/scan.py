@@ -122,16 +122,29 @@ def _stat(agent: str, source: LogSource, known: FileRow | None) -> LogStat | Non
     return LogStat(agent, source, *stamp) if stamp is not None else None
 
 
-def compare(agent: str, sources: Iterable[LogSource], known: dict[str, FileRow], archived: ArchivedBytes) -> Scan:
-    """Find the logs that have changed, and the files that are gone."""
-    return _Comparison(agent, known, archived).run(sources)
+def compare(
+    agent: str,
+    sources: Iterable[LogSource],
+    known: dict[str, FileRow],
+    archived: ArchivedBytes,
+    on_new: Callable[[LogStat], None] | None = None,
+) -> Scan:
+    """Find the logs that have changed, and the files that are gone. `on_new` is called for each that is not known."""
+    return _Comparison(agent, known, archived, on_new).run(sources)
 
 
 class _Comparison:
     """One comparison of a folder with the archive."""
 
-    def __init__(self, agent: str, known: dict[str, FileRow], archived: ArchivedBytes) -> None:
+    def __init__(
+        self,
+        agent: str,
+        known: dict[str, FileRow],
+        archived: ArchivedBytes,
+        on_new: Callable[[LogStat], None] | None,
+    ) -> None:
         self._agent = agent
+        self._on_new = on_new
         self._known = known
         self._archived = archived
         self._missing = {path: row for path, row in known.items() if row.gone_at is None}
@@ -158,6 +171,8 @@ class _Comparison:
             return
         if row is None:
             self._fresh.append(entry)
+            if self._on_new is not None:
+                self._on_new(entry)
             return
         self._missing.pop(row.path, None)
         if entry.is_known_as(row):

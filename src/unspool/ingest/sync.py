@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from ..store.rows import READ_AGAIN, FileRow, StoredSession
 from .archive import Archiving, LogChangedError, archive_log
 from .helper_process import can_share
 from .read_parts import Reading, write_new
-from .reader_pool import TOO_LARGE, WORTH_IT, Task, reading
+from .reader_pool import TOO_LARGE, WORTH_IT, ReaderPool, Task
 from .reading_order import reading_order
 from .redacted_push import check_complete
 from .scan import REPLACED, ChangedLog, Scan, compare, is_same_around, share_paths, stat_log, surroundings
@@ -85,7 +84,9 @@ class Syncer:
         counts = ReportCounts(report, committed)
         with self._store.exclusive(patience):
             check_complete(self._store, self._with_secrets)
-            self._run(report, on_progress, Pipeline(self._store, counts.save, counts.restore), open_too)
+            pipeline = Pipeline(self._store, counts.save, counts.restore)
+            with ReaderPool(WORTH_IT if self._may_share and can_share() else None) as readers:
+                self._run(report, on_progress, pipeline, readers, open_too)
             self._store.changes.prune()
         report.seconds = time.perf_counter() - began
         return report
@@ -133,7 +134,12 @@ class Syncer:
         return exclusions([*self._forgotten, *self._store.forgotten.all()], agent)
 
     def _run(
-        self, report: Report, on_progress: Callable[[Progress], None] | None, pipeline: Pipeline, open_too: bool
+        self,
+        report: Report,
+        on_progress: Callable[[Progress], None] | None,
+        pipeline: Pipeline,
+        readers: ReaderPool,
+        open_too: bool,
     ) -> None:
         store = self._store
         known, failed = store.files.all(), store.files.unreadable()
@@ -147,7 +153,7 @@ class Syncer:
             names, paths = self._exclusions(agent)
             try:
                 logs = (log for log in AGENTS[agent].logs(root) if not paths or name_of(log.path) not in paths)
-                scan = compare(agent, logs, inside, store.files.intact_chunks)
+                scan = compare(agent, logs, inside, store.files.intact_chunks, readers.expect)
                 try:
                     if any(scan) or unreadable.before or self._is_unsettled(agent, open_too):
                         folder = _HomeSync(store, agent, root, scan, report, unreadable, names, self._may_share)
@@ -165,7 +171,7 @@ class Syncer:
             return
         self._selection.apply(homes)
         try:
-            self._read_homes(homes, pipeline, _ProgressReporter(homes, report, on_progress))
+            self._read_homes(homes, pipeline, readers, _ProgressReporter(homes, report, on_progress))
         except BaseException as error:
             pipeline.cancel(error)
             raise
@@ -196,33 +202,25 @@ class Syncer:
         known = sessions.fingerprints(agent) if marks else {}
         return any(not known[session].endswith(mark) for session, mark in marks.items() if session in known)
 
-    def _read_homes(self, homes: list[_HomeSync], pipeline: Pipeline, progress: _ProgressReporter) -> None:
+    def _read_homes(
+        self, homes: list[_HomeSync], pipeline: Pipeline, readers: ReaderPool, progress: _ProgressReporter
+    ) -> None:
         done = [bytearray(len(home.work)) for home in homes]
-        with self._readings(homes) as reads:
-            for home in homes:
-                home.archive_others(pipeline)
-            for ready in reads:
-                number, position = ready.read[:2]
-                progress.next(homes[number], homes[number].work[position].ref)
-                homes[number].take_in_ready(homes[number].work[position], ready, pipeline)
-                done[number][position] = True
+        tasks = (task for number, home in enumerate(homes) for task in home.tasks(number))
+        reads = readers.read([(home.agent, home.home.root) for home in homes], tasks)
+        for home in homes:
+            home.archive_others(pipeline)
+        for ready in reads:
+            number, position = ready.read[:2]
+            progress.next(homes[number], homes[number].work[position].ref)
+            homes[number].take_in_ready(homes[number].work[position], ready, pipeline)
+            done[number][position] = True
         for home, is_done in zip(homes, done, strict=True):
             for position, outdated in enumerate(home.work):
                 if not is_done[position]:
                     progress.next(home, outdated.ref)
                     home.run(outdated, pipeline)
             pipeline.write(home.finish)
-
-    def _readings(self, homes: list[_HomeSync]) -> AbstractContextManager[Iterator[Reading]]:
-        """Start other processes that read new sessions, if there is enough to read."""
-
-        def tasks() -> Iterator[Task]:
-            for number, home in enumerate(homes):
-                yield from home.tasks(number)
-
-        if not self._may_share or not can_share() or sum(task.size for task in tasks()) < WORTH_IT:
-            return nullcontext(iter(()))
-        return reading([(home.agent, home.home.root) for home in homes], tasks())
 
 
 class _ProgressReporter:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import unspool
 
+from .isolation import run_environment
 from .waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
@@ -53,7 +54,7 @@ def played(block: str) -> str:
 
 
 def _output(command: str, home: Path) -> str:
-    environ = {
+    environ = run_environment() | {
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "TZ": "UTC",

@@ -58,6 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FOLDER] = folder
 
 
+def run_environment() -> dict[str, str]:
+    """What a program needs that gets no other variables: its files stay in the folder, and it can be found."""
+    return {name: os.environ[name] for name in ("PATH", "TMPDIR", "CLAUDE_CODE_TMPDIR", MARK) if name in os.environ}
+
+
 def _memory() -> Path | None:
     """A file system in memory, if there is one with room: thousands of small stores spare the disk of a busy machine.
 

@@ -16,6 +16,8 @@ import pytest
 import unspool
 from unspool.cli.main import main
 
+from ..isolation import run_environment
+
 SAMPLES = str(unspool.samples())
 COMMAND = (sys.executable, "-m", "unspool.cli.main")
 
@@ -60,8 +62,9 @@ def run_captured(capsys: pytest.CaptureFixture[str], arguments: tuple[str | Path
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """An environment without any settings of the user who runs the tests."""
-    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "SYSTEMROOT") if name in os.environ}
-    return kept | {"HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "TERM": "xterm", "COLUMNS": "100"} | more
+    kept = {name: os.environ[name] for name in ("PYTHONPATH", "SYSTEMROOT") if name in os.environ}
+    plain = {"HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "TERM": "xterm", "COLUMNS": "100"}
+    return run_environment() | kept | plain | more
 
 
 def on_terminal(arguments: tuple[str | Path, ...], home: Path, **more: str) -> Done:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from unspool.runs.drivers.claude import ClaudeDriverFactory
 from unspool.runs.drivers.codex import CodexDriverFactory
 from unspool.store import open_store
 
+from ..isolation import run_environment
 from ..runs.harness import run
 from ..runs.models.claude import ClaudeModel
 from ..runs.models.codex import CodexModel, text_of
@@ -74,9 +74,8 @@ class Workspace:
         return f"{server.base}/mcp?project={quote(str(self.project))}"
 
     def environment(self, server: Server) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "CLAUDE_CODE_TMPDIR", "UNSPOOL_TEST_RUN")}
-        data = str(self.folder / "agents")
-        return kept | {"HOME": str(self.home), "UNSPOOL_TOKEN": server.token, "UNSPOOL_DATA": data} | PATIENT
+        own = {"HOME": str(self.home), "UNSPOOL_TOKEN": server.token, "UNSPOOL_DATA": str(self.folder / "agents")}
+        return run_environment() | own | PATIENT
 
     async def run(self, command: list[str], environment: dict[str, str]) -> None:
         """Run an agent to its end, in the project."""

@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("mcp", reason="the SDK is not installed: pip install 'unspool[mcp]'")
 
+from mcp.client import stdio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import CallToolResult, TextContent
@@ -22,6 +23,7 @@ from unspool.mcp.server import listed_tools
 from unspool.mcp.tool_table import TOOLS
 
 from ..runs.harness import run
+from ..waiting import PATIENCE
 from .project import quotations, store_of, typical_log
 
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
@@ -48,6 +50,13 @@ class Place:
         arguments = ["-m", "unspool", "mcp", "--home", str(self.home), "--store", str(self.store), *options]
         environment = {"UNSPOOL_DATA": str(self.data), "UNSPOOL_TEST_RUN": os.environ.get("UNSPOOL_TEST_RUN", "")}
         return StdioServerParameters(command=sys.executable, args=arguments, env=environment, cwd=self.project)
+
+
+@pytest.fixture(autouse=True)
+def _a_patient_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client gives a server two seconds to end, then kills it, and does not wait long for that either."""
+    for name in ("PROCESS_TERMINATION_TIMEOUT", "FORCE_KILL_TIMEOUT", "_KILL_REAP_TIMEOUT"):
+        monkeypatch.setattr(stdio, name, PATIENCE)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from unspool.runs.drivers.codex import CodexDriverFactory
 from unspool.runs.processes import end_group
 from unspool.testing import texts
 
+from ..isolation import run_environment
 from ..waiting import finished
 from .harness import run
 from .models.claude import ClaudeModel
@@ -44,7 +44,7 @@ async def ran(command: list[str], folder: Path, environment: dict[str, str]) -> 
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=folder,
-        env={"PATH": os.environ["PATH"], **environment},
+        env={**run_environment(), **environment},
         start_new_session=True,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

@@ -51,7 +51,7 @@ def java_version() -> int:
     program = shutil.which(Path(home, "bin", "java") if home else "java")
     if program is None:
         return 0
-    done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([program, "-XX:-UsePerfData", "-version"], capture_output=True, text=True, check=False)
     words = done.stderr.split('"')
     return int(words[1].split(".")[0]) if done.returncode == 0 and len(words) > 1 else 0
 
@@ -65,7 +65,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One cluster for all tests: it takes most of the time."""
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
-        settings = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(folder)}
+        settings = {
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_DIRS": str(folder),
+            "SPARK_LAUNCHER_OPTS": _java_options(folder),
+        }
         for name, value in (settings | CREDENTIALS).items():
             patch.setenv(name, value)
         patch.chdir(folder)
@@ -83,6 +88,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         gateway.proc.wait()
 
 
+def _java_options(folder: Path) -> str:
+    """Have Java write to a folder what it would leave in /tmp, whatever TMPDIR says."""
+    return f"-Djava.io.tmpdir={folder} -XX:-UsePerfData"
+
+
 def _start(folder: Path) -> SparkSession:
     import warnings
 
@@ -90,12 +100,12 @@ def _start(folder: Path) -> SparkSession:
         warnings.simplefilter("ignore")  # PySpark's own, about versions of pandas.
         from pyspark.sql import SparkSession
 
-        quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+        options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto {_java_options(folder)}"
         settings = {
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
-            "spark.driver.extraJavaOptions": f"{quick} -Dderby.system.home={folder}",
-            "spark.executor.extraJavaOptions": quick,
+            "spark.driver.extraJavaOptions": f"{options} -Dderby.system.home={folder}",
+            "spark.executor.extraJavaOptions": options,
             "spark.driver.memory": "512m",
             "spark.sql.shuffle.partitions": "2",
             "spark.sql.session.timeZone": "UTC",

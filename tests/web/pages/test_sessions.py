@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 from litestar.testing import TestClient
 
 from unspool.store import Store
@@ -12,6 +14,7 @@ from unspool.store.locate import data_folder, machine_identity
 from unspool.store.stats import compute_activity
 from unspool.testing import ClaudeLog
 from unspool.web.app import create_app
+from unspool.web.pages import sessions
 from unspool.web.settings import Settings
 
 from ...store.contents import new_store, synced
@@ -81,4 +84,25 @@ def test_the_list_and_the_statistics_count_the_same_sessions(tmp_path: Path) -> 
     assert "Sessions 1 session 1 sub-agent without the session that started it sorted by" in words
     found = compute_activity(store.database, SessionFilter())
     assert (found.sessions, found.subagents) == ({"claude": 1}, 1)
+    store.close()
+
+
+def test_headings_count_sessions_on_other_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worktree belongs to its repository, and the open session is listed in any case."""
+    monkeypatch.setattr(sessions, "_PAGE_SIZE", 2)
+    for number in range(5):
+        folder = "/home/dev/boats/.claude/worktrees/sail" if number == 4 else "/home/dev/boats"
+        log = ClaudeLog(f"boat {number}")
+        log.user(f"count the boats of harbour {number}", cwd=folder)
+        log.write(tmp_path / "home")
+    store = new_store(tmp_path / "store.db", machine_identity(data_folder()))
+    synced(store, tmp_path / "home")
+    ids = [row.id for row in store.sessions.select(order="oldest")]
+    app = create_app(Settings(token=TOKEN, store=store.location, port=PORT, follows=False))
+    with TestClient(app, base_url=f"http://127.0.0.1:{PORT}") as client:
+        client.headers.update({"authorization": f"Bearer {TOKEN}"})
+        for path, listed in ("/", 2), ("/?page=2", 1), (f"/list?here={ids[0]}", 3), ("/?q=harbour+1", 1):
+            text = client.get(path).text
+            assert text.count("data-agent=") == listed, path
+            assert re.findall(r'class="count">(.*?)</span></h2>', text) == ["1" if "q=" in path else "5"], path
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -51,6 +52,8 @@ class SessionGroup(msgspec.Struct, kw_only=True):
     path: str
     is_live: bool
     sessions: list[ListedSession]
+    total: int = 0
+    """How many there are, also on other pages of the list."""
 
 
 class Choice(msgspec.Struct, kw_only=True):
@@ -217,8 +220,12 @@ def list_view(
     shown = params.offset + len(found.sessions)
     listed = found.sessions if here is None else _with_open(store, found.sessions, here)
     repositories = repositories_of(one.row.project for one in listed if one.row.project)
+    groups = _flat(listed) if params.flat else _group(listed, repositories)
+    totals = _totals(store, params, repositories, listed) if len(found.sessions) < found.total else Counter()
+    for group in groups:
+        group.total = max(len(group.sessions), 0 if group.is_live else totals[group.path])
     return SessionListView(
-        groups=_flat(listed) if params.flat else _group(listed, repositories),
+        groups=groups,
         total=found.total,
         is_reading=progress is not None,
         filter=params,
@@ -259,6 +266,20 @@ def _group(sessions: list[ListedSession], repositories: dict[str, str]) -> list[
             found[key] = SessionGroup(name=name, path="" if listed.live else path, is_live=listed.live, sessions=[])
         found[key].sessions.append(listed)
     return list(found.values())
+
+
+def _totals(
+    store: Store, params: PageParams, repositories: dict[str, str], listed: list[ListedSession]
+) -> Counter[str]:
+    """How many sessions of each repository match, on all pages of the list, without those that are live."""
+    rows = store.sessions.count_by("project", filter_of(store, params))
+    known = repositories_of(row.value for row in rows if row.value) | repositories
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[known.get(row.value or "", "")] += row.sessions
+    for one in listed:
+        found[known.get(one.row.project or "", "")] -= one.live
+    return found
 
 
 def _flat(sessions: list[ListedSession]) -> list[SessionGroup]:

@@ -22,6 +22,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("test
 EXAMPLES = [(page, block) for page in PAGES_WITH_EXAMPLES for block in blocks(page.read_text(encoding="utf-8"))]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 MODULE = re.compile(r"`([\w/]+\.py)`")
+FENCE = re.compile(r"```\w*")
 GENERATED = ROOT / "docs" / "reference"
 
 
@@ -63,6 +64,13 @@ def test_the_formats_name_modules_that_exist(agent: str) -> None:
     places = [package, package / "agents" / agent, ROOT]
     assert named
     assert sorted(name for name in named if not any((place / name).exists() for place in places)) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_code_blocks_start_on_a_line_of_their_own(page: Path) -> None:
+    """A fence followed by more than a language is not a code block, and its example would not be run."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.lstrip().startswith("```") and not FENCE.fullmatch(line.strip())] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

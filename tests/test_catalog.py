@@ -86,7 +86,7 @@ def test_commands_read_it(home: Path, deleted: Path, run: Run, tmp_path: Path) -
         assert here.out.replace(str(home), "") == other.out.replace(str(tmp_path / "intact"), ""), arguments
     assert {json.loads(line)["session"]["id"] for line in run("export").lines} >= {deleted.stem}
     assert run("doctor", SESSION).err == (
-        f"{deleted.stem} has no files any more; `unspool verify` checks what the store has of it\n"
+        f"{deleted.stem} no longer has files; `unspool verify` checks the stored copy\n"
     )
     assert run("repair", SESSION).code == 1
 

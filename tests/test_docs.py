@@ -102,6 +102,7 @@ def test_the_reference_has_every_command() -> None:
     page = cli_reference.page()
     assert [name for name in cli_reference.commands() if f"\n### {name}\n" not in page] == []
     assert cli_reference.unexplained() == []
+    assert "`--tls CERT KEY`" in page
 
 
 def test_the_reference_explains_every_field_of_the_record() -> None:

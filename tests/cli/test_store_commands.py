@@ -93,7 +93,7 @@ def test_search_pages_follow_each_other(capsys: pytest.CaptureFixture[str]) -> N
     every = output(capsys, "search", "--json", "-n", "100", "--hits", "1", "the").splitlines()
     assert call_main(("search", "--json", "-n", "2", "--hits", "1", "the")) == 0
     first = capsys.readouterr()
-    assert first.err == "More sessions match; see the next ones with --offset 2\n"
+    assert first.err == "More sessions match; use --offset 2 to see the next ones\n"
     assert call_main(("search", "--json", "-n", "100", "--hits", "1", "--offset", "2", "the")) == 0
     rest = capsys.readouterr()
     assert rest.err == ""

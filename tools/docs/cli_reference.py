@@ -33,8 +33,8 @@ def _options(name: str) -> list[argparse.Action]:
 def _lines() -> Iterator[str]:
     yield "# Command line"
     yield ""
-    yield "`unspool COMMAND --help` and `man unspool-COMMAND` show the same. Every command also takes `--debug`, which"
-    yield "shows the traceback of an error."
+    yield "`unspool COMMAND --help` and `man unspool-COMMAND` show the same text. Every command also takes `--debug`,"
+    yield "which shows the traceback of an error."
     yield ""
     yield "| exit code | |"
     yield "|---|---|"
@@ -74,11 +74,11 @@ def _names(action: argparse.Action) -> str:
 
 
 def metavar_of(action: argparse.Action) -> str:
-    """What represents the value of an option in its help; empty if it takes none."""
+    """The placeholder for the value of an option in its help; empty if it takes none."""
     if action.option_strings and action.nargs == 0:
         return ""
     if action.metavar is not None:
-        return str(action.metavar)
+        return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar)
     if action.choices is not None:
         return r"{" + ",".join(map(str, action.choices)) + "}"
     return action.dest.upper()
@@ -94,7 +94,7 @@ def _escaped(text: str) -> str:
 
 
 def fenced(text: str) -> Iterator[str]:
-    """A block of text that is shown as it is."""
+    """A block of preformatted text."""
     yield "```text"
     yield from text.splitlines()
     yield "```"

@@ -1,1 +1,1 @@
-"""The command line: parse, call, print. One module a command."""
+"""The command line: parse, call, print. One module per command."""

@@ -1,4 +1,4 @@
-"""The `unspool` command: finds the subcommand, runs it, and prints every error as one clear line."""
+"""The `unspool` command: finds the subcommand, runs it, and prints errors as one clear line."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _COMMAND_GROUPS = {
     "Read sessions": {
         "ls": "list the sessions on this computer",
         "show": "show a session in the terminal",
-        "context": "show what the model had in its context at a message",
-        "explain": "explain by which rule, and from which lines, a message is what it is",
-        "events": "list events across sessions: rejections, interruptions, …",
+        "context": "show the model's context at a message",
+        "explain": "explain how the record of a message was derived: by which rules, from which lines",
+        "events": "list events across sessions: rejections, interruptions and others",
         "export": "export sessions as NDJSON, Markdown, HTML, tables, or in formats of other tools",
-        "pairs": "rejected actions and what was accepted instead, as preference data",
-        "share": "write a session as a page without secrets, to pass on",
+        "pairs": "write rejected actions and what was accepted instead as preference data",
+        "share": "write a session as a page without secrets",
         "secrets": "list the secrets in sessions, where they are and since when",
         "schema": "print the JSON Schema of exported records, or validate a file",
         "doctor": "report damaged, unknown and unfinished records, file by file",
@@ -39,9 +39,9 @@ _COMMAND_GROUPS = {
         "search": "search all sessions for what was said, done or printed",
         "stats": "show sessions, turns, tools, rejections and tokens over time",
         "usage": "show tokens and their cost by day, model, project, agent or session",
-        "sql": "ask questions about all sessions in SQL",
+        "sql": "query all sessions with SQL",
         "lake": "keep tables of all sessions in a lake that other programs can query",
-        "lineage": "show which sessions follow from each other: forks, clears, plans, sub-agents",
+        "lineage": "show how sessions are related: forks, clears, plans, sub-agents",
         "archive": "show sessions the agents are about to delete, and ones only unspool still has",
         "history": "list the versions of a session's files that the store has",
         "restore": "write the original files of a session from the store",
@@ -51,25 +51,25 @@ _COMMAND_GROUPS = {
     },
     "Run agents": {
         "run": "start an agent under the server, or resume or fork a session",
-        "ps": "list running agents, those that need you first",
+        "ps": "list running agents; those that need you come first",
         "attach": "watch a running agent, send prompts and answer its requests",
-        "approve": "show what an agent asks for, and allow it",
-        "deny": "show what an agent asks for, and deny it, optionally with a reason",
+        "approve": "show a request of an agent, and allow it",
+        "deny": "show a request of an agent, and deny it, optionally with a reason",
         "answer": "answer a question of an agent",
         "interrupt": "interrupt the current turn of a running agent",
         "stop": "stop a running agent",
         "rules": "suggest rules from your decisions: what to allow always, what to tell the model",
-        "verify": "check that the store and your decisions are what was written; repair the store",
+        "verify": "check the integrity of the store and of your decisions; repair the store",
     },
 }
-"""The commands with a module of their own. `command_groups` adds those that list one kind of event."""
+"""The commands that have their own module. `command_groups` adds those that list one kind of event."""
 _INTERRUPTED = 130
 _WRONG_CHOICE = re.compile(r"argument .*: invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 EXIT_CODES = {
-    0: "success; also if whatever reads the output has seen enough",
+    0: "success, also if the program that reads the output closes the pipe early",
     1: "something failed, could not be read or is damaged; a search found nothing",
-    2: "invalid usage: an unknown option, a wrong value, or a name that matches several sessions",
-    _INTERRUPTED: "interrupted with Ctrl-C; files are complete or not there",
+    2: "invalid usage: an unknown option, an invalid value, or a name that matches several sessions",
+    _INTERRUPTED: "interrupted with Ctrl-C; no incomplete files are left behind",
 }
 _COLUMNS = 78
 """The width of the help."""
@@ -124,7 +124,7 @@ def _accept_any_text() -> None:
 
 
 def _without_command(arguments: list[str]) -> int:
-    """Help, the version, or an unknown command; none of these needs the parsers of the agents."""
+    """Print the help, the version, or an error for an unknown command. None of these needs the agents' parsers."""
     groups = command_groups()
     parser = _Parser(
         prog="unspool",
@@ -142,14 +142,14 @@ def _without_command(arguments: list[str]) -> int:
     if not arguments:
         parser.print_help()
         return 0
-    # The rest is of no interest: only the command can say what its arguments are.
+    # Ignore the rest: only the command knows its arguments.
     unknown = parser.parse_known_args(arguments)[0].command
     near = _did_you_mean(unknown, _flat(groups)) or "; `unspool --help` lists all commands"
     return parser.error(f"unknown command {unknown!r}{near}")
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests what a misspelled option was probably meant to be."""
+    """A parser that suggests corrections for misspelled options."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the error, and exit."""
@@ -164,7 +164,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
-    # Loaded only for the message: most runs have nothing misspelled.
+    # Imported late: most runs have nothing misspelled.
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), n=2, cutoff=0.6)
@@ -172,7 +172,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Everything is short. To ask for the width of the terminal, argparse would load `shutil` and all it needs."""
+    """A fixed width: to find that of the terminal, argparse would import `shutil` and everything it needs."""
     return argparse.RawDescriptionHelpFormatter(prog, width=_COLUMNS)
 
 
@@ -212,7 +212,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     except UnspoolError as error:
         return _fail(args, str(error), 1)
     except BrokenPipeError:
-        # Whatever reads the output has seen enough.
+        # The program that reads the output closed the pipe.
         _discard_output()
         return 0
     except KeyboardInterrupt:
@@ -227,7 +227,7 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
 
 
 def _discard_output() -> None:
-    """Python flushes the rest at exit, which may fail again, or block on a reader that does not read."""
+    """Discard what is left: Python would flush it at exit, which may fail again, or block on a stalled reader."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -267,7 +267,7 @@ def test_help_is_not_sent_to_the_agent(server: FakeServer, capsys: pytest.Captur
         ([QUESTION], [], "a", "This is a question; answer it with `c CHOICE`, or dismiss it with `d`"),
         ([QUESTION], [], "c", "Type `c` and 1 answers"),
         ([QUESTION], [], "c 3", "There is no option '3'"),
-        ([REQUEST], [], "c 1", "This is no question"),
+        ([REQUEST], [], "c 1", "This is not a question"),
     ],
 )
 def test_a_line_never_answers_what_the_person_may_not_have_read(
@@ -415,7 +415,7 @@ def test_answers_are_given_in_order(server: FakeServer, options: tuple[str, ...]
         ([QUESTIONS], ("--choose", "Green", "--choose", "1"), "There is no option 'Green'"),
         ([QUESTIONS], ("--choose", "1", "--text", "x"), "either --choose or --text"),
         ([QUESTIONS], (), "Pass an answer"),
-        ([opened("ask-2")], ("--choose", "1"), "is no question"),
+        ([opened("ask-2")], ("--choose", "1"), "is not a question"),
     ],
 )
 def test_invalid_answers(server: FakeServer, questions: list[Json], options: tuple[str, ...], message: str) -> None:

@@ -68,6 +68,6 @@ def test_sync_names_what_it_cannot_read(run: Run, tmp_path: Path) -> None:
         done = run("sync", "--home", tmp_path)
     assert done.code == 1
     assert f"cannot read {log.session}: {path}: Input/output error" in done.err
-    assert "1 item could not be read. What the store has of them stays" in done.err
+    assert "1 item could not be read. The store keeps its copies" in done.err
     done = run("sync", "--home", tmp_path)
     assert (done.code, done.out[:18]) == (0, "0 new, 1 changed, ")

@@ -119,7 +119,7 @@ def test_nothing_to_show(run: Run) -> None:
     """A remark, and no output."""
     done = run("lineage")
     assert (done.code, done.out) == (0, "")
-    assert "No session follows from another one." in done.err
+    assert "No sessions are related." in done.err
 
 
 def test_an_unknown_session(run: Run) -> None:

@@ -205,7 +205,7 @@ def test_samples_are_not_suggested_with_sessions(run: Run, home: Path) -> None:
     assert [line.split("\t")[-1] for line in done.lines] == ["title", "mine"]
     filtered = run("ls", "--or-samples", "--agent", "gemini")
     assert filtered.out == ""
-    assert "samples that come" not in filtered.err.split(".")[0]
+    assert "bundled samples" not in filtered.err.split(".")[0]
 
 
 def test_two_homes(run: Run, tmp_path: Path) -> None:

@@ -79,12 +79,12 @@ def test_a_tool_can_be_called_by_hand(run: Run) -> None:
     ("arguments", "message"),
     [
         (("--print-config", "emacs"), "invalid choice"),
-        (("--samples", "--call", "search", "query"), "are a JSON object"),
+        (("--samples", "--call", "search", "query"), "must be a JSON object"),
         (("--samples", "--call", "search", '{"query": "x", "budget": 0}'), "budget is 0; it has to be between"),
         (("--http",), "--http needs --print-config"),
         (("--directory", "/no/such/directory"), "/no/such/directory is not a directory"),
-        (("--directory", "/", "--all-projects"), "contradict each other"),
-        (("--samples", "--home", "/"), "use one of them"),
+        (("--directory", "/", "--all-projects"), "cannot be used together"),
+        (("--samples", "--home", "/"), "cannot be used together"),
     ],
 )
 def test_what_makes_no_sense(run: Run, arguments: tuple[str, ...], message: str) -> None:

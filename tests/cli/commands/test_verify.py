@@ -62,7 +62,7 @@ def test_a_changed_log(run: Run, data: Path) -> None:
     assert done.lines[:3] == [
         "✗ Entry 2 (deny Bash by ana, 2026-03-01 00:00 UTC) was changed after it was written",
         "✗ Entry 4 is missing at the end: decisions.head names entry 4",
-        "The log of decisions was changed: 2 faults, the first one on top",
+        "The decision log was changed: 2 faults, the first one at the top",
     ]
     done = run("verify", "--json")
     (found,) = done.records

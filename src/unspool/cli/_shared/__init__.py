@@ -1,1 +1,1 @@
-"""Shared by several commands: options, output, the store, the client of a running server."""
+"""Code shared by several commands: options, output, the store, the client of a running server."""

@@ -1,4 +1,4 @@
-"""The client of the server that runs on this computer."""
+"""The client for the server on this computer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SECONDS = 70.0
 
 
 class Running(msgspec.Struct, kw_only=True):
-    """A running server, as it registered itself."""
+    """The registration of a running server."""
 
     address: str
     pid: int
     certificate: str | None = None
-    """The file with its certificate, if it encrypts."""
+    """The file with its certificate, if it uses TLS."""
 
 
 def note_server(address: str, certificate: str | None = None) -> Path:
@@ -64,18 +64,18 @@ def _registered() -> Running | None:
 
 
 class Server:
-    """The server of this computer."""
+    """The server on this computer."""
 
     def __init__(self) -> None:
         running = _registered()
         if running is None:
-            raise NotFoundError("no server is running; start one with `unspool serve` and leave it running")
+            raise NotFoundError("no server is running; start one with `unspool serve` and keep it running")
         self._running = running
         self._place = urlsplit(self._running.address)
         self._token = Access.kept(data_folder()).token
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send a request and decode the answer. Raises UnspoolError, also if an agent wants to act through us."""
+        """Send a request and decode the response. Raises UnspoolError, also if an agent tries to act."""
         if method != "GET" and acts_for_agent(os.getpid(), self._running.pid):
             raise UnspoolError(
                 "this command was started by an agent that unspool runs; decisions about agents are made by people, "
@@ -98,7 +98,7 @@ class Server:
                     yield json.loads(line[6:])
 
     def find(self, name: str | None) -> dict[str, Any]:
-        """A running agent by the start of its id or session id; without a name, the only one that fits."""
+        """A running agent by the start of its id or session id; without a name, the only one that matches."""
         runs: list[dict[str, Any]] = self.ask("GET", "/api/runs")["runs"]
         alive = [run for run in runs if run["state"] != "ended"]
         if name is None:
@@ -125,7 +125,7 @@ class Server:
 
     def _sent(self, method: str, path: str, body: object, seconds: float | None) -> http.client.HTTPResponse:
         connection = self._connection(seconds)
-        # One request for each connection, which is closed together with the response.
+        # One request per connection; closing the response closes the connection.
         headers = {"authorization": f"Bearer {self._token}", "host": self._place.netloc, "connection": "close"}
         data = None if body is None else msgspec.json.encode(body)
         try:
@@ -139,7 +139,7 @@ class Server:
 
 
 def _only(certificate: str) -> ssl.SSLContext:
-    """Trust exactly one certificate: it is that of the server, whatever host names it is for."""
+    """Trust exactly one certificate, that of the server, whatever host names it is for."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -148,7 +148,7 @@ def _only(certificate: str) -> ssl.SSLContext:
 
 
 def path_of(*parts: str) -> str:
-    """The path of a run and what belongs to it."""
+    """The API path of a run, or of something that belongs to it."""
     return "/api/runs/" + "/".join(quote(part, safe="") for part in parts)
 
 

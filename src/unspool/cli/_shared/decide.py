@@ -1,4 +1,4 @@
-"""Answering a request from the command line: only one that was shown, and only as it was shown."""
+"""Answering a request from the command line: only a request that was shown, and only as it was shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PAST_TENSE = {
 
 
 class RequestName(NamedTuple):
-    """How a request is named: by its id and the beginning of its digest, where each may be missing."""
+    """The name of a request: its id and the beginning of its digest. Either may be missing."""
 
     id: str
     digest: str
@@ -38,17 +38,17 @@ class RequestName(NamedTuple):
         return cls(id, digest) if colon else cls(digest, "")
 
     def matches(self, opened: Json) -> bool:
-        """Whether a request has this id, or one that starts so."""
+        """Whether the id of a request starts with this one."""
         return str(opened["asked"]["id"]).startswith(self.id)
 
 
 class ChosenRequest(NamedTuple):
-    """A request that is to be answered."""
+    """A request to answer."""
 
     run: Json
     opened: Json
     has_digest: bool
-    """Whether the command named it by the digest under which it was shown before."""
+    """Whether the command named it by the digest that was shown with it before."""
 
 
 def add_request_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,14 +58,14 @@ def add_request_arguments(parser: argparse.ArgumentParser) -> None:
         "request",
         nargs="?",
         metavar="REQUEST:DIGEST",
-        help="the request as `unspool ps` prints it; without its digest, it is shown and you are asked",
+        help="the request as `unspool ps` prints it; without its digest, you are shown the request and asked",
     )
     parser.add_argument("--request", dest="request_option", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print the answered request as JSON")
 
 
 def choose_request(server: Server, args: argparse.Namespace, command: str) -> ChosenRequest:
-    """The request that the arguments name. Without a digest it has to be shown first, which needs a terminal."""
+    """The request that the arguments name. Without a digest it must be shown first, which needs a terminal."""
     agent, text = args.agent, args.request or args.request_option
     if text is None and ":" in (agent or ""):
         agent, text = None, agent
@@ -107,7 +107,7 @@ def _request_of(run: Json, name: RequestName) -> Json:
 
 
 def _is_shown(opened: Json, name: RequestName) -> bool:
-    """Whether a request still has the digest that was printed. A shorter one could be that of another request."""
+    """Whether a request still has the digest that was printed. A shorter prefix could match another request."""
     return len(name.digest) >= DIGEST_SHOWN and str(opened["digest"]).startswith(name.digest)
 
 
@@ -115,15 +115,15 @@ def _is_shown(opened: Json, name: RequestName) -> bool:
 
 
 def confirm(chosen: ChosenRequest, question: str, *, as_json: bool) -> bool:
-    """Show all of a request. Unless it was named by its digest, ask whether to continue."""
-    # Beside a question it has to be on the terminal, wherever the output goes.
+    """Show the complete request. Unless it was named by its digest, ask whether to continue."""
+    # With a question it must be on the terminal, wherever the output goes.
     out = sys.stderr if as_json or not (chosen.has_digest or sys.stdout.isatty()) else sys.stdout
     print("\n".join(request_lines(chosen.run, chosen.opened)), file=out)
     return chosen.has_digest or ask(f"{question} [y/N] ").lower() in ("y", "yes")
 
 
 def ask(prompt: str) -> str:
-    """Ask for a line. What was typed before the question was shown is no answer to it."""
+    """Ask for a line. Input that was typed before the question was shown is discarded."""
     _drop_typed_ahead()
     sys.stderr.write(prompt)
     sys.stderr.flush()
@@ -182,5 +182,5 @@ def report(chosen: ChosenRequest, verdict: str, reason: str | None, *, as_json: 
 
 
 def to_agent(text: str) -> str:
-    """A text that an agent was sent, marked as such."""
+    """A text that was sent to an agent, marked as such."""
     return "→ to the agent: " + exact_text(text, prose=True).replace("\n", "\n  ")

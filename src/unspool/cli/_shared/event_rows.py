@@ -15,17 +15,17 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def print_events(columns: Sequence[Column], events: Iterable[EventItem]) -> None:
-    """Events in some of the columns of `_CELLS`."""
+    """Print events with some of the columns of `_CELLS`."""
     print_table(columns, ([_CELLS[column](event) for column in columns] for event in events))
 
 
 def when(event: EventItem) -> datetime:
-    """When an event happened, for sorting; one without a time has that of the end of its session."""
+    """When an event happened, for sorting. An event without a time sorts at the end of its session."""
     return event.timestamp or event.session.ended_at or _NEVER
 
 
 def message_of(event: EventItem) -> str:
-    """The message that an event happened at, for people."""
+    """The message at which an event happened, for people."""
     return "" if event.message_index is None else f"#{event.message_index}"
 
 

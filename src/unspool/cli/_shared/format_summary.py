@@ -1,4 +1,4 @@
-"""What an agent's files hold that unspool has not seen before, by version: names and counts, never content."""
+"""Records and fields that unspool has not seen before, by agent version: names and counts, never content."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class VersionSummary(msgspec.Struct, omit_defaults=True, kw_only=True):
     sessions: int = 0
     records: int = 0
     damaged: int = 0
-    """Lines that are not an intact record."""
+    """Lines that are not intact records."""
     problems: dict[str, int] = {}
     """How many problems of each kind."""
     new_kinds: dict[str, int] = {}
-    """Kinds of records that no recording has."""
+    """Record types that occur in no recording."""
     new_fields: dict[str, dict[str, int]] = {}
-    """Fields that no recorded record of their kind has, by kind."""
+    """Fields that occur in no recording, by record type."""
 
     def lines(self) -> Iterator[str]:
         """The summary for people."""
@@ -54,14 +54,14 @@ class _Version:
 
 
 class FormatSummary:
-    """Collects the shapes of the records of many sessions."""
+    """Collects the record types and fields of many sessions."""
 
     def __init__(self) -> None:
         self._versions: dict[tuple[str, str], _Version] = {}
         self._read: set[str] = set()
 
     def add(self, session: Session) -> None:
-        """Count the records of a session's logs, under the last version that wrote to it."""
+        """Count the records in a session's logs, for the last version that wrote to it."""
         versions = session.info.versions
         version = self._versions.setdefault((session.agent, versions[-1] if versions else ""), _Version())
         version.sessions += 1

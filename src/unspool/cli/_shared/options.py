@@ -13,7 +13,7 @@ SESSION_HELP = "an id, the start of one, a file, or `latest`"
 
 
 def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
-    """Which sessions, by name; filters can be written among the names."""
+    """Add the names of sessions; filters may be among them."""
     parser.add_argument(
         "sessions",
         nargs="*",
@@ -24,12 +24,12 @@ def add_sessions(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:
-    """One session, by name."""
+    """Add the name of one session."""
     parser.add_argument("sessions", nargs=1, metavar="SESSION", help=SESSION_HELP)
 
 
 def add_source(parser: argparse.ArgumentParser, *, syncs: bool = False) -> None:
-    """Where the sessions are: on disk, and in the store if their files are gone."""
+    """Add the options for where the sessions are: on disk, and in the store if their files are gone."""
     folders = ", ".join(agent.info.folder for agent in AGENTS.values())
     group = parser.add_argument_group("where the sessions are")
     group.add_argument(
@@ -41,19 +41,17 @@ def add_source(parser: argparse.ArgumentParser, *, syncs: bool = False) -> None:
     )
     group.add_argument(
         "--store",
-        metavar="PLACE",
+        metavar="STORE",
         help="the store, which also has sessions whose files are gone: a file or postgresql://… (default: "
         "$UNSPOOL_STORE, or a file in your data directory)",
     )
-    group.add_argument(
-        "--samples", action="store_true", help="use the sample sessions that come with unspool, in a store of their own"
-    )
+    group.add_argument("--samples", action="store_true", help="use the bundled sample sessions, in a separate store")
     if syncs:
-        group.add_argument("--no-sync", action="store_true", help="do not import changes first")
+        group.add_argument("--no-sync", action="store_true", help="do not import changed sessions first")
 
 
 def add_filters(parser: argparse.ArgumentParser, *, of_events: bool = True) -> None:
-    """Which sessions, by what they are."""
+    """Add the filters for sessions."""
     group = parser.add_argument_group("filters")
     group.add_argument(
         "--agent",
@@ -66,9 +64,9 @@ def add_filters(parser: argparse.ArgumentParser, *, of_events: bool = True) -> N
     group.add_argument(
         "--since",
         metavar="TIME",
-        help="only what happened at TIME or later: 2026-11-01, 2026-11-01T14:30, 7d, 12h, today",
+        help="at TIME or later: 2026-11-01, 2026-11-01T14:30, 7d, 12h, today",
     )
-    group.add_argument("--until", metavar="TIME", help="only what happened before TIME")
+    group.add_argument("--until", metavar="TIME", help="before TIME")
     if not of_events:
         return
     group.add_argument(
@@ -85,13 +83,13 @@ def add_filters(parser: argparse.ArgumentParser, *, of_events: bool = True) -> N
 
 
 def add_limit(parser: argparse.ArgumentParser, what: str, default: int | None = None) -> None:
-    """How many, at most."""
+    """Add the option for the maximum number of results."""
     text = f"{what} (default: {default})" if default is not None else what
     parser.add_argument("-n", "--limit", type=_count, metavar="N", default=default, help=text)
 
 
 def add_json(parser: argparse._ActionsContainer, what: str = "one JSON object per line") -> None:
-    """Output for programs."""
+    """Add the option for machine-readable output."""
     parser.add_argument("--json", action="store_true", help=f"print {what}; see `unspool schema --output`")
 
 
@@ -102,7 +100,7 @@ def _count(text: str) -> int:
 
 
 def event_name(word: str) -> str:
-    """The kind of event that an option names, under the name of the table."""
+    """The kind of event that an option names, by its canonical name."""
     try:
         return find_kind(word).name
     except UsageError as error:
@@ -110,7 +108,7 @@ def event_name(word: str) -> str:
 
 
 def add_view(parser: argparse.ArgumentParser, branches: str) -> None:
-    """What of a session to show."""
+    """Add the options for which parts of a session to show."""
     parser.add_argument("--branches", choices=("active", "all"), default=branches, help=f"default: {branches}")
     parser.add_argument(
         "--orphans",

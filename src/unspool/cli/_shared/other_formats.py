@@ -1,4 +1,4 @@
-"""Writing sessions in the formats of other programs: to a file, a directory, a pipe or a collector."""
+"""Writing sessions in the formats of other tools: to a file, a directory, a pipe or a collector."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .selection import Chosen, Filter
 
 
 def add_format_options(parser: argparse.ArgumentParser, formats: tuple[Format, ...]) -> None:
-    """What can be chosen about single formats."""
+    """Add the options of individual formats."""
     requests = " and ".join(each.name for each in formats if each.is_request)
-    group = parser.add_argument_group("formats of other programs")
+    group = parser.add_argument_group("formats of other tools")
     group.add_argument(
         "--at", type=int, metavar="N", help=f"{requests}: the context before message N of one session (default: now)"
     )
@@ -35,7 +35,7 @@ def add_format_options(parser: argparse.ArgumentParser, formats: tuple[Format, .
 
 
 def check_format_options(args: argparse.Namespace, format: Format | None) -> None:
-    """Refuse options that the format has no use for."""
+    """Reject options that the format does not support."""
     is_request = format is not None and format.is_request
     for name in ("at", "prompt", "model"):
         if getattr(args, name) is not None and not is_request:
@@ -51,7 +51,7 @@ def check_format_options(args: argparse.Namespace, format: Format | None) -> Non
 
 
 class OtherFormat:
-    """Writes the sessions that a command has chosen."""
+    """Writes the sessions that a command selected."""
 
     def __init__(self, args: argparse.Namespace, format: Format, keep: Filter, failures: Failures) -> None:
         self._args = args
@@ -61,13 +61,13 @@ class OtherFormat:
         self._roots = _Roots()
         self._left_out: dict[tuple[str, str], int] = {}
         self._stopped: UnspoolError | None = None
-        """Why nothing more can be written."""
+        """Why writing stopped."""
         self._options = Options(
             at=args.at, prompt=args.prompt, model=args.model, root_of=self._roots.root_of, left_out=self._count
         )
 
     def write(self, chosen: Iterator[Chosen], file: BinaryIO) -> None:
-        """Write all of them to one file. A session is complete, or not in it."""
+        """Write all of them to one file. It never contains an incomplete session."""
         writer = self._format.open(self._options)
         has_begun = False
 
@@ -83,7 +83,7 @@ class OtherFormat:
         file.write((b"" if has_begun else writer.begin(None)) + writer.end())
 
     def write_each(self, chosen: Iterator[Chosen], put: Callable[[str, Iterator[bytes]], None]) -> None:
-        """Write each of them to a file of its own: `put` gets the id of the session and the content."""
+        """Write each of them to a separate file: `put` gets the id of the session and the content."""
         self._each(chosen, lambda session: put(session.id, _document(self._format.open(self._options), session)))
 
     def send(self, chosen: Iterator[Chosen], address: str) -> None:
@@ -127,7 +127,7 @@ class OtherFormat:
             remark(f"Left out: {error}.")
 
     def _sessions(self, item: Chosen) -> Iterator[Session]:
-        """A session and the sub-agents in the same file; of one that was named, a request has only itself."""
+        """A session and the sub-agents in the same file. A request contains only the session that was named."""
         args = self._args
         found = item.catalog.load_all(item.ref, args.tip, args.branches, args.orphans)
         if self._format.is_request and len(args.sessions) == 1:
@@ -142,7 +142,7 @@ def _document(writer: Writer, session: Session) -> Iterator[bytes]:
 
 
 class _Roots:
-    """Finds the session that a sub-agent belongs to, also if it was started by another sub-agent."""
+    """Finds the main session of a sub-agent, also if another sub-agent started it."""
 
     def __init__(self) -> None:
         self.catalog: Catalog | None = None

@@ -1,4 +1,4 @@
-"""Output: JSON for programs, coloured text for people, errors and remarks apart from both."""
+"""Output: JSON for programs, coloured text for people; errors and remarks go to standard error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def console(**options: Any) -> Console:
 
     class Pipe(Console):
         def on_broken_pipe(self) -> None:
-            """The reader has seen enough, which is not a failure."""
+            """Exit without an error: the program that reads the output closed the pipe."""
             raise BrokenPipeError
 
     return Pipe(**({"highlight": False, "width": None if is_terminal() else _PIPE_WIDTH} | options))
@@ -39,7 +39,7 @@ def print_json(value: Any) -> None:
 
 
 def json_line(value: Any) -> bytes:
-    """One object, with its `type` first. A whole session, and what a server says, have one already."""
+    """One object, with its `type` first. Session records and server responses already have one."""
     data = _encoder.encode(value)
     kind = type_of(value)
     if kind is not None:
@@ -48,7 +48,7 @@ def json_line(value: Any) -> bytes:
 
 
 def print_pieces(pieces: Iterable[RenderableType]) -> None:
-    """Coloured text on a terminal; elsewhere, plain lines without trailing spaces."""
+    """Print coloured text on a terminal, and plain lines without trailing spaces elsewhere."""
     out = console()
     for piece in pieces:
         if is_terminal():
@@ -61,7 +61,7 @@ def print_pieces(pieces: Iterable[RenderableType]) -> None:
 
 
 def short_id(id: str) -> str:
-    """Enough of an id to find the session. A sub-agent is named by the end of its id, so that stays whole."""
+    """Enough of an id to find the session. The end of a sub-agent's id names it, so it is not shortened."""
     first, *own = id.split("/")
     # Some ids begin with a time, so sessions of the same minute share their first digits.
     return "/".join((first[:_SHORT], *own))
@@ -73,7 +73,7 @@ def complain(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print a remark for people, apart from the output."""
+    """Print a remark for people on standard error."""
     from rich.text import Text
 
     console(stderr=True, width=None, soft_wrap=True).print(Text(text, "dim"))

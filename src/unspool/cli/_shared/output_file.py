@@ -1,4 +1,4 @@
-"""Files that a command writes."""
+"""Output files of commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...store.private_files import replacing_private
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file that gets its name when it is complete: Ctrl-C leaves nothing, or what was there before."""
+    """Open a file that gets its name when it is complete: Ctrl-C leaves the previous file, or none."""
     try:
         with replacing_private(path) as file:
             yield file

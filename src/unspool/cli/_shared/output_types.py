@@ -35,18 +35,18 @@ TYPES = {
     "sent_answer": f"{_SHARED}.records:SentAnswer",
     "change": "unspool.store.rows:Change",
 }
-"""The struct of each type. They are imported when they are needed: most commands print one of them."""
+"""The struct of each type. They are imported when needed: most commands print only one of them."""
 _NAMES = {place: name for name, place in TYPES.items()}
 
 
 def type_of(value: object) -> str | None:
-    """The `type` under which an object is printed; None where it has none, or one of its own."""
+    """The `type` of a printed object; None if it has none, or already contains it."""
     kind = type(value)
     return _NAMES.get(f"{kind.__module__}:{kind.__qualname__}")
 
 
 def output_schema() -> dict[str, Any]:
-    """The JSON Schema of what `--json` prints."""
+    """The JSON Schema of `--json` output."""
     import msgspec
 
     structs = {name: _struct(place) for name, place in TYPES.items()}
@@ -57,8 +57,8 @@ def output_schema() -> dict[str, Any]:
         lines.append({"allOf": [ref, {"type": "object", "properties": properties, "required": ["type"]}]})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"{OUTPUT_SCHEMA}: what the commands of unspool print with --json",
-        "description": "One line of output. `show` and `export` print session records, with a schema of their own.",
+        "title": f"{OUTPUT_SCHEMA}: output of unspool's commands with --json",
+        "description": "One line of output. `show` and `export` print session records, which have their own schema.",
         "oneOf": lines,
         "$defs": definitions,
     }

@@ -14,9 +14,9 @@ _BETWEEN_SECONDS = 0.1
 
 
 def watched(items: Iterable[T], what: str, *, collects: bool = False) -> Iterator[T]:
-    """Yield the items, and show how many there were if it takes long.
+    """Yield the items, and show how many there were so far if it takes long.
 
-    Where the output goes to the same terminal, the line is only there while the next item is found. With `collects`,
+    If the output goes to the same terminal, the line is only visible while the next item is found. With `collects`,
     nothing is printed before the last item, so that it can stay.
     """
     if not sys.stderr.isatty():
@@ -35,7 +35,7 @@ def watched(items: Iterable[T], what: str, *, collects: bool = False) -> Iterato
 
 
 class _Line:
-    """A line on the terminal that is replaced, at most ten times a second, and removed."""
+    """A line on the terminal that is updated at most ten times a second, and removed at the end."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + _PATIENCE_SECONDS

@@ -1,4 +1,4 @@
-"""Lists of sessions from the store, after a look at what has changed on disk since the last sync."""
+"""Lists of sessions from the store, combined with changes on disk since the last sync."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quick_list(
 ) -> list[SessionItem] | None:
     """The sessions that pass the filter options; with a limit, the newest are among them.
 
-    None where there is no store, or where too much has changed since the last sync. With `--stored`, the disk is not
+    None if there is no store, or too much has changed since the last sync. With `--stored`, the disk is not
     looked at.
     """
     catalog = catalog_of(args)
@@ -41,7 +41,7 @@ def quick_list(
         return None
     if args.stored:
         return list(islice(_stored(store, args, keep, None, limit), limit))
-    # Imported late: this and the store are only loaded where there is a store.
+    # Imported late: only needed if there is a store.
     from ...ingest.freshness import changes_since_sync
 
     changes = changes_since_sync(store, catalog.library)
@@ -63,7 +63,7 @@ def _changed(
 
 
 def listed(catalog: Catalog, ref: SessionRef, keep: Filter, *, counts: bool) -> SessionItem | None:
-    """A session as it is on disk, or in the store if its files are gone; None if it does not pass the filters."""
+    """A session from disk, or from the store if its files are gone; None if it does not pass the filters."""
     if not keep.takes(ref) or not keep.takes_peek(peek := catalog.peek(ref)):
         return None
     item = item_of_ref(ref, peek, catalog.gone_at(ref))
@@ -78,7 +78,7 @@ def listed(catalog: Catalog, ref: SessionRef, keep: Filter, *, counts: bool) -> 
 def _stored(
     store: Store, args: argparse.Namespace, keep: Filter, changes: DiskChanges | None, page: int | None
 ) -> Iterator[SessionItem]:
-    """All other sessions, the newest first, read in pages of a size."""
+    """All other sessions, the newest first, read in pages."""
     wanted = replace(stored_filter(args), is_empty=False)
     for start in count(0, page or 1):
         rows = store.sessions.select(wanted, limit=page, offset=start)
@@ -91,7 +91,7 @@ def _stored(
                     continue
                 if row.id in own and not any(changes.has(file.path) for file in files):
                     if any(os.path.lexists(file.path) for file in files):
-                        # It was imported from a folder that is not listed here.
+                        # It was imported from another folder.
                         continue
                     item.gone_at = datetime.now(UTC)
             yield _completed(item, row, files, store, args, keep)
@@ -102,7 +102,7 @@ def _stored(
 def _completed(
     item: SessionItem, row: SessionRow, files: list[FileRow], store: Store, args: argparse.Namespace, keep: Filter
 ) -> SessionItem:
-    """A session with what the list shows besides its row."""
+    """A session with the other columns of the list."""
     if args.events or keep.events:
         item.counts = {kind: row.counts[kind] for kind in BY_NAME if row.counts.get(kind)}
     if args.json:

@@ -1,4 +1,4 @@
-"""What `--json` prints: one JSON object per line, each with its `type`.
+"""The output of `--json`: one JSON object per line, each with its `type`.
 
 Fields have the same names as in the JSON API: a session is `agent` and `name`, also inside other objects.
 """
@@ -33,15 +33,15 @@ class SessionItem(SessionName, kw_only=True, omit_defaults=True):
     kind: m.Kind
     title: str | None
     project: str | None
-    """The path of the folder that the agent worked in."""
+    """The path of the agent's working directory."""
     started_at: datetime | None
     ended_at: datetime | None
     parent: str | None = None
-    """Of a sub-agent: the session that started it."""
+    """For a sub-agent: the session that started it."""
     gone_at: datetime | None = None
-    """When its files were found to be gone: only the store still has it."""
+    """When its files were found to be missing: only the store still has it."""
     deleted_at: datetime | None = None
-    """When its agent may delete it, at the first start after that."""
+    """When its agent may delete it: at its first start after this time."""
     version: str | None = None
     """The last version of the agent that wrote to it."""
     size: int | None = None
@@ -51,11 +51,11 @@ class SessionItem(SessionName, kw_only=True, omit_defaults=True):
     archived: bool = False
     """The agent has archived it."""
     no_conversation: bool = False
-    """A file with nothing but notes."""
+    """A file that contains only notes."""
     counts: dict[str, int] = {}
-    """How many events of each kind, where they were counted."""
+    """The number of events by kind, if they were counted."""
     tokens: int | None = None
-    """All tokens without those of sub-agents, where they were asked for and the session is in the store."""
+    """All tokens without those of sub-agents, if requested and the session is in the store."""
     cost_usd: float | None = None
     """What the API would have charged for them at list prices; left out if no price is known."""
 
@@ -82,14 +82,14 @@ class WrittenFile(msgspec.Struct, kw_only=True):
 
 
 class SentAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a person answered to an agent."""
+    """A person's answer to an agent."""
 
     verdict: str
     reason: str | None = None
     answers: dict[str, list[str]] = {}
     """The labels that were chosen for each question."""
     question: dict[str, Any]
-    """What the agent asked, as in the JSON API."""
+    """The agent's request, as in the JSON API."""
 
 
 def project_name(path: str | None) -> str:
@@ -103,7 +103,7 @@ def session_name(agent: str, name: str) -> SessionName:
 
 
 def item_of_ref(ref: SessionRef, peek: Peek, gone_at: datetime | None = None) -> SessionItem:
-    """A session as it was found."""
+    """A list item for a session on disk."""
     project = peek.project
     return SessionItem(
         agent=ref.agent,
@@ -123,7 +123,7 @@ def item_of_ref(ref: SessionRef, peek: Peek, gone_at: datetime | None = None) ->
 
 
 def item_of_session(session: Session) -> SessionItem:
-    """A session that was read."""
+    """A list item for a loaded session."""
     info, project = session.info, session.info.project
     return SessionItem(
         agent=info.agent,
@@ -138,7 +138,7 @@ def item_of_session(session: Session) -> SessionItem:
 
 
 def item_of_row(row: SessionRow) -> SessionItem:
-    """A session of the store."""
+    """A list item for a stored session."""
     return SessionItem(
         agent=row.agent,
         name=row.name,

@@ -1,4 +1,4 @@
-"""Redaction of what a command writes."""
+"""Redaction of a command's output."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PERSONAL_HELP = "also replace personal data: names of users and hosts, home dire
 
 
 def add_redaction(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """What is taken out of the output."""
+    """Add the options for redaction."""
     group = parser.add_argument_group("redaction")
     group.add_argument(
-        "--redact", action="store_true", help="replace secrets with placeholders, the same one for the same secret"
+        "--redact", action="store_true", help="replace secrets with placeholders, always the same one for a secret"
     )
     group.add_argument("--redact-personal", action="store_true", help=PERSONAL_HELP)
     return group
@@ -28,7 +28,7 @@ def redactor_of(args: argparse.Namespace) -> Redactor | None:
 
 
 def describe_report(report: Report) -> Iterator[str]:
-    """What was taken out, without showing it."""
+    """A summary of what was redacted, without the secrets themselves."""
     if not report.total:
         yield "Nothing was redacted."
         return
@@ -39,6 +39,6 @@ def describe_report(report: Report) -> Iterator[str]:
 
 
 def describe_secrets(count: int) -> str:
-    """How many secrets are in an output that was not redacted."""
+    """A notice that an unredacted output contains secrets."""
     values = counted(count, "secret")
     return f"The output contains {values}; --redact replaces them, and `unspool secrets` lists where they are."

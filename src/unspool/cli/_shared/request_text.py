@@ -1,4 +1,4 @@
-"""A request of an agent as a terminal shows it before a person decides: all of it, with every character in sight."""
+"""An agent's request as a terminal shows it before a person decides: complete, with every character visible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...render.sanitize import local
 from .options import is_terminal
 
 DIGEST_SHOWN = 12
-"""Characters of the digest that are shown, and that an answer has to repeat."""
+"""The number of characters of the digest that are shown, and that an answer must repeat."""
 _SUMMARY = 160
 _HEADINGS = {
     "command": "wants to run a command", "edit": "wants to change files", "tool": "wants to use a tool",
@@ -23,7 +23,7 @@ _HEADINGS = {
 }  # fmt: skip
 _MARGIN = "  │ "
 _CONTINUED = "  ┆ "
-"""Each line of a request has a margin, so that nothing in it passes for a line of unspool. This one is for the rest of
+"""Each line of a request has a margin, so that none can imitate a line of unspool. This one is for the rest of
 a line that does not fit."""
 _NARROWEST = 20
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Part(NamedTuple):
-    """A text of a request, and what it is."""
+    """A text of a request, with its name."""
 
     name: str
     text: str
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 
 
 def request_name(opened: Json) -> str:
-    """A request by its id and the beginning of its digest: what an answer can name."""
+    """The name of a request for answers: its id and the beginning of its digest."""
     return f"{exact_text(opened['asked']['id'])}:{opened['digest'][:DIGEST_SHOWN]}"
 
 
@@ -54,7 +54,7 @@ def request_summary(request: Json) -> str:
 
 
 def request_lines(run: Json, opened: Json) -> Iterator[str]:
-    """A request with everything in it, in lines that fit the terminal."""
+    """A complete request, in lines that fit the terminal."""
     request = opened["asked"]
     heading = _HEADINGS.get(request["kind"], "asks")
     yield f"{exact_text(run['agent'])} {heading} (run {run['id']}, request {request_name(opened)})"
@@ -67,7 +67,7 @@ def request_lines(run: Json, opened: Json) -> Iterator[str]:
 
 
 def warning_lines(request: Json) -> list[str]:
-    """What a person should know about the characters of a request."""
+    """Warnings about characters in a request."""
     return _warnings(list(_parts(request)))
 
 
@@ -94,7 +94,7 @@ def _parts(request: Json) -> Iterator[Part]:
 
 
 def _subject(request: Json) -> Iterator[Part]:
-    """What would be done: the change of each file, the command, the plan or the questions."""
+    """The requested action: the change to each file, the command, the plan or the questions."""
     action, files, choices = request["action"], request["files"], request["choices"]
     for file in files:
         yield Part("file", file["path"])
@@ -103,10 +103,10 @@ def _subject(request: Json) -> Iterator[Part]:
         for text in file["warnings"]:
             yield Part("warning", text, is_prose=True, is_warning=True)
     for name, key in (("change", "diff"), ("command", "command"), ("plan", "plan")):
-        # The change as the model described it, unless all of what it does to the files as they are is known.
+        # The change as the model described it, unless the change to each file on disk is known.
         is_known = key == "diff" and files and all(file["diff"] and file["applies"] for file in files)
         if action.get(key) and not is_known:
-            # The last line of a diff ends like the others; that is no part of the change.
+            # The last line of a diff ends with a newline that is not part of the change.
             text = action[key].removesuffix("\n") if key == "diff" else action[key]
             yield Part(name, text, is_prose=key == "plan")
     for number, choice in enumerate(choices, 1):
@@ -144,7 +144,7 @@ def _lines_of(part: Part) -> Iterator[str]:
 
 
 def _wrapped(line: str) -> Iterator[str]:
-    """A line with a margin, cut where the terminal would cut it: the rest must not start at the edge."""
+    """A line with a margin, wrapped before the terminal would wrap it: the rest must not start at the edge."""
     pieces = [line]
     if is_terminal():
         from rich.cells import chop_cells

@@ -33,15 +33,15 @@ _WORDS = {
     "agent": "agent", "project": "project", "kind": "kind", "has": "has", "is": "has",
     "since": "since", "after": "since", "until": "until", "before": "until",
 }  # fmt: skip
-"""The words before a colon, and the options that mean the same."""
+"""Filter names before a colon, and the equivalent options."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def prepare(args: argparse.Namespace) -> None:
-    """Replace `--samples` by the places it means, and words such as `agent:NAME` by the options they mean."""
+    """Replace `--samples` by its home and store, and filters such as `agent:NAME` by the equivalent options."""
     if getattr(args, "samples", False):
         if args.home:
-            raise UsageError("--samples and --home both name the place of the sessions; use one of them")
+            raise UsageError("--samples and --home cannot be used together")
         args.home = [str(samples())]
         args.store = args.store or str(data_folder() / "samples.db")
     if "sessions" in args and "agent" in args:
@@ -95,17 +95,17 @@ class Chosen(NamedTuple):
 
 
 def choose(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The sessions a command works on: those named, or all; also those that only the store still has."""
+    """The sessions a command works on: those named, or all, including those that only the store still has."""
     catalog = catalog_of(args)
     if not args.sessions:
         yield from (Chosen(catalog, ref) for ref in catalog.refs())
-    # Look up all names first: a wrong one should fail at once, not in the middle of the work.
+    # Look up all names first: a wrong one should fail at once, not halfway through.
     for group in [_named(catalog, name) for name in args.sessions]:
         yield from group
 
 
 def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The session a command works on. A directory has to hold exactly one."""
+    """The session a command works on. A directory must contain exactly one."""
     name = args.sessions[0]
     if _is_folder(name):
         count = sum(1 for _ in Library(name).refs())
@@ -116,7 +116,7 @@ def choose_one(args: argparse.Namespace) -> Iterator[Chosen]:
 
 
 def catalog_of(args: argparse.Namespace) -> Catalog:
-    """The sessions in the places that the options name. The store is closed when the command ends."""
+    """The sessions in the homes and the store that the options name. The store is closed when the command ends."""
     library = Library(*args.home, evidence=_recorded)
     below = [root for _, root in library.homes()] if args.home and args.store is None else None
     catalog = Catalog(library, lambda: _existing_store(args.store), below=below)
@@ -125,19 +125,19 @@ def catalog_of(args: argparse.Namespace) -> Catalog:
 
 
 def _recorded(agent: str, session: str) -> list[RecordedDecision]:
-    """Decisions that were recorded while an agent ran. What reads them is only loaded with a session."""
+    """Decisions that were recorded while an agent ran. The reader is only imported with a session."""
     from ...store.decision_log import recorded_decisions
 
     return recorded_decisions(agent, session)
 
 
 def _close(catalog: Catalog) -> None:
-    """Say what could not be read in the store, and close it."""
+    """Report what could not be read in the store, and close it."""
     store = catalog.opened_store
     if store is None:
         return
     if store.messages.damaged:
-        # Imported late: with it comes all that imports sessions.
+        # Imported late: it imports everything that reads sessions.
         from .store import name_damage
 
         name_damage(store)
@@ -145,7 +145,7 @@ def _close(catalog: Catalog) -> None:
 
 
 def _existing_store(location: str | None) -> Store | None:
-    """The store, if there is one. The user's own need not be readable to list what is on disk."""
+    """The store, if there is one. If the default store is unreadable, sessions on disk can still be listed."""
     is_default = location is None and not os.environ.get(STORE_VARIABLE)
     if is_default and not (data_folder() / STORE_NAME).exists():
         return None
@@ -157,7 +157,7 @@ def _existing_store(location: str | None) -> Store | None:
         except UnspoolError as error:
             if not is_default:
                 raise
-            complain(f"the store cannot be read, so sessions whose files are gone are missing here: {error}")
+            complain(f"cannot read the store, so sessions whose files are gone are not listed: {error}")
     return None
 
 
@@ -176,7 +176,7 @@ def _is_folder(name: str) -> bool:
 
 
 class Filter:
-    """Selects sessions by the filter options."""
+    """Filters sessions by the filter options."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self._agents = frozenset(args.agent)
@@ -188,7 +188,7 @@ class Filter:
         self.events = frozenset(getattr(args, "has", ()))
 
     def takes(self, ref: SessionRef) -> bool:
-        """Whether a session passes, judged by its reference."""
+        """Whether a session passes, according to its reference."""
         return self.takes_agent(ref.agent) and self.takes_kind(ref.kind)
 
     def takes_agent(self, name: str) -> bool:
@@ -197,11 +197,11 @@ class Filter:
 
     @property
     def needs_peek(self) -> bool:
-        """Whether the first lines of a session are needed."""
+        """Whether the filters need the first lines of a session."""
         return bool(self._project or self._since or self._until)
 
     def takes_peek(self, peek: Peek) -> bool:
-        """Whether a session passes, judged by its first lines: it is in the project, and was active in the period."""
+        """Whether a session passes, according to its first lines: its project, and when it was active."""
         if self._project:
             project = peek.project
             if project is None or self._project not in (project.path or project.name).lower():
@@ -212,13 +212,13 @@ class Filter:
         return not (self._until and (peek.started_at is None or peek.started_at >= self._until))
 
     def takes_time(self, at: datetime | None) -> bool:
-        """Whether something that happened at a time is in the period."""
+        """Whether a time is in the period."""
         if at is None:
             return not (self._since or self._until)
         return not ((self._since and at < self._since) or (self._until and at >= self._until))
 
     def takes_session(self, session: Session) -> bool:
-        """Whether a session passes, judged by its events."""
+        """Whether a session passes, according to its events."""
         return self.takes_kind(session.info.kind) and all(count_events(session)[kind] for kind in self.events)
 
     def takes_kind(self, kind: Kind) -> bool:
@@ -233,7 +233,7 @@ class Filter:
         return iter(sorted(passing, key=_last_active, reverse=True)[: self._limit])
 
     def _takes(self, item: Chosen) -> bool:
-        """A session that fails is taken, so that it is reported when it is read."""
+        """An unreadable session passes, so that the error is reported when it is read."""
         try:
             peek = item.catalog.peek(item.ref)
         except Exception:

@@ -1,4 +1,4 @@
-"""Tokens and cost of listed sessions, as far as the store has them."""
+"""Tokens and cost of listed sessions, if they are in the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .records import SessionItem
 
 
 def add_costs(items: Iterable[SessionItem], location: str | None) -> list[str]:
-    """Add tokens and cost to sessions, and return each cost in words; empty for what is not in the store."""
+    """Add tokens and cost to sessions, and return each cost as text; empty for sessions that are not in the store."""
     try:
         store = open_store(location, read_only=True)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""The requests that a terminal has shown, so that what is typed answers one that the person has read."""
+"""The requests that a terminal has shown, so that input only answers a request that the person has seen."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Json = dict[str, Any]
 
 
 class ShownRequests:
-    """Open requests by number, as they were shown. One thread shows them while another one reads what is typed."""
+    """Open requests by number, as they were shown. One thread shows them while another one reads the input."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[int, Json] = {}
         self._count = 0
         self._since_line: list[int] = []
-        """The requests that were shown since a line was typed last."""
+        """The requests that were shown since the last line of input."""
 
     @property
     def is_any_open(self) -> bool:
-        """Whether a request that was shown waits for an answer."""
+        """Whether a request was shown and waits for an answer."""
         return bool(self._open)
 
     def show(self, opened: Json) -> int | None:
@@ -40,25 +40,25 @@ class ShownRequests:
             return self._count
 
     def close(self, id: str) -> None:
-        """A request was answered, or the agent no longer waits."""
+        """Close a request: it was answered, or the agent withdrew it."""
         with self._lock:
             self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] != id}
 
     def keep_only(self, ids: Collection[str]) -> None:
-        """Close all requests but these."""
+        """Close all other requests."""
         with self._lock:
             self._open = {number: each for number, each in self._open.items() if each["asked"]["id"] in ids}
 
     def line_was_typed(self) -> None:
-        """A line was carried out, or refused."""
+        """Note that a line of input was executed, or rejected."""
         with self._lock:
             self._since_line.clear()
 
     def pick(self, text: str) -> tuple[Json, str]:
-        """The request that a line is about, and the rest of the line.
+        """The request that a line refers to, and the rest of the line.
 
-        Without a number it is the only open one. But if another one was shown while the line was being typed, the
-        person may have read that one, even if it is gone by now.
+        Without a number, it is the only open one. But if another one was shown while the line was being typed, the
+        person may have meant that one, even if it is closed by now.
         """
         name, _, rest = text.partition(" ")
         with self._lock:

@@ -1,4 +1,4 @@
-"""The store, for commands that query it: which one, and brought up to date first."""
+"""The store, for commands that query it: opens it and brings it up to date first."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .selection import stored_filter
 
 _PATIENCE_SECONDS = 0.5
 _LOCK_SECONDS = 3.0
-"""How long a command that only reads waits for another process that imports sessions."""
-_MAY_BE_BEHIND = "The newest sessions and messages may be missing here."
+"""How long a command that only reads waits for another process to import sessions."""
+_MAY_BE_BEHIND = "The newest sessions and messages may be missing."
 
 
 def warn_of_password(location: str | None) -> None:
-    """Say that a password on the command line is not secret. For commands that run for long."""
+    """Warn that a password on the command line is not secret. For long-running commands."""
     if location is not None and "://" in location and urlsplit(location).password:
         remark("Other users of this computer can see the password in the arguments of this command.")
         remark(f"Use a password file (~/.pgpass), or put the address in {STORE_VARIABLE}.")
@@ -38,7 +38,7 @@ def warn_of_password(location: str | None) -> None:
 def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]:
     """The store, after importing what is new on this computer.
 
-    A command that `writes` fails if the store cannot be written. Others use what is stored, and say so.
+    A command that `writes` fails if the store is not writable. Others use what is stored, and say so.
     """
     store = _open_to_sync(args, writes) if writes or not args.no_sync else open_store(args.store, read_only=True)
     try:
@@ -51,14 +51,14 @@ def opened(args: argparse.Namespace, *, writes: bool = False) -> Iterator[Store]
 
 
 def found_rows(store: Store, names: Iterable[str], *, is_exact: bool = False) -> list[SessionRow]:
-    """The stored sessions with some names."""
+    """The stored sessions with these names."""
     return [store.sessions.find(name, is_exact=is_exact) for name in names]
 
 
 def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
     """The stored sessions that a command changes or writes: those named, or those that pass the filters.
 
-    Without either it is none: a command that removes sessions must not mean all of them.
+    Without either it is none, because a command that removes sessions must not remove all of them by default.
     """
     if args.sessions:
         return found_rows(store, args.sessions, is_exact=True)
@@ -71,7 +71,7 @@ def selected_rows(store: Store, args: argparse.Namespace) -> list[SessionRow]:
 
 
 def name_damage(store: Store) -> None:
-    """Say what could not be shown because it is damaged in the store."""
+    """Report what could not be shown because it is damaged in the store."""
     for damage in store.messages.damaged:
         row = store.sessions.get(damage.session)
         complain(f"session {row.name if row is not None else damage.session}: {damage.text}")

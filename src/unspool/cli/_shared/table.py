@@ -1,4 +1,4 @@
-"""Tables for narrow terminals: some columns are never cut, others shrink, and some can be left out."""
+"""Tables for narrow terminals: some columns are never cut, others shrink, and some can be omitted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .output import console
 
 _GAP = 2
 _LONGEST = 400
-"""Characters of a cell, also in a pipe."""
+"""The maximum number of characters in a cell, also in a pipe."""
 
 
 class Column(NamedTuple):
@@ -20,11 +20,11 @@ class Column(NamedTuple):
     header: str
     style: str = ""
     shrinks_to: int | None = None
-    """The narrowest that it may become; None if it is never cut."""
+    """Its minimum width; None if it is never cut."""
     drop: int = 0
-    """Columns with a number are left out where the others do not fit, the lowest number first."""
+    """Columns with a number are omitted if the others do not fit, the lowest number first."""
     right: bool = False
-    """Whether its cells are aligned at the right, as numbers are."""
+    """Whether its cells are right-aligned, like numbers."""
 
 
 AGENT = Column("agent", "cyan")
@@ -38,7 +38,7 @@ DESCRIPTION = Column("description", shrinks_to=24)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """A table on a terminal, tab-separated columns elsewhere."""
+    """Print a table on a terminal, and tab-separated columns elsewhere."""
     cells = ([one_line(cell, _LONGEST) for cell in row] for row in rows)
     if is_terminal():
         _draw(columns, list(cells))
@@ -65,12 +65,12 @@ def _draw(columns: Sequence[Column], rows: list[list[str]]) -> None:
             cell.align("right" if columns[place].right else "left", width)
             line.append_text(cell).append(" " * _GAP)
         line.rstrip()
-        # What still does not fit continues on the next line, where nothing of it is lost.
+        # Text that still does not fit wraps to the next line, so nothing is lost.
         out.print(line, soft_wrap=True)
 
 
 def fit(columns: Sequence[Column], widths: Sequence[int], available: int) -> dict[int, int]:
-    """The columns to show, by position, and how wide each is."""
+    """The columns to show, by position, with their widths."""
     narrow = [
         width if column.shrinks_to is None else min(width, max(column.shrinks_to, len(column.header)))
         for column, width in zip(columns, widths, strict=True)
@@ -80,7 +80,7 @@ def fit(columns: Sequence[Column], widths: Sequence[int], available: int) -> dic
     while sum(shown.values()) + _GAP * (len(shown) - 1) > available and droppable:
         del shown[droppable.pop(0)]
     spare = max(0, available - sum(shown.values()) - _GAP * (len(shown) - 1))
-    # Those that need the least get it first, so that a long title does not cut a short project.
+    # Narrow columns get their width first, so that a long title does not cut a short project.
     wanting = sorted(shown, key=lambda place: widths[place] - shown[place])
     for left, place in zip(range(len(wanting), 0, -1), wanting, strict=True):
         more = min(widths[place] - shown[place], spare // left)

@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   unspool answer 3f2a ask-1:9f86d081884c --choose 2
   unspool answer 3f2a ask-1:9f86d081884c --choose 1,3 --choose "Use SQLite"
 
-Without a terminal, the request has to be named with its digest."""
+Without a terminal, the request must be named with its digest."""
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     questions = chosen.opened["asked"]["choices"]
     if not questions:
         raise UsageError(
-            f"{request_name(chosen.opened)} is no question. Decide it with `unspool approve` or `unspool deny`"
+            f"{request_name(chosen.opened)} is not a question. Decide it with `unspool approve` or `unspool deny`"
         )
     answers = _answers(chosen, args)
     if not answers:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _answers(chosen: ChosenRequest, args: argparse.Namespace) -> dict[str, list[str]]:
-    """What was chosen, by question; nothing if the person does not want to answer."""
+    """The answers by question; empty if the person cancels."""
     questions: list[Json] = chosen.opened["asked"]["choices"]
     given = args.choose or args.text
     if given is None:
@@ -81,7 +81,7 @@ def _ask_each(chosen: ChosenRequest, questions: list[Json], *, as_json: bool) ->
 
 
 def options_in(question: Json, text: str, *, own_words: bool = False) -> list[str]:
-    """The labels of the options that a text names by number or label."""
+    """The labels of the options that a text selects by number or label."""
     labels = [option["label"] for option in question["options"]]
     if text in labels:
         return [text]

@@ -11,13 +11,15 @@ EXAMPLES = """examples:
   unspool approve 3f2a ask-1:9f86d081884c      exactly this request, as `unspool ps` printed it
   unspool approve 3f2a --session               and do not ask again in this session
 
-Without a terminal, the request has to be named with its digest."""
+Without a terminal, the request must be named with its digest."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_request_arguments(parser)
-    parser.add_argument("--session", action="store_true", help="also allow what the request says, in this session")
+    parser.add_argument(
+        "--session", action="store_true", help="allow it for the rest of the session; the request says what that allows"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class Attached:
-    """A terminal, or another output, that shows one agent."""
+    """Shows one agent on a terminal or another output."""
 
     def __init__(self, server: Server, run: dict[str, Any], *, as_json: bool) -> None:
         self._server = server
@@ -61,9 +61,9 @@ class Attached:
         self._has_quit = False
         self._can_type = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
         self._held = ""
-        """Text of the model that is not printed yet."""
+        """Text of the model that has not been printed yet."""
         self._speaker: str | None = None
-        """The sub-agent whose text came last; None for the agent itself."""
+        """The sub-agent that wrote last; None for the agent itself."""
         self._requests = ShownRequests()
         self._events: dict[str, Callable[[dict[str, Any]], None]] = {
             "words": self._show_words,
@@ -114,7 +114,7 @@ class Attached:
         return 1
 
     def _catch_up(self) -> None:
-        """Show the open requests again as they are now: events were missed."""
+        """Show the current open requests again, because events were missed."""
         self._run = self._server.ask("GET", path_of(self._run["id"]))
         if not self._as_json:
             self._requests.keep_only([opened["asked"]["id"] for opened in self._run["questions"]])
@@ -133,7 +133,7 @@ class Attached:
     def _show_words(self, event: dict[str, Any]) -> None:
         if event["thinking"]:
             return
-        # A request stays the last thing on the screen until it is answered: text could look like another request.
+        # Nothing is printed below a request until it is answered: text could look like another request.
         speaker = event.get("subagent")
         if speaker != self._speaker:
             self._held += f"\n[{one_line(speaker, 40)}] " if speaker else "\n"
@@ -190,7 +190,7 @@ class Attached:
                 self._requests.line_was_typed()
 
     def act(self, text: str) -> None:
-        """Carry out a line that was typed."""
+        """Execute a line of input."""
         word, _, rest = text.partition(" ")
         if text == "?":
             remark(_HELP)
@@ -230,7 +230,7 @@ class Attached:
         )
 
 
-_NONE = "This is no question; answer it with `a` or `d`"
+_NONE = "This is not a question; answer it with `a` or `d`"
 
 
 def _because(error: str | None) -> str:
@@ -238,7 +238,7 @@ def _because(error: str | None) -> str:
 
 
 def _from_person(message: dict[str, Any]) -> str:
-    """A message to the agent, as it was sent or will be."""
+    """A message to the agent, sent or queued."""
     waits = " (after this turn)" if message.get("state") == "queued" else ""
     sender = "" if message["who"] == who() else f" (from {harmless(message['who'])})"
     return f"{to_agent(message['text'])}{sender}{waits}"

@@ -1,4 +1,4 @@
-"""`unspool completion`: a script with which a shell completes commands, options and their values."""
+"""`unspool completion`: a script that lets a shell complete commands, options and their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Command(NamedTuple):
     help: str
     options: list[_Option]
     choices: tuple[str, ...]
-    """What its arguments may be; empty where they are names of sessions or files."""
+    """The possible values of its arguments; empty if they are names of sessions or files."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`unspool context`: what the model had in its context, at one message or at each of its replies."""
+"""`unspool context`: the model's context, at one message or at each of its replies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ EXAMPLES = """examples:
 
 
 class MessageContext(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What the model had in its context before a message."""
+    """The model's context before a message."""
 
     agent: str
     session: str
-    """Its name alone, as in the lines that other readers of sessions print."""
+    """Only its name, as in the output of other session readers."""
     message_index: int
     recorded: bool
-    """False: the agent had replaced the context by a summary that is not in the log."""
+    """False if the agent had replaced the context with a summary that is not in the log."""
     context: ContextLists
     message_indices: list[int] = []
     """With `--at`: the messages in the context."""
@@ -41,7 +41,7 @@ class MessageContext(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "the session; with --each, all sessions by default")
+    add_sessions(parser, "the session (with --each, the default is all sessions)")
     add_source(parser)
     add_filters(parser)
     group = parser.add_mutually_exclusive_group(required=True)
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--at",
         type=int,
         metavar="N",
-        help="show the context before message N; the number of messages means the next one",
+        help="show the context before message N; use the number of messages for the next one",
     )
     group.add_argument("--each", action="store_true", help="show the context before every reply of the model")
     add_limit(parser, "with --each: only the newest N sessions")

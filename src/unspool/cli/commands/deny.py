@@ -11,13 +11,13 @@ EXAMPLES = """examples:
   unspool deny 3f2a ask-1:9f86d081884c --reason "use the dataclass we have"
   unspool deny 3f2a --stop                     and stop the turn
 
-Without a terminal, the request has to be named with its digest."""
+Without a terminal, the request must be named with its digest."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_request_arguments(parser)
-    parser.add_argument("--reason", help="the reason, which the model gets")
+    parser.add_argument("--reason", help="the reason, which is sent to the model")
     parser.add_argument("--stop", action="store_true", help="also stop the turn")
 
 

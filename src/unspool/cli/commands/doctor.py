@@ -39,10 +39,10 @@ class FileReport(msgspec.Struct, omit_defaults=True, kw_only=True):
     path: str
     agent: str
     session: SessionName | None
-    """None where no session could be read from it."""
+    """None if no session could be read from it."""
     lines: int
     damaged: int
-    """Lines that are not an intact record."""
+    """Lines that are not intact records."""
     problems: dict[str, int]
     """How many problems of each kind: torn, salvaged, unknown-record, missing-parent, …"""
     orphans: int
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--summary",
         action="store_true",
-        help="count, by agent and version, the kinds of records and fields that unspool has not seen before; "
+        help="count the record types and fields that unspool has not seen before, by agent and version; "
         "names and counts only, for a bug report",
     )
     add_json(parser, "one JSON object per file")
@@ -124,12 +124,12 @@ def _summarize(args: argparse.Namespace) -> int:
 
 
 def _on_disk(args: argparse.Namespace) -> Iterator[Chosen]:
-    """The sessions with files to check. `unspool verify` checks what is only in the store."""
+    """The sessions with files to check. `unspool verify` checks sessions that are only in the store."""
     for item in choose(args):
         if not item.ref.gone:
             yield item
         elif args.sessions:
-            remark(f"{item.ref.id} has no files any more; `unspool verify` checks what the store has of it")
+            remark(f"{item.ref.id} no longer has files; `unspool verify` checks the stored copy")
 
 
 def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileReport]:
@@ -145,8 +145,8 @@ def _reports(args: argparse.Namespace, failures: Failures) -> Iterator[FileRepor
 
 
 def _unlisted(agent: str, path: Path, why: str) -> FileReport:
-    """The report on something that is not even listed as a session."""
-    missing = "what is in this folder is missing here; check its permissions" if path.is_dir() else "left out"
+    """The report on a path that is not listed as a session."""
+    missing = "the contents of this folder are missing; check its permissions" if path.is_dir() else "left out"
     problem = m.Problem(reason="unreadable", detail=f"{why}: {missing}")
     return FileReport(
         path=name_of(path),
@@ -179,7 +179,7 @@ def _report(session: Session, place: int, file: m.LogFile) -> FileReport:
 
 
 def _file_of(problem: m.Problem, session: Session) -> int:
-    """The file that a problem is in: its line's, its message's, or the first one."""
+    """The file of a problem: that of its line or message, or the first one."""
     if problem.source is not None:
         return problem.source.file
     return session.messages[problem.message_index].source.file if problem.message_index is not None else 0

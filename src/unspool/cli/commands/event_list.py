@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filter(kind: str, args: argparse.Namespace, ids: tuple[int, ...] | None) -> EventFilter:
-    # The period is that of the events; a session may have others.
+    # The period applies to the events, not to their sessions.
     sessions = replace(stored_filter(args), ids=ids, active_since=None, started_before=None)
     since, until = parse_time(args.since), parse_time(args.until)
     return EventFilter(kinds=(kind,), sessions=sessions, tool=args.tool, since=since, until=until)

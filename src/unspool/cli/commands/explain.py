@@ -1,4 +1,4 @@
-"""`unspool explain`: why a record says what it says about a message."""
+"""`unspool explain`: how the record of a message was derived."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class MessageExplanation(msgspec.Struct, kw_only=True):
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "message", metavar="SESSION#N", help="a session (id, beginning of one, path, or latest), and a message of it"
+        "message",
+        metavar="SESSION#N",
+        help="a session (id, start of one, path, or `latest`) and the number of a message",
     )
     add_source(parser)
     add_json(parser, "a JSON object")

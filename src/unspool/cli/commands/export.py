@@ -1,4 +1,4 @@
-"""`unspool export`: write sessions as NDJSON, a stream, Markdown, HTML, Parquet, or in a format of other programs."""
+"""`unspool export`: write sessions as NDJSON, a stream, Markdown, HTML, Parquet, or in a format of another tool."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Piece = tuple[str, bytes]
 
 _encoder = msgspec.json.Encoder()
 _FOR_PEOPLE = ("markdown", "html")
-"""Formats that are made to be passed on."""
+"""Formats for sharing."""
 _FOR_PROGRAMS = ("ndjson", "stream")
 """Formats that are redacted as they are written."""
 _SUFFIXES = {"ndjson": ".ndjson", "stream": ".ndjson", "markdown": ".md", "html": ".html"}
@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_const", dest="format", const="ndjson", help="the same as --format ndjson"
     )
-    parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a directory that gets one file per session")
+    parser.add_argument("-o", "--output", metavar="PATH", help="a file, or a directory for one file per session")
     add_view(parser, branches="all")
     add_filters(parser)
     add_limit(parser, "export only the newest N sessions")
@@ -172,7 +172,7 @@ def _only_one(chosen: Iterator[Chosen]) -> Iterator[Chosen]:
 
 
 def _first_page(pieces: Iterator[Piece]) -> Iterator[Piece]:
-    """The page of the session itself, without the sub-agents in the same file."""
+    """The page of the session, without the sub-agents in the same file."""
     for place, (_, page) in enumerate(groupby(pieces, key=itemgetter(0))):
         if place:
             remark("Sub-agents in the same file are left out; use -o DIR/ to write a page for each.")
@@ -217,7 +217,7 @@ def _complete_pieces(args: argparse.Namespace, item: Chosen, keep: Filter) -> It
 
 
 class _Notices:
-    """What documents say about the secrets that are in them, or were."""
+    """Notices in documents about secrets that they contain, or that were redacted."""
 
     def __init__(self, redactor: Redactor | None) -> None:
         self._is_redacted = redactor is not None

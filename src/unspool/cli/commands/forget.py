@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--until-seen-again", action="store_true", help="import it again if `sync` or `push` finds it on disk"
     )
-    parser.add_argument("--list", action="store_true", help="list the sessions that are not imported again")
+    parser.add_argument("--list", action="store_true", help="list forgotten sessions, which are not imported again")
     parser.add_argument("--lift", action="store_true", help="allow forgotten sessions to be imported again")
     add_limit(parser, "only the newest N sessions")
     add_json(parser)
@@ -67,14 +67,14 @@ def _list(args: argparse.Namespace) -> int:
 
 def _lift(args: argparse.Namespace) -> int:
     if not args.sessions:
-        raise UsageError("name a session to lift; `unspool forget --list` lists those that were forgotten")
+        raise UsageError("name a session; `unspool forget --list` lists forgotten sessions")
     args.no_sync = True
     with opened(args, writes=True) as store:
         known = store.forgotten.all()
         for name in args.sessions:
             for session in resolve_name(name, known, lambda session: session.name, lambda: len(known)):
                 store.forgotten.lift(session)
-                print(f"{session.name} is imported again by the next sync or push, if its files are on disk")
+                print(f"{session.name} will be imported again by the next sync or push, if its files are on disk")
     return 0
 
 
@@ -82,9 +82,7 @@ def _forget(args: argparse.Namespace) -> int:
     with opened(args, writes=True) as store:
         rows = selected_rows(store, args)
         if not rows:
-            raise UsageError(
-                "no session to forget; name some, or choose them with filters; --list lists forgotten ones"
-            )
+            raise UsageError("no session to forget; name one, or use filters; --list lists forgotten sessions")
         for row in rows:
             check_removable(store.database, row, of_any_machine=args.any_machine)
         if not args.yes and not _is_confirmed(rows, args.until_seen_again):

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the versions, the oldest first."""
+    """List the versions, oldest first."""
     with opened(args) as store:
         (row,) = found_rows(store, args.sessions)
         versions = History(store, row).versions

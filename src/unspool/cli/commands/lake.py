@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("action", choices=["sync"], help="sync: write new and changed sessions, remove forgotten ones")
-    parser.add_argument("lake", metavar="DIR", help="a directory, or an address of an object store such as s3://…")
+    parser.add_argument("lake", metavar="DIR", help="a directory, or the URL of an object store such as s3://…")
     add_source(parser, syncs=True)
     add_redaction(parser)
 

@@ -1,4 +1,4 @@
-"""`unspool lineage`: which sessions follow from each other, and how."""
+"""`unspool lineage`: how sessions are related."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EXAMPLES = """examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument(
-        "sessions", nargs="*", metavar="SESSION", help=f"show only the families of these: {SESSION_HELP}"
+        "sessions", nargs="*", metavar="SESSION", help=f"show only the families of these sessions: {SESSION_HELP}"
     )
     add_limit(parser, "show only the newest N families")
     add_json(parser, "one JSON object per family, with nodes and edges")
@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
             print_json(family)
         return 0
     if not families:
-        remark("No session follows from another one.")
+        remark("No sessions are related.")
     out = console()
-    # A pipe gets whole lines.
+    # Lines are not cut in a pipe.
     options: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"} if is_terminal() else {"soft_wrap": True}
     for place, (lineage, family) in enumerate(families):
         if place:
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _of_sessions(store: Store, rows: list[SessionRow]) -> Iterator[tuple[Lineage, Family]]:
-    """The families of some sessions, each once."""
+    """The families of some sessions, without duplicates."""
     shown: set[SessionKey] = set()
     for row in rows:
         key = SessionKey(row.agent, row.name)
@@ -87,7 +87,7 @@ def _lines(lineage: Lineage, family: Family) -> Iterator[Text]:
 
 
 def _branch(row: OutlineRow) -> str:
-    """The lines that connect a session with the one above it."""
+    """The characters that connect a session with the one above it."""
     if not row.lasts:
         return ""
     lines = "".join("   " if last else "│  " for last in row.lasts[:-1])
@@ -106,7 +106,7 @@ def _session(node: LineageNode) -> Iterator[tuple[str, str]]:
         yield "(missing)", "dim"
     else:
         yield plain_line(node.title or "(no title)", 60), ""
-    # The row above it has the first part of the id of a sub-agent.
+    # The first part of a sub-agent's id is in the row above it.
     yield f"  {harmless(short_id(node.id.rsplit('/', 1)[-1]))}", "bold"
     yield "".join(f"  {part}" for part in (local(node.started_at), node.agent) if part), "dim"
 
@@ -117,7 +117,7 @@ def _more(edges: list[LineageEdge]) -> Iterator[tuple[str, str]]:
 
 
 def _how(edge: LineageEdge) -> str:
-    """How a session follows from another one, what shows it, and how certain that is if it is not."""
+    """How a session is related to another one, with the evidence, and the confidence if it is below 1."""
     if edge.kind == "subagent" and edge.confidence >= 1:
         return "sub-agent"
     details = [one_line(edge.evidence, 60)] if edge.evidence else []

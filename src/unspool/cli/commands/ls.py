@@ -1,4 +1,4 @@
-"""`unspool ls`: list sessions. Reads only the first and last lines of each unless events are asked for."""
+"""`unspool ls`: list sessions. Reads only the first and last lines of each unless events are requested."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EXAMPLES = """examples:
 _EVENTS = Column("events", "yellow", shrinks_to=12)
 _COST = Column("cost", "green", right=True)
 _COLUMNS = (_COST, PROJECT, TITLE, _EVENTS)
-"""The columns after the time; some only where they are asked for."""
-_NONE = "No sessions found. Use --home DIR to look elsewhere, or --samples to list the samples that come with unspool."
+"""The columns after the time; some are optional."""
+_NONE = "No sessions found. Use --home DIR to look elsewhere, or --samples to list the bundled samples."
 _ONLY_IN_STORE = "(only in store)"
 
 
@@ -41,14 +41,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_sessions(parser, "directories or files to list instead of your home directory")
     add_limit(parser, "list only the newest N")
-    parser.add_argument("--stored", action="store_true", help="list what the last sync has stored, without the files")
+    parser.add_argument(
+        "--stored", action="store_true", help="list what the last sync stored, without looking at the files"
+    )
     parser.add_argument("--events", action="store_true", help="count the events of each session (reads every session)")
     parser.add_argument(
         "--cost",
         action="store_true",
         help="show the cost at API list prices of sessions that are in the store",
     )
-    parser.add_argument("--all", action="store_true", help="also list files that hold no conversation, only notes")
+    parser.add_argument(
+        "--all", action="store_true", help="also list files that contain only notes and no conversation"
+    )
     parser.add_argument("--or-samples", action="store_true", help="list the sample sessions if there are none")
     add_json(parser)
     add_filters(parser)
@@ -61,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.kind is None:
         args.kind = "main"
     if args.or_samples and not args.sessions and next(choose(args), None) is None:
-        remark("No sessions on this computer yet. These are the samples that come with unspool.")
+        remark("No sessions on this computer yet. These are the bundled samples.")
         args.home = [str(samples())]
     keep, failures = Filter(args), Failures(args.debug)
     found, is_all = _found(args, keep, failures, limit)
@@ -100,7 +104,7 @@ def _total(shown: int, total: int | None) -> str:
 def _found(
     args: argparse.Namespace, keep: Filter, failures: Failures, limit: int | None
 ) -> tuple[list[SessionItem], bool]:
-    """The sessions that pass, and whether these are all of them: with a limit, old ones may be left out."""
+    """The sessions that pass, and whether these are all: with a limit, old ones may be left out."""
     if not (args.sessions or args.all or (args.home and not args.samples)):
         quick = quick_list(args, keep, failures, limit)
         if quick is not None:
@@ -122,7 +126,7 @@ def _items(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterat
 
 
 def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
-    """Files without a conversation, which are no sessions."""
+    """Files without a conversation, which are not sessions."""
     for agent, path in without_conversation(Library(*args.home)):
         if keep.takes_agent(agent):
             log = AGENTS[agent].log(path)
@@ -141,7 +145,7 @@ def _left_out(args: argparse.Namespace, keep: Filter) -> Iterator[SessionItem]:
 
 
 def _each(args: argparse.Namespace, keep: Filter, failures: Failures) -> Iterator[Chosen]:
-    """Sessions, each followed by the sub-agents in its file if those are asked for."""
+    """Sessions, each followed by the sub-agents in its file if they are requested."""
     for chosen in choose(args):
         yield chosen
         if keep.takes_kind("subagent"):

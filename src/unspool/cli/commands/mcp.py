@@ -1,4 +1,4 @@
-"""`unspool mcp`: a server with which agents look up earlier sessions."""
+"""`unspool mcp`: a server that lets agents look up earlier sessions."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ tools:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_source(parser, syncs=True)
-    group = parser.add_argument_group("what it answers")
+    group = parser.add_argument_group("answers")
     group.add_argument(
         "--directory",
         metavar="DIR",
-        help="answer about the project of this directory: its repository and the worktrees of it (default: the "
+        help="answer about the project of this directory: its repository and its worktrees (default: the "
         "current directory)",
     )
     group.add_argument("--all-projects", action="store_true", help="answer about all projects")
@@ -57,28 +57,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--print-config",
         metavar="AGENT",
         choices=list(AGENTS),
-        help=f"print the settings of an agent ({', '.join(AGENTS)}) that connect it, and exit",
+        help=f"print the settings that connect an agent ({', '.join(AGENTS)}), and exit",
     )
     group.add_argument(
         "--http",
         action="store_true",
-        help=f"with --print-config: connect to the running `unspool serve`; its token has to be in ${TOKEN_VARIABLE}",
+        help=f"with --print-config: connect to the running `unspool serve`; its token must be in ${TOKEN_VARIABLE}",
     )
     group.add_argument(
         "--call",
         nargs=2,
         metavar=("TOOL", "JSON"),
-        help="print what a tool answers to these arguments, and exit",
+        help="print the answer of a tool to these arguments, and exit",
     )
     group.add_argument(
-        "--instructions", action="store_true", help="print a text for AGENTS.md that says when to ask, and exit"
+        "--instructions",
+        action="store_true",
+        help="print a text for AGENTS.md that says when to use the tools, and exit",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until the agent closes the connection."""
     if args.directory and args.all_projects:
-        raise UsageError("--directory and --all-projects contradict each other")
+        raise UsageError("--directory and --all-projects cannot be used together")
     if args.directory and not os.path.isdir(args.directory):
         raise UsageError(f"{args.directory} is not a directory")
     if args.http and not args.print_config:
@@ -109,7 +111,9 @@ def _call(args: argparse.Namespace, tool: str, arguments: str) -> None:
     try:
         given = msgspec.json.decode(arguments, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise UsageError(f'the arguments of a tool are a JSON object, such as {{"budget": 1000}}: {error}') from error
+        raise UsageError(
+            f'the arguments of a tool must be a JSON object, such as {{"budget": 1000}}: {error}'
+        ) from error
     with opened(args) as store, store.snapshot():
         print(call_tool(ToolRequest(store, _scope(args), (), _redactor(args)), tool, given))
 
@@ -122,10 +126,10 @@ def _serve(args: argparse.Namespace) -> None:
 
     if not args.no_sync:
         with suppress(NotWritableError):
-            # Created and migrated before it is opened to read.
+            # Create and migrate it before it is opened read-only.
             open_store(args.store).close()
     if sys.stdin.isatty():
-        remark("Waiting for an agent on standard input. Agents start this command by themselves; see --print-config.")
+        remark("Waiting for an agent on standard input. Agents start this command themselves; see --print-config.")
     settings = StdioSettings(
         scope=_scope(args), store=args.store, homes=tuple(args.home), syncs=not args.no_sync, redactor=_redactor(args)
     )
@@ -136,7 +140,7 @@ def _print_config(args: argparse.Namespace) -> None:
     connection = _http(args) if args.http else McpConnection(name=_NAME, command=("unspool", "mcp", *_options(args)))
     settings = AGENTS[args.print_config].mcp_settings(connection)
     if settings is None:
-        raise UsageError(f"{AGENTS[args.print_config].info.title} has no settings for MCP servers that unspool knows")
+        raise UsageError(f"{AGENTS[args.print_config].info.title} has no settings for MCP servers known to unspool")
     remark(f"For {settings.file}:")
     print(settings.text)
 
@@ -151,7 +155,7 @@ def _http(args: argparse.Namespace) -> McpConnection:
 
 
 def _options(args: argparse.Namespace) -> list[str]:
-    """The options of this command that the agent should use, too."""
+    """The options of this command that the agent should also use."""
     flags = ("samples", "no_sync", "all_projects", "with_secrets")
     found = [f"--{flag.replace('_', '-')}" for flag in flags if getattr(args, flag)]
     if not args.samples:

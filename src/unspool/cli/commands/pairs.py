@@ -1,4 +1,4 @@
-"""`unspool pairs`: rejected actions with the accepted ones that followed, as preference data."""
+"""`unspool pairs`: rejected actions and what was accepted instead, as preference data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PERSON = "user"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "sessions to look at instead of all")
+    add_sessions(parser, "sessions to use instead of all")
     add_source(parser)
     parser.add_argument(
         "--by",
@@ -39,9 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="WHO",
         help=f"who rejected the action: {', '.join(get_args(m.RejectedBy))} or {_ALL} (default: {_PERSON})",
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="a file, written when it is complete")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a file instead of standard output")
     add_filters(parser)
-    add_limit(parser, "look at only the newest N sessions")
+    add_limit(parser, "use only the newest N sessions")
     add_redaction(parser)
 
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
             count += 1
     if not count or args.output is not None:
         remark(
-            f"{counted(count, 'pair')}." if count else "No pairs: nothing was rejected and then done in another way."
+            f"{counted(count, 'pair')}." if count else "No pairs: no rejected action was followed by an accepted one."
         )
     return failures.exit_code
 

@@ -1,4 +1,4 @@
-"""`unspool ps`: the running agents, with those that need a person first, and everything they ask for."""
+"""`unspool ps`: the running agents, with those that need a person first, and their requests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .._shared.request_text import request_lines, request_name, request_summary,
 
 EXAMPLES = """examples:
   unspool ps
-  unspool ps --full                            with all of each request
+  unspool ps --full                            with complete requests
   unspool ps --json | jq 'select(.questions != [])'"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--all", action="store_true", help="include agents that have ended")
-    parser.add_argument("--full", action="store_true", help="print all of each open request")
+    parser.add_argument("--full", action="store_true", help="print each open request in full")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object per agent; see `unspool schema --output`"
     )
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _brief(opened: dict[str, Any]) -> list[str]:
-    """An open request, by the name with which it can be answered."""
+    """An open request, with the name for answering it."""
     request = opened["asked"]
     return [
         f"    {request_name(opened)}  {request_summary(request)}",
@@ -51,7 +51,7 @@ def _brief(opened: dict[str, Any]) -> list[str]:
 
 
 def format_run(run: dict[str, Any]) -> str:
-    """A run as one line."""
+    """Format a run as one line."""
     session = short_id(run["session"]) if run["session"] else "-"
     state = run["state"] + (f" ({harmless(run['reason'])})" if run["reason"] else "")
     return f"{run['id']}  {run['agent']:<7} {harmless(session):<14} {state:<14} {harmless(run['folder'])}"

@@ -33,7 +33,7 @@ class PushReport(msgspec.Struct, kw_only=True):
     """Sessions whose files are gone."""
     failures: dict[str, str]
     redacted: Report | None = None
-    """What was taken out of the sessions that were copied, with `--redact`."""
+    """What was redacted in the copied sessions, with `--redact`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,13 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--with-secrets",
         action="store_true",
-        help="replace what was pushed with --redact by complete sessions, with the bytes of their files",
+        help="replace sessions that were pushed with --redact by complete ones, with their files",
     )
 
 
 @contextmanager
 def _source(location: str | None) -> Iterator[Store | None]:
-    """The store that has what was deleted from disk, if there is one."""
+    """The store with sessions that were deleted from disk, if there is one."""
     try:
         store = open_store(location, read_only=location is None)
     except NotFoundError:
@@ -62,10 +62,10 @@ def _source(location: str | None) -> Iterator[Store | None]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Copy what is new on disk, and what only your own store has, but nothing that you have forgotten."""
+    """Copy new sessions on disk, and those that only your own store has, except for forgotten ones."""
     redactor = redactor_of(args)
     if redactor is not None and args.with_secrets:
-        raise UsageError("--redact and --with-secrets contradict each other")
+        raise UsageError("--redact and --with-secrets cannot be used together")
     with closing(open_store(args.target)) as target:
         report = _push_all(args, target) if redactor is None else _push_redacted(args, target, redactor)
     if args.json:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     if report.redacted is not None and report.new + report.changed + report.kept:
         for line in describe_report(report.redacted):
             remark(line)
-        remark("The bytes of log files are not copied: the other store cannot restore them.")
+        remark("Log files are not copied: the other store cannot restore them.")
     return 1 if report.failures else 0
 
 
@@ -96,7 +96,7 @@ def _push_all(args: argparse.Namespace, target: Store) -> PushReport:
 
 
 def _push_redacted(args: argparse.Namespace, target: Store, redactor: Redactor) -> PushReport:
-    """Copy from your own store, which is brought up to date first."""
+    """Update your own store, then copy from it."""
     with closing(open_store(args.store)) as source:
         failures = sync(source, args.home).failures
         counts = push_redacted(source, target, redactor)

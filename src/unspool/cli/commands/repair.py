@@ -29,9 +29,9 @@ class SessionRepair(msgspec.Struct, kw_only=True):
     session: SessionName
     files: list[RepairedFile]
     changes: dict[str, int]
-    """How many of each kind; empty when there was nothing to repair."""
+    """The number of repairs by kind; empty if there was nothing to repair."""
     left: dict[str, int]
-    """What is still wrong with the copy."""
+    """Problems that remain in the copy."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -45,11 +45,9 @@ def run(args: argparse.Namespace) -> int:
     with opened(args) as store:
         rows = selected_rows(store, args)
         if not rows:
-            raise UsageError(
-                "no session to restore; name some, or choose them with --project, --since and other filters"
-            )
+            raise UsageError("no session to restore; name one, or use --project, --since and other filters")
         if args.version is not None and len(rows) > 1:
-            raise UsageError("--version needs a single session: each has versions of its own")
+            raise UsageError("--version needs a single session, because each has its own versions")
         for row in rows:
             try:
                 written = restore_session(store, row, target, args.version)
@@ -58,11 +56,11 @@ def run(args: argparse.Namespace) -> int:
             except OSError as error:
                 raise UnspoolError(f"cannot write to {target}: {error.strerror}") from error
             if not written:
-                raise UnspoolError(f"the store has no bytes of {row.name}: its files could never be read")
+                raise UnspoolError(f"the store has no files of {row.name}: they could never be read")
             for path, _, size in written:
                 if args.json:
                     print_json(WrittenFile(session=session_name(row.agent, row.name), path=str(path), size=size))
                 else:
-                    # The path is partly that of the archived file, which may contain sequences for terminals.
+                    # Part of the path is that of the archived file, which may contain terminal escape sequences.
                     print(f"{exact_text(str(path))}  {size:,} bytes")
     return 0

@@ -1,4 +1,4 @@
-"""`unspool rules`: rules that your decisions suggest, as text to copy."""
+"""`unspool rules`: rules suggested by your decisions, as text to copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """examples:
   unspool rules
   unspool rules --json | jq -r '.rule.text'"""
 _SHOWN = 5
-"""Decisions that are listed with a rule."""
+"""The maximum number of decisions listed with a rule."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`unspool schema`: print the JSON Schema of what `export` writes, or validate a file."""
+"""`unspool schema`: print the JSON Schema of exported records, or validate a file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXAMPLES = """examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--output", action="store_true", help="print the schema of what commands print with --json")
+    parser.add_argument("--output", action="store_true", help="print the schema of --json output")
     parser.add_argument("--check", metavar="FILE", help="validate an exported file, and list its invalid lines")
 
 

@@ -48,14 +48,14 @@ examples:
 
 
 class SearchMatch(msgspec.Struct, kw_only=True):
-    """A session that a search has found."""
+    """A session that a search found."""
 
     session: SessionRow
     score: float
     hits: list[Hit]
-    """The best places."""
+    """The best matches."""
     more: int
-    """How many more there are."""
+    """The number of other matches."""
     resume: str | None
     """The command that continues the session; null if its files are gone, or its agent has none."""
 
@@ -64,11 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("query", nargs="*", metavar="QUERY", help="words and filters; see below")
     parser.add_argument("--regex", metavar="PATTERN", help="search with a regular expression (filters still apply)")
-    add_limit(parser, "show at most N sessions, the best ones", 20)
+    add_limit(parser, "show only the N best sessions", 20)
     parser.add_argument(
-        "--offset", type=int, default=0, metavar="N", help="leave out the N best sessions, to see the next ones"
+        "--offset", type=int, default=0, metavar="N", help="skip the N best sessions, to see the next ones"
     )
-    parser.add_argument("--hits", type=int, default=3, metavar="N", help="show at most N matches of each (default: 3)")
+    parser.add_argument(
+        "--hits", type=int, default=3, metavar="N", help="show at most N matches per session (default: 3)"
+    )
     add_json(parser, "one JSON object per session")
     add_filters(parser, of_events=False)
     add_source(parser, syncs=True)
@@ -83,14 +85,14 @@ def run(args: argparse.Namespace) -> int:
         for entry in found:
             _show(args, entry)
     if more:
-        remark(f"More sessions match; see the next ones with --offset {args.offset + len(found)}")
+        remark(f"More sessions match; use --offset {args.offset + len(found)} to see the next ones")
     elif not found and not args.json:
         print("No matches")
     return 0 if found else 1
 
 
 def _query(args: argparse.Namespace) -> Query:
-    """The words, with the filters that are among them and those that are options."""
+    """The query: words, filters among them, and filters given as options."""
     since, until = parse_time(args.since), parse_time(args.until)
     is_filtered = args.agent or args.project or since or until
     has_words = args.query or not (args.regex or is_filtered)
@@ -121,7 +123,7 @@ def _regex(args: argparse.Namespace, store: Store) -> int:
         if row is None or (count := count + 1) <= args.offset:
             continue
         if count > args.offset + args.limit:
-            remark(f"More sessions match; see the next ones with --offset {args.offset + args.limit}")
+            remark(f"More sessions match; use --offset {args.offset + args.limit} to see the next ones")
             break
         hits = [regex_hit(match) for match in group]
         more = max(0, len(hits) - args.hits)
@@ -140,7 +142,7 @@ def _show(args: argparse.Namespace, found: Found) -> None:
 
 
 def resume_command(row: SessionRow) -> str | None:
-    """The command that continues a session, if there is one: its files have to be there, and be this machine's."""
+    """The command that continues a session, if possible: its files must exist, and be on this machine."""
     template = AGENTS[row.agent].info.resume if row.agent in AGENTS else ()
     if not template or row.kind != "main" or row.gone_at is not None:
         return None

@@ -41,21 +41,21 @@ class FoundSecret(msgspec.Struct, kw_only=True):
     kind: str
     """What it is."""
     placeholder: str
-    """What it is replaced with: the same for the same secret, in every session."""
+    """What it is replaced with: the same placeholder for the same secret, in every session."""
     message_index: int | None
-    """The first message that has it; None if it is only in what is known about the session as a whole."""
+    """The first message that contains it; None if it is only in the metadata of the session."""
     timestamp: datetime | None
     """When that message was written."""
     count: int
-    """How many messages have it."""
+    """The number of messages that contain it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_sessions(parser, "sessions to look through instead of all")
+    add_sessions(parser, "sessions to search instead of all")
     add_source(parser)
     add_filters(parser)
-    add_limit(parser, "look through only the newest N sessions")
+    add_limit(parser, "search only the newest N sessions")
     add_json(parser)
 
 

@@ -28,7 +28,7 @@ EXAMPLES = """examples:
   unspool serve
   unspool serve --port 9000 --no-browser
   unspool serve --store postgresql://team@db/unspool
-  unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another screen
+  unspool serve --host 0.0.0.0 --name my-laptop.local     to reach it from another computer
   unspool serve --public-url https://unspool.example.org  behind a reverse proxy with TLS
   unspool serve --host 0.0.0.0 --name my-laptop.local --tls-self-signed --qr
   unspool serve --revoke                                  to log out all browsers"""
@@ -49,20 +49,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tls", nargs=2, metavar=("CERT", "KEY"), help="encrypt with this certificate and its key")
     parser.add_argument(
-        "--tls-self-signed", action="store_true", help="encrypt with a certificate that is made for this computer"
+        "--tls-self-signed",
+        action="store_true",
+        help="encrypt with a self-signed certificate, which is created if necessary",
     )
     parser.add_argument(
-        "--public-url", metavar="URL", help="address under which other devices reach the server, for example by a proxy"
+        "--public-url", metavar="URL", help="the URL of the server for other devices, for example behind a proxy"
     )
-    parser.add_argument("--qr", action="store_true", help="print the link for a phone as a QR code, too")
+    parser.add_argument("--qr", action="store_true", help="also print the link for a phone as a QR code")
     parser.add_argument("--no-browser", action="store_true", help="print the link without opening it")
     parser.add_argument(
         "--no-follow", action="store_true", help="show the store as it is, without importing new sessions"
     )
     parser.add_argument("--poll", action="store_true", help="check the files at intervals, for network drives")
-    parser.add_argument(
-        "--sandbox", action="store_true", help="run agents where they cannot reach unspool's data (needs bubblewrap)"
-    )
+    parser.add_argument("--sandbox", action="store_true", help="hide unspool's data from agents (needs bubblewrap)")
     parser.add_argument("--link", action="store_true", help="print the link to the running server and exit")
     parser.add_argument(
         "--revoke", action="store_true", help="log out all browsers, replace the token, print the new link and exit"
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _warn_of_open_folder(folder: Path) -> None:
-    """The files in it are closed to others, but not their names, and others may be able to replace them."""
+    """Others cannot read the files in it, but they can see the names, and may be able to replace the files."""
     if is_open_to_others(folder):
         remark(f"Other users can enter {folder}, where unspool keeps its token and what agents did.")
         remark(f"Run: chmod 700 {shlex.quote(str(folder))}")
@@ -118,7 +118,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     folder = data_folder()
     homes, store = tuple(args.home), args.store
     if args.or_samples and not homes and store is None and not any(True for _ in Library().refs()):
-        remark("No sessions on this computer yet. These are the samples that come with unspool.")
+        remark("No sessions on this computer yet. These are the bundled samples.")
         homes, store = (str(samples()),), str(folder / "samples.db")
     return Settings(
         store=store,
@@ -159,7 +159,7 @@ def _public_url(url: str | None) -> str | None:
         return None
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path not in ("", "/") or parts.query:
-        raise UsageError(f"--public-url needs an address such as https://unspool.example.org, not {url!r}")
+        raise UsageError(f"--public-url needs a URL such as https://unspool.example.org, not {url!r}")
     return f"{parts.scheme}://{parts.netloc}"
 
 

@@ -1,4 +1,4 @@
-"""`unspool share`: a page without secrets that can be passed on, and a report of what was taken out."""
+"""`unspool share`: a page without secrets, and a report of what was redacted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EXAMPLES = """examples:
 
 
 class ShareReport(msgspec.Struct, kw_only=True):
-    """What was written, and what was taken out."""
+    """What was written, and what was redacted."""
 
     files: list[str]
     """The pages. Empty with `--check`."""
@@ -53,9 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="PATH",
-        help="a file (default: the id of the session and .html), or a directory for several sessions and an index",
+        help="a file (default: ID.html), or a directory for several sessions and an index",
     )
-    parser.add_argument("--check", action="store_true", help="only report what would be taken out")
+    parser.add_argument("--check", action="store_true", help="only report what would be redacted")
     parser.add_argument("--redact-personal", action="store_true", help=PERSONAL_HELP)
     parser.add_argument("--with-secrets", action="store_true", help="do not redact anything")
     parser.add_argument("--json", action="store_true", help="print the report as JSON; see `unspool schema --output`")
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.sessions and args.output is None and not args.check:
         raise UsageError("name a session, or write all of them to a directory with -o DIR/")
     if args.with_secrets and args.redact_personal:
-        raise UsageError("--with-secrets and --redact-personal contradict each other")
+        raise UsageError("--with-secrets and --redact-personal cannot be used together")
     redactor = None if args.with_secrets else make_redactor(personal=args.redact_personal)
     failures = Failures(args.debug)
     files = [str(path) for path in _written(args, _pages(args, redactor, failures))]
@@ -76,10 +76,12 @@ def run(args: argparse.Namespace) -> int:
         return failures.exit_code
     for file in files:
         print(file)
-    for line in ["Secrets were not looked for."] if redactor is None else describe_report(report):
+    for line in (
+        ["The output may contain secrets: it was not checked."] if redactor is None else describe_report(report)
+    ):
         remark(line)
     if files:
-        remark("Read it before you pass it on: a detector cannot know every secret.")
+        remark("Read it before you share it: no detector finds every secret.")
     return failures.exit_code
 
 
@@ -110,7 +112,7 @@ def _written(args: argparse.Namespace, pages: Iterator[_Page]) -> Iterator[Path]
     if first is None:
         raise UnspoolError("no session matches")
     if next(pages, None) is not None:
-        raise UsageError("there are several sessions, or sub-agents; write them to a directory with -o DIR/")
+        raise UsageError("there are several sessions or sub-agents; write them to a directory with -o DIR/")
     yield _put(Path(args.output or safe_name(first.session.id) + ".html"), _rendered(first))
 
 

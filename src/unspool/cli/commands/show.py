@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
             for session in catalog.load_all(ref, args.tip, args.branches, args.orphans):
                 print_json(session)
     elif is_terminal() and not args.no_pager:
-        # As git does: keep colours, and do not page what fits on the screen.
+        # Like git: keep colours, and do not page output that fits on the screen.
         os.environ.setdefault("LESS", "FRX")
         out = console()
         with out.pager(styles=True):

@@ -1,4 +1,4 @@
-"""`unspool sql`: ask questions about sessions in SQL."""
+"""`unspool sql`: query sessions with SQL."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _CELL = 60
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("query", nargs="?", help="a query in DuckDB's SQL; the documentation lists tables and columns")
-    parser.add_argument("--question", metavar="NAME", help="a query that comes with unspool, instead of your own")
-    parser.add_argument("--list", action="store_true", help="list the questions that come with unspool")
+    parser.add_argument("--question", metavar="NAME", help="run a predefined query")
+    parser.add_argument("--list", action="store_true", help="list the predefined queries")
     parser.add_argument("--lake", metavar="DIR", help="query a lake that `unspool lake sync` wrote, instead of a store")
     parser.add_argument("--as-of", metavar="N", type=int, help="with --lake: an earlier snapshot")
     output = parser.add_mutually_exclusive_group()
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         _print_plain(("name", "question"), ((each.name, each.text) for each in questions()))
         return 0
     if (args.query is None) == (args.question is None):
-        raise UsageError("give either a query or --question NAME; `unspool sql --list` lists the questions")
+        raise UsageError("pass either a query or --question NAME; `unspool sql --list` lists the predefined queries")
     if args.as_of is not None and args.lake is None:
         raise UsageError("--as-of needs --lake: only a lake has snapshots")
     redactor = redactor_of(args)
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     from ...data.tables import Tables
 
     with opened(args) as store:
-        # Before the query: one that takes texts apart could not be redacted afterwards.
+        # Before the query: texts that it splits could not be redacted afterwards.
         _print(args, run_on_tables(Tables([Stored(store, redactor=redactor)]), sql))
     return 0
 
@@ -94,7 +94,7 @@ def _print(args: argparse.Namespace, answer: pa.RecordBatchReader) -> None:
 
 
 def _print_plain(names: Iterable[str], rows: Iterable[tuple[object, ...]]) -> None:
-    """A table on a terminal; elsewhere, tab-separated columns."""
+    """Print a table on a terminal, and tab-separated columns elsewhere."""
     if not is_terminal():
         print("\t".join(names))
         for row in rows:

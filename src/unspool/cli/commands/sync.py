@@ -21,13 +21,13 @@ EXAMPLES = """examples:
   unspool sync --store postgresql://team.example/unspool"""
 
 _LITTLE_BYTES = 1 << 20
-"""A sync that reads less than this has time left to maintain the store."""
+"""If a sync reads less than this, it also maintains the store."""
 _MAINTENANCE_SECONDS = 0.2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
-    parser.add_argument("--compact", action="store_true", help="then make the store as small as possible")
+    parser.add_argument("--compact", action="store_true", help="also make the store as small as possible")
     add_sessions(parser, "sessions to import instead of all")
     add_limit(parser, "import only the newest N of the sessions that have changed")
     add_json(parser, "the result as a JSON object")
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _only(args: argparse.Namespace) -> SessionTest | None:
-    """Whether a session is to be imported; None for all."""
+    """A test for the sessions to import; None for all."""
     keep = Filter(args)
     named = {(ref.agent, ref.id) for _, ref in choose(args)} if args.sessions else None
     if named is None and not (args.agent or keep.needs_peek):
@@ -51,7 +51,7 @@ def _only(args: argparse.Namespace) -> SessionTest | None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import what has changed."""
+    """Import changed sessions."""
     store = open_store(args.store)
     try:
         report = sync(store, args.home, selection=SyncSelection(_only(args), args.limit))
@@ -68,5 +68,5 @@ def run(args: argparse.Namespace) -> int:
             complain(f"cannot read {name}: {why}")
         if report.failures:
             count = counted(len(report.failures), "item")
-            remark(f"{count} could not be read. What the store has of them stays; the next sync tries again.")
+            remark(f"{count} could not be read. The store keeps its copies, and the next sync tries again.")
     return 1 if report.failures else 0

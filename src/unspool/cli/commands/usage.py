@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"how to group, separated by commas: {', '.join(DIMENSIONS)} (default: day)",
     )
     parser.add_argument("--model", metavar="NAME", help="only this model, by its recorded name")
-    add_limit(parser, "show only the N groups that cost most")
+    add_limit(parser, "show only the N most expensive groups")
     form = parser.add_mutually_exclusive_group()
     add_json(form, "everything as a JSON object")
     form.add_argument("--csv", action="store_true", help="print comma-separated values")
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _filter(args: argparse.Namespace) -> UsageFilter:
-    # The period is that of the requests; a session may have others.
+    # The period applies to the requests, not to their sessions.
     sessions = replace(stored_filter(args), active_since=None, started_before=None)
     return UsageFilter(sessions=sessions, since=parse_time(args.since), until=parse_time(args.until), model=args.model)
 

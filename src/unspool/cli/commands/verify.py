@@ -1,4 +1,4 @@
-"""`unspool verify`: check that the store and the log of decisions are what was written, and repair the store."""
+"""`unspool verify`: check the integrity of the store and of the decision log, and repair the store."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ EXAMPLES = """examples:
   unspool verify --repair                repair the store from the files on disk
   unspool verify --repair --from postgresql://team.example/unspool
   unspool verify --json | jq .store.faults
-  unspool verify --expect 41:9f86d08…    is the entry that you noted elsewhere still there?
+  unspool verify --expect 41:9f86d08…    check an entry that you noted elsewhere
 
-exit codes: 0 nothing was changed or all of it was repaired, 1 something was changed, 2 invalid usage"""
+exit codes: 0 no faults, or all were repaired; 1 faults were found; 2 invalid usage"""
 
 
 class VerificationReport(Verification, kw_only=True):
-    """What the verification of decisions and of the store has found."""
+    """The result of verifying the decisions and the store."""
 
     store: StoreVerification | None = None
-    """None where there is no store."""
+    """None if there is no store."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,20 +44,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expect",
         metavar="ENTRY:HASH",
-        help="the newest entry as an earlier run of this command printed it",
+        help="an entry that this command printed earlier as the newest one",
     )
     parser.add_argument(
         "--repair", action="store_true", help="repair damaged sessions from the files on disk or from the archive"
     )
     parser.add_argument(
-        "--from", dest="other", metavar="STORE", help="with --repair: another store that may have the same sessions"
+        "--from",
+        dest="other",
+        metavar="STORE",
+        help="with --repair: also repair from this store, which may have the same sessions",
     )
     add_json(parser, "the result as a JSON object")
     add_source(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Verify the log of decisions and the store, and print the result."""
+    """Verify the decision log and the store, and print the result."""
     if args.other is not None and not args.repair:
         raise UsageError("--from names a store to repair from; add --repair")
     decisions = verify_decisions(data_folder(), _head(args.expect) if args.expect is not None else None)
@@ -90,7 +93,7 @@ def _verify_store(args: argparse.Namespace) -> StoreVerification | None:
 
 
 def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -> tuple[Store, StoreVerification]:
-    """A new store with what can be read of a damaged database and what is on disk, and what is still missing in it."""
+    """Rebuild a damaged database from its readable part and from the disk; return what is still missing."""
     place = Path(store.location)
     new = place.with_name(f"{place.name}-rebuilt")
     for path in (new, *(new.with_name(new.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
@@ -112,7 +115,7 @@ def _rebuilt(store: Store, args: argparse.Namespace, found: StoreVerification) -
 
 
 def _existing_store(location: str | None) -> Store | None:
-    """The store; writable if possible, because data of earlier versions gets checksums. None where there is none."""
+    """The store; writable if possible, to add checksums to data of earlier versions. None if there is none."""
     try:
         readable = open_store(location, read_only=True)
     except NotFoundError:
@@ -155,7 +158,7 @@ def _lines(found: Verification) -> list[str]:
     if found.head is None and not found.faults and not found.not_covered:
         return ["No decisions have been recorded on this computer"]
     if found.faults:
-        lines.append(f"The log of decisions was changed: {counted(len(found.faults), 'fault')}, the first one on top")
+        lines.append(f"The decision log was changed: {counted(len(found.faults), 'fault')}, the first one at the top")
     elif found.decisions or not found.not_covered:
         lines.append(f"✓ {counted(found.decisions, 'decision')}: complete and unchanged")
     if found.not_covered:

@@ -66,7 +66,7 @@ def _told(store: Store, entry: Change) -> Iterator[str]:
 
 
 def _more(data: dict[str, Any]) -> str:
-    """The details of a change, in a few words."""
+    """The details of a change as a short text."""
     if "events" in data:
         return ": " + ", ".join(f"{event['kind']} at #{event['message_index']}" for event in data["events"][:5])
     if "count" in data:

@@ -4,7 +4,7 @@ set -eu
 has_java() {
     for program in "${JAVA_HOME:+$JAVA_HOME/bin/java}" java; do
         [ -n "$program" ] && command -v "$program" >/dev/null || continue
-        version=$("$program" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
+        version=$("$program" -XX:-UsePerfData -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)
         [ "${version:-0}" -ge 17 ] && return 0
     done
     return 1

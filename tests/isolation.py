@@ -22,8 +22,11 @@ _GRACE_SECONDS = 60.0
 """How long a process that is about to end may take before it counts as left behind."""
 _SHARED_MEMORY = Path("/dev/shm")
 _ROOM = 4 << 30
+_CODEX = Path("/tmp") / f"codex-daemon-{os.getuid()}" if hasattr(os, "getuid") else Path("/nowhere")
+"""Codex creates this folder whatever the temporary directory is, and leaves it empty."""
 _LEFT_BEHIND = pytest.StashKey[list[str]]()
 _FOLDER = pytest.StashKey[Path]()
+_HAD_CODEX = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -56,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     tempfile.tempdir = None
     config.stash[_FOLDER] = folder
+    config.stash[_HAD_CODEX] = _CODEX.exists()
 
 
 def run_environment() -> dict[str, str]:
@@ -80,6 +84,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     folder = config.stash.get(_FOLDER, None)
     if folder is not None and not config.getoption("--keep-files"):
         shutil.rmtree(folder, ignore_errors=True)
+    if not config.stash.get(_HAD_CODEX, True):
+        with suppress(OSError):
+            _CODEX.rmdir()
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

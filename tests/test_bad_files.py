@@ -405,4 +405,4 @@ def test_a_folder_that_may_not_be_read_is_reported(tmp_path: Path, run: Run, mon
         assert sorted(ref.agent for ref in Library(tmp_path).refs()) == ["claude", "gemini"]
         report = run("doctor", "--home", tmp_path)
     assert f"{closed}\n" in report.out
-    assert "Permission denied: what is in this folder is missing here" in report.out
+    assert "Permission denied: the contents of this folder are missing" in report.out

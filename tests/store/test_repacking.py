@@ -319,6 +319,24 @@ def test_few_files_are_packed_against_the_same_one(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_file_grows_that_another_is_packed_against(tmp_path: Path) -> None:
+    """The other one is still unpacked with the bytes that were there before."""
+    home, store = tmp_path / "home", new_store(tmp_path / "store.db")
+    titles = {log_of("codex", 9, title).write(home): title for title in ("number 0", "number 1")}
+    synced(store, home)
+    compact(store)
+    path, other = _similar_files(store, "codex")
+    before = other.read_bytes()
+    append(path, rest_of(log_of("codex", 12, titles[path]), log_of("codex", 9, titles[path])))
+    synced(store, home)
+    file = store.files.at(str(other))
+    assert file is not None
+    assert store.chunks.has_base(file.id, 0)
+    # Another object, because this one still has it.
+    assert Store(store.database).chunks.one(file.id, 0) == before
+    store.close()
+
+
 def test_a_file_and_its_new_version_never_depend_on_each_other(tmp_path: Path) -> None:
     """Each was packed against the other one's relatives."""
     home, store = tmp_path / "home", new_store(tmp_path / "store.db")
@@ -398,7 +416,7 @@ def test_chunks_are_packed_against_the_first_one(tmp_path: Path, monkeypatch: py
     whole = log.data
     sql = "SELECT start, base_start, base_length FROM chunk WHERE file = ? ORDER BY start"
     starts = store.database.rows(sql, file.id)
-    assert [tuple(row[1:]) for row in starts[:4]] == [(None, None)] + [(0, 256 << 10)] * 3
+    assert [tuple(row[1:]) for row in starts[:4]] == [(None, None)] + [(0, MEGABYTE)] * 3
     for start in (0, 5, 3 * MEGABYTE - 7, 4 * MEGABYTE, len(whole) - 10):
         assert store.chunks.span(file.id, start, 10) == whole[start : start + 10]
     with pytest.raises(DamagedError, match="missing in the store"):

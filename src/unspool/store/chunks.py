@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..core.errors import DamagedError
 from ..core.recent import Recent
-from .compression import pack, pack_against, pack_tightly, unpack, unpack_against, unpack_beginning
+from .compression import pack, pack_against, pack_tightly, unpack, unpack_against
 from .damage import ADVICE
 from .database import Database, Row
 
@@ -21,8 +21,6 @@ _WORTH_IT = 0.7
 """A difference has to be smaller than the chunk by this factor."""
 _LONGEST_CHAIN = 256
 """Reading a version unpacks every one between it and the next that is stored as a whole."""
-_BASE = 256 << 10
-"""How much of a first chunk others are packed against. Four times as much would make the archive 3 % smaller."""
 _SIMILAR = 0.9
 """A chunk has to become smaller by this factor to be packed against another one."""
 _MOST_DEPENDENTS = 8
@@ -53,7 +51,7 @@ class Chunks:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._recent: Recent[tuple[int, int], tuple[bytes, bytes]] = Recent(_CACHED)
-        """Chunks, or their beginnings, with what they were unpacked from: another program may have replaced them."""
+        """Chunks with what they were unpacked from: another program may have replaced them."""
 
     def put(self, file: int, start: int, length: int, data: bytes) -> None:
         """Add a chunk, or replace the one at the same offset."""
@@ -127,14 +125,15 @@ class Chunks:
         return [(int(file), int(start)) for file, start in self._database.rows(sql, *values)]
 
     def tighten(self, file: int, start: int) -> None:
-        """Pack a chunk as small as possible, against the beginning of its file or, if it is that, of another file."""
+        """Pack a chunk as small as possible, against the first one of its file or, if it is that, of another file."""
         chunk = self._one(file, start)
         if chunk is None or chunk.base is not None:
             return
         content = self._unpacked(chunk)
         alone = min(chunk.data, pack_tightly(content), key=len)
         base = file if start else self._similar_file(file)
-        known = self._beginning(base) if base is not None else b""
+        first = self._one(base, 0) if base is not None else None
+        known = self._unpacked(first) if first is not None else b""
         data = pack_tightly(content, known) if known else alone
         columns: tuple[int | None, ...] = (base, 0, len(known))
         if len(data) > len(alone) * _SIMILAR:
@@ -143,11 +142,6 @@ class Chunks:
             WHERE file = ? AND start = ? AND data = ?"""
         # Nothing happens if the chunk was replaced meanwhile.
         self._database.rows(sql, data, *columns, file, start, chunk.data)
-
-    def _beginning(self, file: int) -> bytes:
-        """What others may be packed against."""
-        chunk = self._one(file, 0)
-        return self._unpacked(chunk, _BASE)[:_BASE] if chunk is not None else b""
 
     def _similar_file(self, file: int) -> int | None:
         """A file that the first chunk of one may be packed against: the last one of the same agent, or its base."""
@@ -231,33 +225,29 @@ class Chunks:
             chain.append(base)
         return chain
 
-    def _unpacked(self, chunk: _Chunk, length: int | None = None) -> bytes:
-        """The bytes of a chunk, or at least the first ones."""
-        if (known := self._cached(chunk, length or chunk.length)) is not None:
+    def _unpacked(self, chunk: _Chunk) -> bytes:
+        """The bytes of a chunk."""
+        if (known := self._cached(chunk)) is not None:
             return known
         data = b""
-        chain = self._chain(chunk)
-        for link, needed in zip(reversed(chain), [*(link.base_length for link in chain[-2::-1]), length], strict=True):
+        for link in reversed(self._chain(chunk)):
             try:
-                data = self._content(link, data[: link.base_length], needed or link.length)
+                data = self._content(link, data[: link.base_length])
             except DamagedError as error:
                 where = self._place(link.file, link.start, link.length)
                 raise DamagedError(f"{where} are damaged in the store: {error}; {ADVICE}") from error
         return data
 
-    def _content(self, chunk: _Chunk, base: bytes, needed: int) -> bytes:
-        if (known := self._cached(chunk, needed)) is not None:
+    def _content(self, chunk: _Chunk, base: bytes) -> bytes:
+        if (known := self._cached(chunk)) is not None:
             return known
-        if needed < chunk.length:
-            data = unpack_beginning(chunk.data, base, needed)
-        else:
-            data = unpack(chunk.data) if chunk.base is None else unpack_against(chunk.data, base)
+        data = unpack(chunk.data) if chunk.base is None else unpack_against(chunk.data, base)
         self._recent.put(chunk.key, (chunk.data, data))
         return data
 
-    def _cached(self, chunk: _Chunk, needed: int) -> bytes | None:
+    def _cached(self, chunk: _Chunk) -> bytes | None:
         packed, data = self._recent.get(chunk.key) or (b"", b"")
-        return data if packed == chunk.data and len(data) >= min(chunk.length, needed) else None
+        return data if packed == chunk.data else None
 
 
 def _chunk(row: Row) -> _Chunk:

@@ -122,9 +122,3 @@ def unpack_against(data: bytes, base: bytes) -> bytes:
     """Decompress what was packed against a base. Raises DamagedError like `unpack`."""
     known = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     return _unpacked(zstandard.ZstdDecompressor(dict_data=known).decompress, data)
-
-
-def unpack_beginning(data: bytes, base: bytes, length: int) -> bytes:
-    """Decompress the first bytes of what was packed against a base, or on its own; only the packed data is checked."""
-    known = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    return _unpacked(lambda frame: zstandard.ZstdDecompressor(dict_data=known).stream_reader(frame).read(length), data)

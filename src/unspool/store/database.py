@@ -9,10 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..search.query import Node
 from .rows import NOTHING
+
+if TYPE_CHECKING:
+    from ..search.query import Node
 
 Row = Sequence[Any]
 _MOST_IDS = 500

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from .annotations import Annotations
 from .archive import FileArchive
@@ -13,10 +15,12 @@ from .database import Database
 from .events import Events
 from .forgotten import ForgottenSessions
 from .messages import StoredMessages
-from .search import Search
 from .sessions import Sessions
 from .text_index import TextIndex
 from .usage_rows import UsageTable
+
+if TYPE_CHECKING:
+    from .search import Search
 
 
 class Store:
@@ -34,7 +38,13 @@ class Store:
         self.events = Events(database)
         self.changes = ChangeLog(database)
         self.forgotten = ForgottenSessions(database)
-        self.search = Search(database, self.sessions, self.messages)
+
+    @cached_property
+    def search(self) -> Search:
+        """Search for words. Lists do not load it."""
+        from .search import Search
+
+        return Search(self.database, self.sessions, self.messages)
 
     @property
     def annotations(self) -> Annotations:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...core.errors import BusyError, NotWritableError, RejectedValueError, UnspoolError
-from ...search.query import Node, to_fts5
 from ..database import Database, MatchIndex, NameTable, Row, WordIndex
 from ..migrations import Migrations
 from ..private_files import create_private
@@ -21,6 +20,8 @@ from ..rows import NOTHING
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
+
+    from ...search.query import Node
 
 _WAIT_SECONDS = 600.0
 """How long to wait for another process that writes. The first sync of a large home takes minutes, and longer on a busy
@@ -381,6 +382,9 @@ class _FtsIndex(WordIndex):
     def index(self, node: Node | None) -> MatchIndex:
         if node is None:
             return MatchIndex("part", "TRUE", [], "part.id")
+        # Imported late: lists and syncs open the store as well, and search for nothing.
+        from ...search.query import to_fts5
+
         # The order of a cross join is that of the tables, whatever the planner estimates.
         tables = "words CROSS JOIN part ON part.id = words.rowid"
         return MatchIndex(tables, "words MATCH ?", [to_fts5(node)], "words.rowid")

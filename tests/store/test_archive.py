@@ -52,3 +52,27 @@ def test_files_beside_a_session_are_found_by_the_index(tmp_path: Path) -> None:
         assert "SEARCH file USING INDEX file_path (machine=? AND path>? AND path<?)" in steps
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)
     store.close()
+
+
+def test_stamps_are_those_of_files_that_are_there(store: Store) -> None:
+    """Not of deleted files, of replaced versions, or of files that are not archived completely."""
+    with store.transaction():
+        ids = _add(store, *(f"{FOLDER}/{name}.jsonl" for name in ("there", "gone", "replaced", "both", "cut")))
+        _, gone, replaced, both, cut = ids
+        store.database.rows("UPDATE file SET gone_at = 1 WHERE id IN (?, ?)", gone, both)
+        store.database.rows("UPDATE file SET replaced_at = 1 WHERE id IN (?, ?)", replaced, both)
+        store.database.rows("UPDATE file SET size = 9 WHERE id = ?", cut)
+    assert store.files.stamps() == {(f"{FOLDER}/there.jsonl", 0, 0, 0, 0, 0)}
+
+
+def test_stamps_are_read_in_the_order_of_the_table(tmp_path: Path) -> None:
+    """A list needs all of them: looking up row by row what an index has would cost more than reading the table."""
+    store = new_store(tmp_path / "store.db")
+    assert isinstance(store.database, SqliteDatabase)
+    statements: list[str] = []
+    store.database._connection.set_trace_callback(statements.append)
+    store.files.stamps()
+    store.database._connection.set_trace_callback(None)
+    (sql,) = statements
+    assert [row[3] for row in store.database.rows(f"EXPLAIN QUERY PLAN {sql}")] == ["SCAN file"]
+    store.close()

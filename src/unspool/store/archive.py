@@ -41,8 +41,10 @@ class FileArchive:
 
     def stamps(self) -> set[FileStamp]:
         """The path and the stamp of each file of this machine that is archived completely and not deleted."""
+        # In this form, SQLite does not use the index of paths: nearly all rows are needed, and looking each of them up
+        # takes longer than reading the table.
         sql = """SELECT path, device, inode, size, changed, ctime FROM file
-            WHERE machine = ? AND replaced_at IS NULL AND gone_at IS NULL AND kept = size"""
+            WHERE machine = ? AND coalesce(replaced_at, gone_at) IS NULL AND kept = size"""
         # Rows as the database returns them: there may be very many.
         return set(map(tuple, self._database.rows(sql, self._database.machine)))
 

@@ -1,7 +1,7 @@
 """Finds the entry points of installed packages.
 
-`importlib.metadata` takes longer to import than most commands take to run, and hardly anybody has a package with an
-agent. So it is only imported if the metadata of some package mentions the group.
+`importlib.metadata` takes longer to import than most commands take to run, and few users have a package with an agent.
+So it is only imported if the metadata of an installed package mentions the group.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def entry_points_in(group: str) -> list[EntryPoint]:
 
 
 def _may_have(group: bytes) -> bool:
-    """Whether a package may have entry points of a group: one mentions it, or not all metadata is in plain files."""
+    """Whether a package may have entry points in a group: one mentions it, or some metadata is not in plain files."""
     if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
         return True
     try:
         return any(group in text for folder in sys.path for text in _declared_in(folder or "."))
     except NotADirectoryError:
-        return True  # an archive
+        return True  # an archive, which cannot be listed
 
 
 def _declared_in(folder: str) -> Iterator[bytes]:
-    """The entry points that the packages in a folder declare."""
+    """Yield the content of each `entry_points.txt` of the packages in a folder."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, PermissionError):

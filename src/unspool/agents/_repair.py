@@ -1,8 +1,8 @@
-"""Repairing logs: what all agents share. The `repair.py` of each agent knows the rest.
+"""The shared part of repairing logs. The rest is in the `repair.py` of each agent.
 
 A repair has two steps. The first makes a log readable: each line of the copy is an intact record. The second reads
-that copy and adds what the conversation lacks: results that were never recorded, parents that are gone. Neither ever
-changes an intact record.
+that copy and adds what the conversation lacks: results that were never recorded, and new parents for messages whose
+parent is gone. Neither step changes an intact record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..io.lines import block_of
 T = TypeVar("T")
 
 LEFT_OUT = "lines left out"
-"""Lines, or elements of a document, without anything intact in them."""
+"""Lines, or elements of a document, that contain no intact record."""
 SPLIT = "lines split"
 """Damaged lines that contained several records; each record now has its own line."""
 MENDED = "lines mended"
@@ -28,7 +28,7 @@ MENDED = "lines mended"
 RESULT = "results added"
 """Placeholder results for calls that have none."""
 STITCHED = "parents stitched"
-"""Messages whose parent is gone, attached to the message before."""
+"""Messages whose parent is gone, attached to the message before them."""
 ENDED = "documents closed"
 """Documents that ended too early, or had bytes after their end."""
 HEAD = "headers added"
@@ -39,7 +39,7 @@ class Clean(NamedTuple):
     """A log in which every line is an intact record."""
 
     place: PurePosixPath
-    """Where it belongs in the agent's folder."""
+    """Its path in the agent's folder."""
     data: bytes
     changes: Counter[str]
 
@@ -48,11 +48,11 @@ class RepairStrategy(Protocol):
     """Repairs the logs of one agent."""
 
     def clean(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
-        """Make a log readable: its name, the folders it lies in, its bytes. None when nothing of it is intact."""
+        """Make a log readable, given its name, the folders above it and its bytes; None if no record is intact."""
         ...
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
-        """Add what the conversations in clean logs lack; the logs are the files of the session, in order."""
+        """Add what the conversations lack to the clean logs of a session, in order; also returns what was added."""
         ...
 
 
@@ -64,7 +64,7 @@ class Piece(NamedTuple, Generic[T]):
 
 
 def intact(data: bytes, decoder: RecordDecoder[T]) -> tuple[list[Piece[T]], Counter[str]]:
-    """All records of a log, including those in damaged lines, and what had to be done to get them."""
+    """All records of a log, including those in damaged lines, and the repairs that this took."""
     pieces: list[Piece[T]] = []
     changes: Counter[str] = Counter()
     for line in block_of(data).lines() if data else ():
@@ -74,10 +74,10 @@ def intact(data: bytes, decoder: RecordDecoder[T]) -> tuple[list[Piece[T]], Coun
 
 
 def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) -> list[Piece[T]]:
-    """The records of one line; `changes` counts what was wrong with it."""
+    """The records of one line; also counts the repair in `changes`, if one was needed."""
     whole = line
     if b"\0" in line and isinstance(decode_any(without := line.replace(b"\0", b"")), dict):
-        # A run of zeros that a crash left between two bytes has replaced nothing.
+        # Null bytes that a crash left in the line were inserted: they replaced nothing.
         whole = without
     found: list[Piece[T]] = []
     reasons = set()
@@ -85,8 +85,8 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
         if isinstance(item, Damage):
             reasons.add(item.reason)
         else:
-            record, place = item
-            found.append(Piece(record, _plain(whole[place.offset : place.offset + place.length])))
+            record, location = item
+            found.append(Piece(record, _plain(whole[location.offset : location.offset + location.length])))
     if not found:
         changes[LEFT_OUT] += 1
     elif "salvaged" in reasons:
@@ -97,7 +97,7 @@ def records_in(line: bytes, decoder: RecordDecoder[T], changes: Counter[str]) ->
 
 
 def _plain(line: bytes) -> bytes:
-    """A record as any JSON parser accepts it: no lone surrogates, no NaN, no number of thousands of digits."""
+    """A record in a form that any JSON parser accepts: no lone surrogates, no NaN, no number of thousands of digits."""
     line = repair_line(line)[0]
     if decode_any(line) is None:
         line = encode(decode_object(line))
@@ -105,22 +105,22 @@ def _plain(line: bytes) -> bytes:
 
 
 def encode(record: Any) -> bytes:
-    """A record as a line."""
+    """Encode a record as a line of a log."""
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def joined(lines: Sequence[bytes]) -> bytes:
-    """Lines as a log."""
+    """Join lines into a log."""
     return b"".join(line + b"\n" for line in lines)
 
 
 def below(folders: Sequence[str], *names: str) -> tuple[str, ...] | None:
-    """The end of a path, starting at the last folder with one of some names; None when there is none."""
-    found = [place for place, folder in enumerate(folders) if folder in names]
+    """The end of a path, starting at the last folder with one of these names; None if there is none."""
+    found = [index for index, folder in enumerate(folders) if folder in names]
     return tuple(folders[found[-1] :]) if found else None
 
 
 def unanswered(session: Session) -> dict[str, int]:
-    """Calls that have no result at all, with the message of each. Some agents write one of their own on resume."""
+    """Calls without any result, with their message; some agents add a result to an unfinished call on resume."""
     answered = {block.call_id for message in session.messages for block in message.blocks if hasattr(block, "call_id")}
     return {o.tool_use_id: o.message_index for o in session.orphans if o.tool_use_id not in answered}

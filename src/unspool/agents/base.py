@@ -1,4 +1,4 @@
-"""What an agent has to offer: its row in the table of agents, a way to find its sessions, and a way to read one."""
+"""The interface of an agent: its row in the table of agents, a way to find its sessions, and a way to read one."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table of agents. Everything that names, shows, finds or runs an agent derives from it."""
 
     name: str
-    """Identifies the agent in filters, addresses, the store and the JSON record: lower-case letters, digits, `-`."""
+    """Identifies the agent in filters, URLs, the store and the JSON record: lower-case letters, digits, `-`."""
     title: str
     provider: str = ""
-    """Who serves its models, as OpenTelemetry names providers; empty when that is not known."""
+    """The provider of its models, as named by OpenTelemetry; empty if unknown."""
     letter: str
     """One character that identifies the agent where space is short."""
     colour: Colour = Colour()
@@ -49,9 +49,9 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     variable_is_home: bool = False
     """The variable names the home directory that contains the folder, not the folder itself."""
     paths: tuple[str, ...]
-    """Files and subfolders of the folder that hold sessions, or that sessions are read with. The first holds most."""
+    """Files and subfolders with sessions, or with data that is needed to read them. The first has most sessions."""
     suffixes: tuple[str, ...] = (".jsonl",)
-    """How the names of session files end; a file with another suffix is never taken for a session."""
+    """Suffixes of session files; a file with another suffix is never a session."""
     resume: tuple[str, ...] = ()
     """Command that resumes a session, with `{id}` for its id; empty when the agent has none."""
     install: str | None = None
@@ -59,14 +59,14 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     source: Callable[[Path], SessionSource]
     """Opens the agent's folder for finding and reading sessions; nothing is read yet."""
     repair: Callable[[], RepairStrategy] | None = None
-    """Returns how damaged logs are repaired; None when they cannot be."""
+    """Returns the strategy for repairing damaged logs; None if they cannot be repaired."""
     instructions: str = "AGENTS.md"
-    """The file of a project with instructions to the model."""
+    """Name of the file in a project that has instructions for the model."""
     driver: str | None = None
-    """`module:name` of the `DriverFactory` that runs the agent, imported when agents are run; None if it cannot run."""
+    """`module:name` of the `DriverFactory` that runs the agent, imported when agents are run; None if it has none."""
 
     def __post_init__(self) -> None:
-        """Refuse values that would not work in an address, a style sheet or a query."""
+        """Reject values that would not work in a URL, a style sheet or a query."""
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"agent name {self.name!r} must be lower-case letters, digits and '-'")
         if len(self.letter) != 1:
@@ -85,11 +85,11 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     """The agent's folder in which it was found."""
     path: Path
-    """Its log, or the first of them."""
+    """Its log, or the first one if there are several."""
     more: tuple[Path, ...] = ()
     """Further logs of the same session, in reading order."""
     parent: str | None = None
-    """Of a sub-agent: the session that started it."""
+    """The session that started it, if it is a sub-agent."""
     is_inside: bool = False
     """A sub-agent that is recorded in the log of the session that started it."""
     archived: bool = False
@@ -98,7 +98,7 @@ class SessionRef(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Peek(msgspec.Struct, frozen=True, kw_only=True):
-    """What the beginning of a log shows, without reading the rest."""
+    """What is known about a session without reading all of its log."""
 
     title: str | None = None
     project: m.Project | None = None
@@ -109,7 +109,7 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, info: m.SessionInfo, size: int) -> Peek:
-        """The same of a session that was read as a whole."""
+        """Return the same facts about a session that was read completely."""
         return cls(
             title=info.title,
             project=info.project,
@@ -121,13 +121,13 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent reaches an MCP server: by a command that it starts, or at an address."""
+    """How an agent reaches an MCP server: by a command that it starts, or at a URL."""
 
     name: str
     command: tuple[str, ...] = ()
     url: str = ""
     token_variable: str = ""
-    """The environment variable that holds the token for the address."""
+    """The environment variable that has the token for the URL."""
 
 
 class ToolCaller(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class ToolCaller(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = {}
     """The environment of a server that the agent itself has started."""
     processes: tuple[int, ...] = ()
-    """The process that calls, and those that it was started by, if they are on this computer."""
+    """The ids of the calling process and of its ancestors, if they are on this computer."""
     roots: tuple[Path, ...] = ()
     """The folders of the agent."""
 
@@ -151,7 +151,7 @@ BuilderFactory = Callable[[str, m.Kind], SessionBuilder | None]
 
 
 def strings_at(record: object, *paths: tuple[str, ...]) -> list[str]:
-    """The strings at some paths of a decoded record; what is missing or no string is left out."""
+    """The strings at some paths of a decoded record; missing values and other types are left out."""
     found = []
     for path in paths:
         value = record
@@ -163,7 +163,7 @@ def strings_at(record: object, *paths: tuple[str, ...]) -> list[str]:
 
 
 def formatted_json(value: object) -> str:
-    """A value as JSON in a file of settings."""
+    """A value as indented JSON, as in a settings file."""
     return msgspec.json.format(msgspec.json.encode(value)).decode()
 
 
@@ -181,7 +181,7 @@ def finish(steps: Generator[None, None, T]) -> T:
 
 
 class SessionSource(Protocol):
-    """The sessions in one agent's folder. It caches what it looks up, so it serves one pass over the sessions."""
+    """The sessions in one agent's folder. Lookups are cached, so use it for one pass over the sessions only."""
 
     root: Path
 
@@ -191,7 +191,7 @@ class SessionSource(Protocol):
         ...
 
     def refs(self) -> Iterator[SessionRef]:
-        """All sessions in the folder; files without a conversation are left out. OSError when it cannot be read."""
+        """All sessions in the folder; files without a conversation are left out. Raises OSError."""
         ...
 
     def ref(self, path: Path) -> SessionRef | None:
@@ -199,7 +199,7 @@ class SessionSource(Protocol):
         ...
 
     def contains(self, ref: SessionRef) -> bool:
-        """Whether a session is one of `refs`, without finding them all."""
+        """Whether a session is one of `refs`, without listing them all."""
         ...
 
     def peek(self, ref: SessionRef) -> Peek:
@@ -215,7 +215,7 @@ class SessionSource(Protocol):
         ...
 
     def fingerprint(self, ref: SessionRef) -> str:
-        """A digest of everything besides its own logs that shapes a session; it is read again when this changes."""
+        """A digest of everything outside its own logs that affects a session, which is read again when this changes."""
         ...
 
 
@@ -228,7 +228,7 @@ class Agent:
 
     info: AgentInfo
     rules: Rules = {}
-    """What the evidence in its records means."""
+    """Explanations of the evidence in its records."""
 
     def open(self, root: Path) -> SessionSource:
         """The sessions in one folder."""
@@ -251,16 +251,16 @@ class Agent:
         return m.Action(raw_input)
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
-        """The command and the path of what a call does, if it has them; subclasses can tell without describing it."""
+        """The command and the path of a call, if any; subclasses may find them faster than `describe` does."""
         action = self.describe(name, raw_input)
         return action.command, action.path
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:  # noqa: ARG002 - subclasses know
-        """What a person answered to the questions of a call, by question; empty if the result has another form."""
+        """A person's answers to the questions of a call, by question; empty if the result has another form."""
         return {}
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:  # noqa: ARG002 - subclasses know the tools
-        """A result as Markdown, if it is written for reading: the answer of a sub-agent, a web page, search results."""
+        """A result as Markdown, if it is meant to be read: the report of a sub-agent, a web page, search results."""
         return None
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:  # noqa: ARG002 - as above
@@ -293,15 +293,15 @@ class Agent:
         return None
 
     def calling_session(self, caller: ToolCaller) -> str | None:  # noqa: ARG002 - subclasses know what they send
-        """Which session of this agent calls a tool of an MCP server; None if it is none, or nothing says so."""
+        """The id of this agent's session that calls a tool of an MCP server; None if it is none, or unknown."""
         return None
 
     def is_calling(self, caller: ToolCaller) -> bool:
-        """Whether this agent calls a tool of an MCP server, also if nothing says which of its sessions."""
+        """Whether this agent calls a tool of an MCP server, even if it is unknown which of its sessions does."""
         return self.calling_session(caller) is not None
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
-        """What a decoded record of a log is, in the agent's own words: the general word first."""
+        """The kind of a decoded record, in the agent's own terms: the most general one first."""
         return strings_at(record, ("type",))
 
     def retention(self, root: Path) -> timedelta | None:  # noqa: ARG002 - subclasses read their settings
@@ -313,13 +313,13 @@ class Agent:
         return path.name.endswith(self.info.suffixes)
 
     def logs(self, root: Path) -> Iterator[LogSource]:
-        """Everything in the agent's folder that is archived: sessions, and what sessions are read with.
+        """Everything in the agent's folder that is archived: sessions, and the data that is needed to read them.
 
-        An agent that keeps its sessions in a database yields one source per session. Raises OSError when the folder
+        An agent that keeps its sessions in a database yields one source per session. Raises OSError if the folder
         cannot be read. A folder inside it that cannot be listed is passed to `note_fault`.
         """
-        for place in self.info.paths:
-            path = root / place
+        for subpath in self.info.paths:
+            path = root / subpath
             if path.is_dir():
                 yield from (self.log(file) for file in walk_files(path) if self.is_log(file))
             else:
@@ -327,20 +327,20 @@ class Agent:
 
     @property
     def log_suffixes(self) -> tuple[str, ...]:
-        """How the names of files end that are logs wherever they are: these need no closer look."""
+        """Suffixes of files that are always logs, so that `is_log` need not be called for them."""
         return self.info.suffixes if type(self).is_log is Agent.is_log else ()
 
     def stamps(self, root: Path) -> Iterator[FileStamp]:
-        """The path of each of those logs as text, and its `Stamp`. Raises OSError."""
+        """The path of each of the `logs` as text, and its `Stamp`. Raises OSError."""
         if type(self).logs is not Agent.logs:
             found = ((log.path, log.stamp()) for log in self.logs(root))
             yield from ((name_of(path), *stamp) for path, stamp in found if stamp is not None)
             return
         certain = self.log_suffixes
-        for place in self.info.paths:
-            path = root / place
+        for subpath in self.info.paths:
+            path = root / subpath
             if path.is_dir():
-                # There may be very many: no object is made of an entry that is not needed.
+                # There may be very many, so no `Path` is created unless it is needed.
                 for entry in walk_entries(path):
                     name = entry.path
                     if entry.name.endswith(certain) or self.is_log(Path(name)):
@@ -357,20 +357,21 @@ class Agent:
                 yield (name_of(path), *stamp)
 
     def without_conversation(self, root: Path) -> Iterator[Path]:  # noqa: ARG002 - subclasses look
-        """The session files in the agent's folder that hold no conversation, so that lists leave them out."""
+        """The session files in the agent's folder without a conversation, which lists leave out."""
         return iter(())
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:  # noqa: ARG002 - subclasses know their files
-        """Names of what a session has in common with others, beside those that it starts.
+        """Names of what a session shares with others, such as sessions it was copied from and its first messages.
 
-        Sessions it was copied from, messages it begins with: a program that reads many sessions reads those together.
+        Sessions with a name in common are read together when many are read. The caller adds the id of the session and
+        that of its parent.
         """
         return iter(())
 
     def shapes_lists(self, path: Path) -> bool:  # noqa: ARG002 - subclasses know their files
-        """Whether a change of a log that holds no session may change titles or projects of sessions."""
+        """Whether a change to a log that contains no session may change the titles or projects of sessions."""
         return True
 
     def log(self, path: Path) -> LogSource:
-        """The source of the bytes of one log, by the path that `SessionRef` and the store know it by."""
+        """The source of the bytes of one log, by its path in `SessionRef` and in the store."""
         return file_source(path)

@@ -58,7 +58,7 @@ class AgentRegistry(Mapping[str, Agent]):
         return self._failures
 
     def register(self, agent: Agent, origin: str = "this program") -> None:
-        """Add an agent; ValueError when there is another one with its name. `origin` says where it comes from."""
+        """Add an agent from `origin`. Raises ValueError if there is another one with its name."""
         name = agent.info.name
         if name in self._agents:
             raise ValueError(f"{origin} has an agent {name!r}, but {self._origins[name]} has one with the same name")
@@ -83,10 +83,10 @@ class AgentRegistry(Mapping[str, Agent]):
             try:
                 self.register(_agent_of(point.load()), origin)
             except Exception as error:
-                # Most programs log nothing, and start faster without what it takes.
+                # Imported here because most programs log nothing, and start faster without it.
                 from logging import getLogger
 
-                # A package may do anything while it is imported; whatever goes wrong concerns its own agent alone.
+                # A package may raise anything while it is imported, which must not affect other agents.
                 self._failures[point.name] = f"{type(error).__name__}: {error}"
                 getLogger(__name__).warning(
                     "The agent %r of %s was not loaded: %s", point.name, origin, self._failures[point.name]
@@ -110,7 +110,7 @@ AGENTS = AgentRegistry((Claude(), Codex(), Gemini()))
 
 
 class _UnknownAgent(Agent):
-    """Stands for an agent that is not installed here, whose sessions are in the store all the same."""
+    """A placeholder for an agent that is not installed, but has sessions in the store."""
 
     def __init__(self, name: str) -> None:
         self.info = AgentInfo(
@@ -123,5 +123,5 @@ def _no_source(root: Path) -> SessionSource:
 
 
 def agent_named(name: str) -> Agent:
-    """The agent with a name. One that is not installed knows its name and nothing of its tools."""
+    """The agent with a name, or a placeholder that only knows the name if it is not installed."""
     return AGENTS.get(name) or _UnknownAgent(name)

@@ -1,7 +1,7 @@
 """The shapes of records: which kinds an agent writes, and the fields of each kind by their JSON paths.
 
 Names of kinds and fields are the agent's own and never content: a key that does not look like a name, such as a path or
-the id of a model, becomes `*`. So shapes can be published where the sessions cannot.
+the id of a model, becomes `*`. So shapes can be published even if the sessions cannot.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OPAQUE = frozenset((
 ))  # fmt: skip
 """Fields whose content is up to a tool, a model or a person."""
 WITHOUT_OUTPUTS = _OPAQUE | {"toolUseResult", "structuredContent", "mcpMeta", "result", "output"}
-"""Also without what tools return: a tool may choose its own names there."""
+"""Also without tool results, in which a tool may choose its own names."""
 _RECORDS: RecordDecoder[Json] = RecordDecoder(dict, lambda _: True)
 
 
 class Shape:
-    """The kinds of some records, with how often each field occurs in them."""
+    """The kinds of some records, and the number of records that have each field."""
 
     def __init__(self, opaque: frozenset[str] = _OPAQUE) -> None:
         """Fields below the `opaque` ones are not counted."""
@@ -49,7 +49,7 @@ class Shape:
         self.fields: dict[str, Counter[str]] = {}
 
     def add(self, agent: Agent, record: Json) -> str:
-        """Count a record; returns its kind."""
+        """Count a record, and return its kind."""
         kind = "/".join(word if _KIND.match(word) else _ANY for word in agent.record_kind(record)) or "?"
         self.records[kind] += 1
         self.fields.setdefault(kind, Counter()).update(set(paths_in(record, self._opaque)))
@@ -57,7 +57,7 @@ class Shape:
 
 
 class NewShape(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What no recording has, with how often it occurs."""
+    """Kinds and fields that no recording has, and the number of records that have each."""
 
     kinds: dict[str, int] = {}
     fields: dict[str, dict[str, int]] = {}
@@ -65,7 +65,7 @@ class NewShape(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 def new_in(shape: Shape, known: dict[str, set[str]]) -> NewShape:
-    """Compare a shape with what is known."""
+    """Return the kinds and fields of a shape that are not known."""
     found = NewShape()
     for kind, count in sorted(shape.records.items()):
         if kind not in known:
@@ -99,7 +99,7 @@ def paths_in(value: object, opaque: frozenset[str] = _OPAQUE, path: str = "", de
 
 
 def records_of(log: LogSource) -> Iterator[Json]:
-    """The intact records of a log. Of a document: the elements of its lists, and what is beside them."""
+    """The intact records of a log. For a document: its other fields as one record, then the elements of its lists."""
     if isinstance(log, JsonDocument):
         with log.open() as file:
             document = decode_any(file.read())

@@ -206,7 +206,7 @@ def test_a_legacy_codex_document_cannot_be_repaired(run: Run) -> None:
     (recording, *_) = recordings("codex", "0.1.2505172129")
     done = run("repair", "latest", "--home", recording.home)
     assert (done.code, done.out) == (1, "")
-    assert "no version of Codex continues" in done.err
+    assert "no version of Codex can continue" in done.err
 
 
 # --- Gemini CLI -------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from ..base import (
 from .rules import RULES
 from .saved_outputs import FOLDER as SAVED
 
-# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+# Modules that read logs are imported on use: most commands need those of one agent, and some need none.
 
 
 def _source(root: Path) -> SessionSource:
@@ -68,7 +68,7 @@ class Claude(Agent):
     rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Its lines carry a session id but, unlike those of other agents, no hash of the project."""
+        """Recognise a log by its session id; unlike the logs of other agents, it has no project hash."""
         return path.suffix == ".jsonl" and b'"sessionId"' in head and b'"projectHash"' not in head
 
     def root_of(self, path: Path) -> Path:
@@ -79,7 +79,7 @@ class Claude(Agent):
         return path.parent
 
     def has_layout(self, folder: Path) -> bool:
-        """A configuration folder with another name contains `projects`."""
+        """Whether a folder contains `projects`."""
         return os.path.isdir(os.path.join(folder, "projects"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
@@ -89,31 +89,31 @@ class Claude(Agent):
         return action_of(name, raw_input)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
-        """The command and the path of what a call does."""
+        """The command and the path of a call, if any."""
         from .tools import subject_of
 
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
-        """What a person answered to the questions of a call."""
+        """A person's answers to the questions of a call."""
         from .tools import answers_in
 
         return answers_in(action.questions, result.content)
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
-        """Answers of sub-agents, web pages and web searches."""
+        """The result of a sub-agent, a web page or a web search."""
         from .tools import MARKDOWN_TOOLS, with_links
 
         return with_links(result.whole) if name in MARKDOWN_TOOLS else None
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
-        """Those of `NotebookEdit`, and of a notebook that is written as a file."""
+        """The cell of a `NotebookEdit`, or the cells of a notebook that is written as a file."""
         from .tools import cells_written
 
         return cells_written(name, raw_input)
 
     def cells_read(self, name: str, raw_input: msgspec.Raw, result: m.ToolResult) -> list[NotebookCell]:
-        """Those that `Read` shows."""
+        """The cells that `Read` shows, or those of a notebook that is the result of another call."""
         from .tools import cells_shown
 
         if name == "Read" and (cells := cells_shown(result.whole)):
@@ -129,7 +129,7 @@ class Claude(Agent):
     log_suffixes = (".jsonl", ".json")
 
     def is_log(self, path: Path) -> bool:
-        """Logs, the notes beside them, and saved outputs that were too large for a line."""
+        """Whether a file is a log, has facts about sessions, or is a saved output that was too large for a line."""
         return path.suffix in self.log_suffixes or path.name == "summary.md" or path.parent.name == SAVED
 
     def shared_with(self, ref: SessionRef) -> Iterator[str | None]:
@@ -141,20 +141,20 @@ class Claude(Agent):
             yield from (head.first_uuid, head.session, head.forked_from, head.process_session)
 
     def shapes_lists(self, path: Path) -> bool:
-        """Logs with nothing but summaries are the titles of other sessions."""
+        """Whether a file is a log in a project's folder: one with only summaries has the titles of other sessions."""
         return path.suffix == ".jsonl" and path.parent.parent.name == "projects"
 
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
-        """A rule of its permission settings."""
+        """A rule for the project's permission settings."""
         return self.allow_tool(f"Bash({' '.join(prefix)}:*)")
 
     def allow_tool(self, tool: str) -> RuleText | None:
-        """A rule of its permission settings."""
+        """A rule for the project's permission settings."""
         rule = {"permissions": {"allow": [tool]}}
         return RuleText(".claude/settings.json", formatted_json(rule))
 
     def mcp_settings(self, connection: McpConnection) -> RuleText | None:
-        """A server of the project."""
+        """An entry for the project's MCP settings."""
         server: dict[str, Any]
         if connection.url:
             headers = {"Authorization": f"Bearer ${{{connection.token_variable}}}"}
@@ -164,18 +164,18 @@ class Claude(Agent):
         return RuleText(".mcp.json", formatted_json({"mcpServers": {connection.name: server}}))
 
     def calling_session(self, caller: ToolCaller) -> str | None:
-        """By its register of running programs, which knows the session after a clear; else by the environment."""
+        """The session in the register of running processes, which is right after a clear too, or in the environment."""
         from .discovery import session_of_process
 
         opened = session_of_process(caller.processes, caller.roots)
         return opened or caller.environment.get("CLAUDE_CODE_SESSION_ID")
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
-        """By its type, and by the types within it."""
+        """The type of a record, its subtype, and the type of its attachment."""
         return strings_at(record, ("type",), ("subtype",), ("attachment", "type"))
 
     def without_conversation(self, root: Path) -> Iterator[Path]:
-        """Files with nothing but summaries of other sessions, or notes about files; and warm-ups."""
+        """Files that only have summaries of other sessions or notes about files, and warm-ups."""
         from .discovery import AGENT_FILE, Surroundings
 
         for folder in Surroundings(root).folders():

@@ -1,4 +1,4 @@
-"""Who wrote a user record of Claude Code."""
+"""Determines who wrote a user record of Claude Code."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ HARNESS_TEXT = (
 )  # fmt: skip
 SUBAGENT_TEXT = ("<task-notification>", "<agent-notification>", "<teammate-message")
 TASK_TEXT = '{"task_id":'
-"""Begins the notes that the agent keeps about slow calls and sub-agents."""
+"""The beginning of the agent's internal notes about slow calls and sub-agents."""
 COMMAND_TEXT = ("<command-name>", "<command-message>", "<bash-input>")
 _INJECTED = re.compile(r"\s*<(ide_\w+|system-reminder|ci-monitor-event)\b[^>]*>.*?</\1>\s*", re.DOTALL)
-"""An element that the agent, or the editor it runs in, put before what a person typed."""
+"""An element that the agent, or the editor it runs in, put before the text that a person typed."""
 _HOOK_TEXT = ("<user-prompt-submit-hook>", "<session-start-hook>")
 
 
 def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
-    """Return the blocks of a user record, with injected elements as attachments of their own."""
+    """Return the blocks of a user record, with injected elements as separate attachments."""
     separated: list[m.Block] = []
     for block in blocks:
         text = block.text if type(block) is m.Text else ""
@@ -39,14 +39,14 @@ def separate_injected(blocks: list[m.Block]) -> list[m.Block]:
 
 
 def is_output(first: m.Block) -> bool:
-    """Whether a message that begins with this block is the output of a command that the agent has done itself."""
+    """Whether a message that begins with this block is the output of a command that the agent ran itself."""
     kind = type(first)
-    # Almost every attachment of a session comes here.
+    # This is called for almost every attachment of a session, so it has to be fast.
     return (kind is m.Attachment or kind is m.Text) and bool(first.text) and first.text.startswith(OUTPUT_TEXT)  # type: ignore[union-attr]
 
 
 class ClaudeAuthors:
-    """Tells what a person typed from what the agent sent as a user message."""
+    """Distinguishes the user messages that a person typed from those that the agent sent."""
 
     def __init__(self, kind: m.Kind) -> None:
         self.task: str | None = None

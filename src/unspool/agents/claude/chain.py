@@ -25,14 +25,14 @@ class ClaudeChain:
         self.kept: frozenset[int] = frozenset()
         """Messages before it that stay in context."""
         self.crossing: list[tuple[int, int]] = []
-        """Messages that follow a compaction although their records name a message before it, each with the former."""
+        """Messages that follow a compaction although their records name a parent before it, and the compaction."""
         self.pointer: tuple[str, int] | None = None
-        """The leaf that the agent recorded last, and how many messages there were then."""
+        """The leaf that the agent recorded last, and the number of messages at that point."""
         self._builder = builder
         self._ids = builder.columns.ids
 
     def point(self, leaf: str) -> None:
-        """Read where the conversation is, by the agent's own record."""
+        """Read the end of the conversation, as recorded by the agent."""
         self.pointer = (leaf, len(self._builder))
 
     def add(
@@ -93,8 +93,8 @@ class ClaudeChain:
     def _crosses_edge(self, parent: int, message: ApiMessage | None) -> bool:
         """Whether a message with a parent before the last compaction follows the compaction.
 
-        It does if the parent is one of the messages that were kept (2.1.217), or if it is the answer to a prompt that
-        the agent compacted before (2.1.150, 2.1.219). Otherwise a person went back to before the compaction.
+        It does if the parent is one of the messages that were kept (2.1.217), or if it responds to a prompt
+        and the agent compacted in between (2.1.150, 2.1.219). Otherwise a person went back to before the compaction.
         """
         if parent in self.kept:
             return True
@@ -103,7 +103,7 @@ class ClaudeChain:
         return not any(flag & MODEL for flag in self._builder.columns.flags[parent : self.edge])
 
     def _repeats(self, record: ClaudeRecord, twin: int, parent: int) -> bool:
-        """2.0.76 sometimes copies the lines of a fork into the original once more."""
+        """Whether a record repeats a message: 2.0.76 sometimes copies the lines of a fork into the original again."""
         seconds = record.timestamp.timestamp() if record.timestamp is not None else 0.0
         return self._builder.columns.parents[twin] == parent and self._builder.sink.time_of(twin) == seconds
 

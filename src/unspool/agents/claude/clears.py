@@ -1,4 +1,4 @@
-"""Cleared contexts of Claude Code: a new session follows, with nothing but a plan or nothing at all."""
+"""Cleared contexts of Claude Code: a new session follows, which is empty or starts with a plan."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .plans import PLAN_EVIDENCE, approve_plan_at
 
 _SAME_MOMENT = timedelta(seconds=30)
 _AT_ONCE = timedelta(seconds=5)
-"""How soon a session with an approved plan follows the one in which the plan was made."""
+"""Maximum time between the end of a session with a plan and the start of the one that follows its approval."""
 
 
 class Clear(NamedTuple):
-    """A cleared context: when, in which session, and which session followed."""
+    """A cleared context: its time, its session, and the session that followed."""
 
     at: datetime
     session: str | None
@@ -40,7 +40,7 @@ def find_clears(folder: ClaudeFolder, around: Surroundings) -> dict[str, list[Cl
 
 
 def _all_clears(folder: ClaudeFolder, around: Surroundings) -> Iterator[Clear]:
-    """Iterate over those that were typed, and those that a new session starts with."""
+    """Iterate over the clears that were typed, and those that a new session starts with."""
     own_starts = {id: files.head for id, files in folder.sessions.items() if _starts_cleared(id, folder, around)}
     starts = sorted((head.clear_at, id) for id, head in own_starts.items() if head.clear_at)
     taken: set[str | None] = set()
@@ -76,9 +76,9 @@ def _starts_cleared(session: str, folder: ClaudeFolder, around: Surroundings) ->
 
 
 def _plan_clear(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> Clear | None:
-    """Find the session in which the plan was made that a session starts with.
+    """Return the clear that a session with a plan started with; None if a person may have typed the plan.
 
-    Before 2.1.29 the message with the plan is not marked, so it could also have been typed.
+    Before 2.1.29 the message with the plan is not marked.
     """
     assert head.plan_at is not None
     before, confidence = _named_before(session, head), 1.0
@@ -128,7 +128,7 @@ def clear_origin(session: str, folder: ClaudeFolder, around: Surroundings, clear
 
 
 def add_clears(builder: SessionBuilder, clears: Iterable[Clear]) -> None:
-    """Add the clears of a session after the messages they came after."""
+    """Add the clears of a session, each after the last message before it."""
     for clear in clears:
         if clear.has_plan:
             approve_plan_at(builder, clear.at)

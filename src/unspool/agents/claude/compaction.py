@@ -71,10 +71,10 @@ class ClaudeCompactions:
         self._builder.events.add_boundary(boundary, inherited)
 
     def _last_before(self, record: ClaudeRecord) -> int:
-        """Return the message after which a compaction came.
+        """Return the last message before a compaction.
 
-        Summarizing from or up to a chosen point names the edge of what is kept as the parent, but the conversation
-        continued up to the line before the boundary.
+        If a person chose the point to summarize from or up to, the record names the edge of the kept messages as its
+        parent, but the conversation continued up to the line before the boundary.
         """
         last, parents = self._chain.last, self._builder.columns.parents
         named = self._builder.find(record.logical_parent_uuid)
@@ -117,15 +117,15 @@ class ClaudeCompactions:
             boundary.preserved_message_indices = sorted(self._known(uuids))
             summaries[boundary.message_index] = boundary.summary_message_index
         for index, edge in self._chain.crossing:
-            # The summary may come after the answer to it.
+            # The summary may come after the response to it.
             summary = summaries[edge]
             if summary is not None and not self._is_above(index, summary, edge):
                 self._builder.set_parent(index, summary)
 
     def _is_above(self, index: int, message: int, edge: int) -> bool:
-        """Whether a message is below another one, as in a damaged log, so that turning them around makes a ring."""
+        """Whether a message follows `index`, as in a damaged log, so that making it the parent would form a cycle."""
         parents = self._builder.columns.parents
-        # At most once through all messages: parents that were turned around before may form a ring already.
+        # At most one step per message: parents that were changed before may already form a cycle.
         for _ in parents:
             if message <= edge or message == index:
                 break

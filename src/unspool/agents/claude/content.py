@@ -15,7 +15,7 @@ from .schema import AttachmentBody, ClaudeBlock, ClaudeUsage, Rendered
 
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _NO_CONTENT = frozenset(("type", "filename", "path", "displayPath"))
-"""Fields of an attachment that have a place of their own in the record."""
+"""Fields of an attachment that are not content: `Attachment` has separate fields for them."""
 _REQUEST = "prompt_snapshot"
 """An attachment with the system prompt and the tools of a request: tens of kilobytes that are not conversation."""
 _BRACE = ord("{")
@@ -34,7 +34,7 @@ def command_of(text: str) -> m.Attachment:
 
 
 def usage_of(usage: ClaudeUsage | None) -> m.Usage | None:
-    """Return the usage of a response; its input excludes what came from or went into the cache."""
+    """Return the usage of a response; its input excludes tokens read from or written to the cache."""
     if usage is None:
         return None
     cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
@@ -49,7 +49,7 @@ RawAt = Callable[..., msgspec.Raw]
 def blocks_of(
     content: str | list[ClaudeBlock] | None, raw_at: RawAt, source: m.Source, first: int = 0
 ) -> list[m.Block]:
-    """Return content as blocks; those of unknown type are kept as they are. `first` is the number of the first one."""
+    """Return content as blocks; those of unknown type are kept as they are. `first` is the index of the first one."""
     if not isinstance(content, list):
         return [] if content is None else [m.Text(content)]
     blocks = [_block(block) for block in content]
@@ -87,7 +87,7 @@ def _image(source: object) -> m.Image:
 
 
 def flat_text(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
-    """Return the text of content, which is a string, a list of blocks or an object, and the parts that are no text."""
+    """Return the text of content, which is a string, a list of blocks or an object, and the other parts."""
     if isinstance(value, str):
         return value, []
     if value is None:
@@ -115,9 +115,9 @@ def attachment_blocks(
     raw_at: RawAt,
     source: m.Source,
 ) -> list[m.Block]:
-    """Return an attachment as the model got it; where that is not recorded, the text of its fields, or else all of it.
+    """Return an attachment as it was sent to the model; if that is not recorded, the text of its fields, or all fields.
 
-    Fields that say nothing are left out.
+    Fields without content are left out.
     """
     path = body.filename or body.path
     text: str | None = ""
@@ -125,12 +125,12 @@ def attachment_blocks(
         only = rendered[0].content if len(rendered) == 1 else None
         text = only if isinstance(only, str) else "\n".join(flat_text(piece.content)[0] for piece in rendered)
         if text and not body.content and body.filename is None and body.hook_name is None:
-            # Most attachments have nothing else to look at.
+            # Most attachments have nothing else.
             return [m.Attachment(body.type, text, path)]
     if body.content and (image := _attached_image(body.content)) is not None:
         return [m.Attachment(body.type, text or None, path), image]
     if text and body.filename is not None and (own := _field_text(body)) and own not in text:
-        # The model got the file with a number before each line.
+        # The text that was sent has a number before each line, so the file is added without them.
         return [m.Attachment(body.type, text, path), m.Attachment(body.type, own, path)]
     if not text and body.type != _REQUEST and not (text := _field_text(body)):
         fields = decode_any(raw_at(source, "attachment"))
@@ -143,20 +143,20 @@ def attachment_blocks(
 
 
 def _field_text(body: AttachmentBody) -> str | None:
-    """Return the text in the fields that hold it; None if one of them holds something else."""
+    """Return the text in the fields that may have one; None if one of them has anything else."""
     texts: dict[str, None] = {}
     for raw in (body.text, body.content, body.snippet, body.stdout, body.stderr):
         if raw and (value := decode_any(clean_raw(raw))):
             text = _plain_text(value)
             if text is None:
                 return None
-            # The output of a hook is often recorded a second time, with another end of line.
+            # The output of a hook is often recorded twice, once with a newline at the end.
             texts.setdefault(text.strip("\n"))
     return "\n".join(texts)
 
 
 def _plain_text(value: Any, depth: int = 3) -> str | None:
-    """Return a text that is wrapped in lists or in objects with a path, such as a file; None if there is more to it."""
+    """Return a text that is wrapped in lists or in objects with a path, such as a file; None for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, list) and depth:

@@ -28,14 +28,14 @@ AGENT_FILE = re.compile(r"agent-(?P<id>.+)\.jsonl$")
 
 
 class ClaudeFiles(NamedTuple):
-    """The files of one session. 1.0.x put what follows a resume into a new file, under the old session's id."""
+    """The files of one session. 1.0.x continues a resumed session in a new file, with the old session's id."""
 
     head: ClaudeHead
     more: tuple[Path, ...] = ()
 
 
 class AgentFile(NamedTuple):
-    """A sub-agent's file and what is known of it."""
+    """A sub-agent's file and its metadata."""
 
     path: Path
     id: str
@@ -44,12 +44,12 @@ class AgentFile(NamedTuple):
 
     @property
     def is_top(self) -> bool:
-        """Started by the session itself, not by another sub-agent."""
+        """Whether the session itself started it, not another sub-agent."""
         return self.meta.parent_agent_id is None and (self.meta.spawn_depth or 1) <= 1
 
 
 class SessionAgents:
-    """The sub-agents of one session. Each of them asks for the others."""
+    """The sub-agents of one session. Lookups are cached, because reading each of them needs the others."""
 
     def __init__(self) -> None:
         self.files: list[AgentFile] = []
@@ -77,7 +77,7 @@ class SessionAgents:
 
     @cached_property
     def mark(self) -> str:
-        """Differs when one of the files has changed; empty if there are none."""
+        """A digest that changes when one of the files changes; empty if there are none."""
         return digest([(file.path.name, size_of(file.path)) for file in self.files]) if self.files else ""
 
 
@@ -135,12 +135,12 @@ class ClaudeFolder:
 
     @cached_property
     def subfolders(self) -> dict[str, Path]:
-        """Folders in it, by their names: some sessions have one."""
+        """The folders in it, by name; some sessions have one that is named after them."""
         return {name_of(folder.name): folder for folder in folders_in(self.path)}
 
     @cached_property
     def agents(self) -> dict[str, SessionAgents]:
-        """Sub-agents by the session that started them; warm-ups left out."""
+        """Sub-agents by the session that started them, without warm-ups."""
         found: dict[str, SessionAgents] = {}
         for path in self.files:
             self._add_agent(found, path, None)
@@ -162,13 +162,13 @@ class ClaudeFolder:
         name = AGENT_FILE.match(path.name)
         head = self.head(path) if name else None
         if name and head and not head.is_warm_up:
-            # Without any name of its session, it is listed below one that is called like the file.
+            # If nothing names its session, the file name serves as the id of the session.
             files = found.setdefault(session or head.session or stem_of(path), SessionAgents()).files
             files.append(AgentFile(path, name_of(name["id"]), head, _meta(path)))
 
     @cached_property
     def agent_copies(self) -> dict[tuple[str, str | None], list[tuple[str, AgentFile]]]:
-        """Sub-agents by id and first message, each with its session; those that share both are copies of one."""
+        """Sub-agents by id and first message, each with its session; those that share both are copies."""
         found: dict[tuple[str, str | None], list[tuple[str, AgentFile]]] = {}
         for session, agents in self.agents.items():
             for file in agents.files:
@@ -194,7 +194,7 @@ class ClaudeFolder:
 
     @cached_property
     def summaries(self) -> dict[str, str]:
-        """Titles that older versions put into files of their own, by the message they sum up."""
+        """Titles that older versions wrote to separate files, by the message that each refers to."""
         found = {}
         for path in self.files:
             if self.head(path) is None and (block := read_start(path, HEAD_SIZE)) is not None:
@@ -205,7 +205,7 @@ class ClaudeFolder:
 
     @cached_property
     def ends(self) -> dict[str, datetime]:
-        """When each session was last written to, by its last lines."""
+        """The time at which each session was last written to, by its last lines."""
         found = {}
         for id, files in self.sessions.items():
             times = [time for path in (files.head.path, *files.more) if (time := read_end_time(path))]
@@ -218,13 +218,13 @@ class ClaudeFolder:
         return sorted((end, id) for id, end in self.ends.items())
 
     def last_before(self, at: datetime, other_than: str) -> str | None:
-        """Return the last session that was active before a time."""
+        """Return the last session that was active before a time, other than a given one."""
         position = bisect_right(self._sorted_ends, at, key=itemgetter(0))
         found = (id for _, id in reversed(self._sorted_ends[max(0, position - 2) : position]) if id != other_than)
         return next(found, None)
 
     def ended_near(self, at: datetime, within: timedelta) -> list[tuple[timedelta, str]]:
-        """Return the sessions that were last active around a time, each with how far that is from it."""
+        """Return the sessions that were last active around a time, each with the difference in time."""
         return near_moment(self._sorted_ends, at, within)
 
     @cached_property
@@ -238,14 +238,14 @@ class ClaudeFolder:
 
 
 def near_moment(moments: list[tuple[datetime, str]], at: datetime, within: timedelta) -> list[tuple[timedelta, str]]:
-    """Return those of some sorted moments that are close to another, each with its distance."""
+    """Return the moments of a sorted list that are close to a given one, each with the difference in time."""
     first = bisect_left(moments, at - within, key=itemgetter(0))
     last = bisect_right(moments, at + within, key=itemgetter(0))
     return [(abs(moment - at), id) for moment, id in moments[first:last]]
 
 
 class Surroundings:
-    """What other files in the agent's folder say about its sessions. Everything is looked up once."""
+    """Facts about sessions from other files in the agent's folder. All lookups are cached."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -263,7 +263,7 @@ class Surroundings:
             yield self.folder(path)
 
     def folder_of(self, path: Path) -> ClaudeFolder:
-        """The project folder a session or sub-agent file belongs to."""
+        """The project folder of a session or sub-agent file."""
         if "subagents" in path.parts:
             for parent in path.parents:
                 if parent.name == "subagents":
@@ -311,7 +311,7 @@ class Surroundings:
 
     @cached_property
     def live(self) -> dict[str, m.Status]:
-        """Sessions that a running agent has open, by its own register."""
+        """Sessions that a running agent has open, according to its register."""
         found: dict[str, m.Status] = {}
         for path in files_in(self.root / "sessions", ".json"):
             entry = _json(path)
@@ -333,7 +333,7 @@ class Surroundings:
 
 
 def session_of_process(pids: Iterable[int], roots: Iterable[Path]) -> str | None:
-    """The session that one of some processes has open, by the register; the first process counts."""
+    """Return the session that the first of some processes has open, according to the register; None if none has one."""
     folders = list(roots)
     for pid in pids:
         for root in folders:
@@ -344,7 +344,7 @@ def session_of_process(pids: Iterable[int], roots: Iterable[Path]) -> str | None
 
 
 def _agent_paths(folder: Path) -> list[Path]:
-    """Iterate over sub-agent files, including those of workflows, which are two levels deeper."""
+    """Return the sub-agent files in a folder, including those of workflows, which are two levels deeper."""
     found = files_in(folder, ".jsonl")
     for run in folders_in(folder / "workflows"):
         found += files_in(run, ".jsonl")
@@ -365,7 +365,7 @@ def _json(path: Path) -> dict[str, object]:
 
 
 def _is_agent(pid: str) -> bool:
-    """Whether the process of a register entry still runs, and is the agent: numbers are used again."""
+    """Whether the process of a register entry still runs and is the agent, as process ids are reused."""
     data = read_whole(Path("/proc") / pid / "cmdline") if pid.isdigit() else None
     return data is not None and b"claude" in data
 

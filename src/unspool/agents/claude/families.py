@@ -1,7 +1,7 @@
 """Sessions of Claude Code with the same first message: one of them is the original, the others are copies.
 
-A folder may have thousands of copies, so everything is computed once for all of them. Looking for the origin of each
-takes time in proportion to its own messages.
+A folder may have thousands of copies, so everything is computed once for all of them. The time to find the
+origin of each is proportional to the number of its messages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _METADATA = (
     b'{"type":"last-prompt', b'{"type":"mode', b'{"type":"file-history', b'{"type":"queue-operation',
     b'{"type":"permission-mode',
 )  # fmt: skip
-"""How lines begin that are no messages."""
+"""Beginnings of lines that are not messages."""
 _ANSWER = b'"type":"assistant"'
 SURE, LIKELY, _GUESSED = 0.9, 0.7, 0.5
-"""Confidence that a session is the origin: by what its file shows; by the order of messages; otherwise."""
+"""Confidence that a session is the origin: certain, likely by the messages that are shared, or a guess."""
 
 
 class Original(NamedTuple):
@@ -44,7 +44,7 @@ class SameStart(NamedTuple):
 
     sessions: set[str]
     named_by: dict[str, list[str]]
-    """Which of them name a session in their first lines, by the name."""
+    """The sessions that name another one in their first lines, by the one that is named."""
 
     def has_other(self, name: str | None, session: str) -> bool:
         """Whether a name is that of another session than the given one."""
@@ -63,19 +63,19 @@ class Family:
         self._names = list(heads)
         self._originals: dict[str | None, Original] = {}
         self._ids: tuple[str, set[int]] = ("", set())
-        """The messages of the session that was last compared with."""
+        """The session that others were last compared with, and the hashes of its message ids."""
         self._orphans: FileLine | None = None
 
     # --- the original ---
 
     def original(self, typed: str | None) -> Original:
-        """Return the session that was there first; `typed` is the one in which the first prompt was typed, if known."""
+        """Return the session that came first; `typed` is the one in which the first prompt was typed, if known."""
         if typed not in self._originals:
             self._originals[typed] = self._find_original(typed)
         return self._originals[typed]
 
     def _find_original(self, typed: str | None) -> Original:
-        """Find it by the best evidence there is."""
+        """Find the original by the best evidence available."""
         if typed is not None:
             return Original(typed, "prompt history", SURE)
         signs: tuple[tuple[Callable[[ClaudeHead], bool], str], ...] = (
@@ -96,7 +96,7 @@ class Family:
     def nearest(self, session: str, original: str) -> str:
         """Return the session that another was copied from: a fork of a fork shares more with it than with the original.
 
-        Only sessions that were begun before count.
+        Only sessions that were started earlier are considered.
         """
         if len(self._names) == 2:
             return original
@@ -105,20 +105,20 @@ class Family:
         return self._order[first] if count > self._shared_with(original, ids) else original
 
     def _shared_with(self, session: str, ids: array[int]) -> int:
-        """Return how many messages at the beginning of a file another one has too."""
+        """Return the number of messages at the beginning of a file that another one also has."""
         if self._ids[0] != session:
             self._ids = session, set(_timeline(self.heads[session].path).ids)
         known = self._ids[1]
         return next((count for count, id in enumerate(ids) if id not in known), len(ids))
 
-    # --- the order in which they were begun ---
+    # --- the order in which they were started ---
 
     def _rank(self, session: str) -> int:
         return self._ranks[session]
 
     @cached_property
     def _order(self) -> list[str]:
-        return sorted(self._names, key=lambda id: (self._born(id), id))
+        return sorted(self._names, key=lambda id: (self._start_time(id), id))
 
     @cached_property
     def _ranks(self) -> dict[str, int]:
@@ -126,7 +126,7 @@ class Family:
 
     @cached_property
     def _holders(self) -> dict[int, tuple[int, ...]]:
-        """The positions of the files that have a message, by its hash; only for messages that several of them have."""
+        """The positions of the files that have a message, by its hash; only for messages that several files have."""
         held: dict[int, list[int]] = {}
         for position, id in enumerate(self._names):
             for message in _timeline(self.heads[id].path).ids:
@@ -146,8 +146,8 @@ class Family:
         ranks = [self._ranks[id] for id in self._names]
         return SharedMessages(self._holders, ranks)
 
-    def _born(self, session: str) -> float:
-        """Return about when a file was begun: by its first note, or when its first message of its own was written."""
+    def _start_time(self, session: str) -> float:
+        """Estimate when a file was started: at its first metadata, or at the first message that no other file has."""
         head = self.heads[session]
         noted = _first_noted(head.path)
         if noted is not None and begins_later(head):
@@ -156,10 +156,10 @@ class Family:
         own = (time for id, time in zip(ids, times, strict=True) if id not in self._holders)
         return next(own, times[-1] if times else 0.0)
 
-    # --- what forks.py asks ---
+    # --- for forks.py ---
 
     def orphans(self, is_orphan: Callable[[str], bool], paths_of: Callable[[str], Collection[Path]]) -> FileLine:
-        """Return the forks of a session that is gone, in the order in which they were begun; found out once."""
+        """Return the forks of a session that is gone, in the order in which they were started; cached."""
         if self._orphans is None:
             self._orphans = FileLine({id: paths_of(id) for id in self._order if is_orphan(id)})
         return self._orphans
@@ -202,13 +202,13 @@ class SharedMessages:
             self._holders[message] = groups[positions]
         self._everyone = self._group(frozenset(ranks))
         self.steps = 0
-        """How many ranks were compared."""
+        """The number of ranks that were compared."""
 
     def _group(self, ranks: frozenset[int]) -> _Group:
         return self._known.setdefault(ranks, _Group(ranks))
 
     def longest_beginning(self, ids: Iterable[int], rank: int) -> tuple[int, int]:
-        """Return the first file before a rank that has most of the first messages of a file, and how many it has."""
+        """Return the first file before a rank with the longest beginning in common with a file, and its length."""
         group, count = self._everyone, 0
         for id in ids:
             holders = self._holders.get(id)
@@ -228,7 +228,7 @@ class SharedMessages:
 
 
 class FileLine:
-    """Files in the order in which they were begun. A message that several of them have counts in the first one."""
+    """Files in the order in which they were started. A message in several of them belongs to the first one."""
 
     def __init__(self, files: dict[str, Collection[Path]]) -> None:
         """`files` has the files of each session, in that order."""
@@ -236,7 +236,7 @@ class FileLine:
         self._ranks = {name: rank for rank, name in enumerate(files)}
 
     def before(self, name: str) -> Originals:
-        """Return what the files before those of a session say about them."""
+        """Return the files before those of a session as its originals."""
         rank = self._ranks.get(name, 0)
         return Originals((self._marks[rank],), lambda: self._ids_before(name)) if rank else Originals()
 
@@ -263,10 +263,10 @@ class FileLine:
 
 
 class Originals(NamedTuple):
-    """What a file was copied from."""
+    """The files that a file was copied from."""
 
     mark: tuple[object, ...] = ()
-    """Differs when the originals differ."""
+    """Changes when the originals change."""
     ids: Callable[[], frozenset[str]] = frozenset
     """Returns the ids of their messages, at least of those that the copy has too."""
 
@@ -275,13 +275,13 @@ _last_ids: tuple[tuple[object, ...], frozenset[str]] = ((), frozenset())
 
 
 def originals_at(paths: Collection[Path]) -> Originals:
-    """Return what some files say about a copy of them."""
+    """Return some files as the originals of a copy."""
     sizes = tuple(map(size_of, paths))
     return Originals(sizes, lambda: _last_ids_in(paths, sizes))
 
 
 def _last_ids_in(paths: Collection[Path], sizes: tuple[int, ...]) -> frozenset[str]:
-    """The ids in some files, without reading them again for the next of their copies."""
+    """Return the ids in some files, which are cached for the next copy of the same files."""
     global _last_ids
     key = (*paths, *sizes)
     if _last_ids[0] != key:
@@ -302,7 +302,7 @@ def ids_in(blocks: Iterable[bytes]) -> frozenset[str]:
     return frozenset(found)
 
 
-# --- what a file shows -----------------------------------------------------------------------------------------------
+# --- evidence in a file ----------------------------------------------------------------------------------------------
 
 
 class _Timeline(NamedTuple):
@@ -323,14 +323,14 @@ def _timeline(path: Path) -> _Timeline:
 
 
 def begins_later(head: ClaudeHead) -> bool:
-    """Whether a file begins with metadata that is newer than its first message, so that the message was copied."""
+    """Whether a file begins with metadata that is newer than its first message, so the message was copied."""
     noted = _first_noted(head.path)
     return noted is not None and head.started_at is not None and noted > head.started_at
 
 
 @while_unchanged
 def _first_noted(path: Path) -> datetime | None:
-    """Return when something was typed, by the metadata before the first message."""
+    """Return when a prompt was queued, by the metadata before the first message."""
     block = read_start(path, HEAD_SIZE)
     for line in TIMES.batch(block).records if block is not None else ():
         if line.type in ("user", "assistant"):

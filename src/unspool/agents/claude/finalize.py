@@ -13,13 +13,13 @@ from .parser import ClaudeParser
 from .resumes import is_chain_only
 
 _FILE_ORDER_FROM = (2, 1, 100)
-"""From here on, a resume takes the last leaf of the file; before, the newest (seen in 2.1.90 and 2.1.112)."""
+"""From this version on, a resume takes the last leaf of the file; before, the newest (seen in 2.1.90 and 2.1.112)."""
 _POINTER_FROM = (2, 1, 130)
-"""From here on, a resume follows `last-prompt` (not seen in 2.1.112, but in 2.1.150)."""
+"""From this version on, a resume follows `last-prompt` (not seen in 2.1.112, but in 2.1.150)."""
 
 
 def finalize(parser: ClaudeParser) -> None:
-    """Find the tip of a conversation, its unfinished calls, and where it was resumed."""
+    """Find the tip of a conversation, its unfinished calls, and its resumes."""
     builder = parser.builder
     builder.settle()
     if not len(builder):
@@ -65,14 +65,14 @@ def _find_resumes(parser: ClaudeParser, version: tuple[int, ...]) -> None:
     shrinks = {} if parser.resumes.has_hooks or not chain_only else dict(parser.resumes.shrinks)
     columns, tip = builder.columns, builder.details.tip or 0
     tree = Tree(columns.parents, columns.flags, tip) if chain_only and (starts or shrinks) else None
-    beside = _BesideChain(tree) if tree is not None else None
+    off_chain = _BesideChain(tree) if tree is not None else None
     gone: set[int] = set()
     last = NONE
     for start in sorted(starts.keys() | shrinks.keys()):
         if last >= 0 and not any(map(_continues, columns.flags[last:start])):
             # Another sign of the same resume.
             continue
-        lost = beside.before(start) if beside is not None else []
+        lost = off_chain.before(start) if off_chain is not None else []
         resume = m.Resume(message_index=start, lost_message_indices=lost, evidence=starts.get(start, ""))
         if start not in starts:
             if not _explains(parser.resumes.tokens_of(set(lost) - gone), shrinks[start]):
@@ -89,9 +89,9 @@ def _continues(flag: int) -> bool:
 
 
 def _explains(lost_tokens: int, missing_tokens: int) -> bool:
-    """Whether what a resume would have lost is about what is missing: dropped thinking shrinks a context too.
+    """Whether a resume would lose about as many tokens as are missing: dropped thinking also shrinks a context.
 
-    Tried on public sessions with hooks: this holds for 10 of 23 resumes, and for 2 of 72 other prompts with a smaller
+    Tested on public sessions with hooks: true for 10 of 23 resumes, and for 2 of 72 other prompts with a smaller
     context.
     """
     return lost_tokens > 0 and 0.5 * lost_tokens <= missing_tokens <= 3 * lost_tokens
@@ -108,16 +108,16 @@ def _after_orphans(builder: SessionBuilder) -> list[int]:
 
 
 class _BesideChain:
-    """Results beside the chain, and the calls they answer: what some versions lose on resume."""
+    """Results that are not on the chain, and their calls, which some versions lose on resume."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         path = tree.path(tree.tip)
         self._position = {index: position for position, index in enumerate(path)}
-        self._beside_path = self._beside(path)
+        self._lost_on_path = self._lost_on(path)
 
     def before(self, start: int) -> list[int]:
-        """Return what a resume before a message loses."""
+        """Return the messages that a resume before a message loses."""
         lost: list[int] = []
         for index, sides in self._on_the_way_to(start):
             earlier = [side for side in sides if side < start]
@@ -126,18 +126,18 @@ class _BesideChain:
         return sorted(lost)
 
     def _on_the_way_to(self, start: int) -> Iterable[tuple[int, list[int]]]:
-        """Return what lies beside the messages before one; the path is not walked again for one on a branch."""
+        """Return the calls before a message with their results off the chain, without walking the path again."""
         position = self._position
         if start in position:
-            return self._beside_path
+            return self._lost_on_path
         branch, index = [], self._tree.parents[start]
         while index >= 0 and index not in position:
             branch.append(index)
             index = self._tree.parents[index]
-        # The path is listed from its end, so that what comes before has higher positions.
+        # The path is listed from its end, so earlier messages have higher positions.
         joint = position.get(index, len(position))
-        return chain((beside for beside in self._beside_path if position[beside[0]] >= joint), self._beside(branch))
+        return chain((entry for entry in self._lost_on_path if position[entry[0]] >= joint), self._lost_on(branch))
 
-    def _beside(self, path: list[int]) -> list[tuple[int, list[int]]]:
+    def _lost_on(self, path: list[int]) -> list[tuple[int, list[int]]]:
         flags = self._tree.flags
         return [(index, sides) for index in path if flags[index] & MODEL and (sides := self._tree.sides(index))]

@@ -16,7 +16,7 @@ from .titles import TITLE_RECORDS, ClaudeTitles, has_summaries_elsewhere
 
 _STEP = 1 << 16
 _END_SIZE = 1 << 16
-"""Titles are written again from time to time, so that the agent itself finds them at one of the ends."""
+"""Bytes to read at both ends: the agent repeats titles from time to time, to find them there itself."""
 _LAST_SUMMARIES = (2, 1, 30)
 """Before this version, a summary may be anywhere in a file (seen up to 2.1.22)."""
 
@@ -58,7 +58,7 @@ def _title_records(line: bytes) -> list[ClaudeRecord]:
 
 
 def _ids_in(paths: tuple[Path, ...], ids: list[str]) -> set[str]:
-    """Return which of the messages are in the files."""
+    """Return the ids of the messages that are in the files."""
     wanted = {id: f'"uuid":"{id}"'.encode() for id in ids}
     found: set[str] = set()
     for path in paths if wanted else ():
@@ -69,7 +69,7 @@ def _ids_in(paths: tuple[Path, ...], ids: list[str]) -> set[str]:
 
 @while_unchanged
 def _prompts_in(path: Path) -> ClaudeTitles:
-    """Read a file up to the first words."""
+    """Read a file up to the first prompt."""
     titles = ClaudeTitles(_kind_of(path))
     for record in iter_records(path, RECORDS, _STEP):
         if not record.is_sidechain or titles.kind == "subagent":

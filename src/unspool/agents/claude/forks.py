@@ -62,7 +62,7 @@ def _named(kind: m.OriginKind, session: str | None) -> m.Origin:
 
 @while_unchanged
 def _last_writer(path: Path) -> str | None:
-    """Return the session that wrote the last copied message of a fork: in a fork of a fork, not the first one does."""
+    """Return the session that wrote the last copied message of a fork: in a fork of a fork, not the first one."""
     writer = None
     for record in iter_records(path, TIMES, HEAD_SIZE):
         if record.type in ("user", "assistant"):
@@ -72,11 +72,11 @@ def _last_writer(path: Path) -> str | None:
     return writer
 
 
-# --- forks that name nothing -----------------------------------------------------------------------------------------
+# --- forks that do not name their origin -----------------------------------------------------------------------------
 
 
 def _copy_origin(session: str, head: ClaudeHead, folder: ClaudeFolder, around: Surroundings) -> m.Origin | None:
-    """Recognise a fork by lines that its original has too: versions before 2.1.3xx record nothing else."""
+    """Recognise a fork by lines that its original also has: versions before 2.1.3xx record nothing else."""
     family = folder.family_of(head)
     if family is None:
         return None
@@ -122,5 +122,5 @@ def originals_of(session: str, folder: ClaudeFolder, around: Surroundings, origi
         found = find_origin(id, folder, around).session
         return found is not None and found not in folder.sessions
 
-    # What older forks share counts in the first of them. Forks whose origin is still there inherited it from that.
+    # What older forks share belongs to the first of them. Forks whose origin still exists inherit from that.
     return family.orphans(is_orphan, folder.paths_of).before(session)

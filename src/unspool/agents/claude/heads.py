@@ -1,4 +1,4 @@
-"""What the first and the last lines of a session file of Claude Code say."""
+"""Reads the first and the last lines of Claude Code's session files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .schema import HEAD_RECORDS, TIMES, HeadRecord
 _CLEAR_LINE = "<command-name>/clear</command-name>"
 _FIRST_LOOK = 1 << 14
 HEAD_SIZE = 1 << 16
-"""Bytes that are looked at to find out what a file is."""
+"""Bytes to read to find out what a file contains."""
 _TAIL_SIZE = 1 << 15
 _USER = b'"type":"user"'
 _ASSISTANT = b'"type":"assistant"'
@@ -37,7 +37,7 @@ _CLEAR_HOOK = b'"hookName":"SessionStart:clear"'
 
 
 class ClaudeHead(NamedTuple):
-    """What the first lines of a session file say."""
+    """The facts in the first lines of a session file."""
 
     path: Path
     session: str | None = None
@@ -65,9 +65,9 @@ class ClaudeHead(NamedTuple):
     forked_from: str | None = None
     """Named by its copied lines (2.1.3xx, /branch)."""
     process_session: str | None = None
-    """Session the process began with, where it is not this one (2.1.3xx)."""
+    """Session that the process started with, if it is another one (2.1.3xx)."""
     lists: bool = False
-    """Its first prompt is a list of blocks: 2.0.x copies strings so."""
+    """Whether its first prompt is a list of blocks, which strings become when 2.0.x copies them."""
 
     @property
     def is_warm_up(self) -> bool:
@@ -80,7 +80,7 @@ def read_head(path: Path) -> ClaudeHead | None:
     """Read the beginning of a file, as far as needed; None if it has no conversation."""
     block = read_start(path, _FIRST_LOOK)
     if block is None:
-        # What we may not read may be a session, and reading it says so.
+        # A file without read permission may be a session; reading it reports the problem.
         return ClaudeHead(path, session=stem_of(path), first_uuid="?") if is_closed(path) else None
     head, is_complete = _head_of(path, _spoken(block))
     if not is_complete and (more := read_start(path, HEAD_SIZE)) is not None:
@@ -99,14 +99,14 @@ def read_head(path: Path) -> ClaudeHead | None:
 
 
 def _spoken(block: Block) -> Iterator[HeadRecord]:
-    """The messages of a block; what is large and says nothing is not even decoded."""
+    """Iterate over the messages of a block; other lines may be large and are not decoded."""
     for line in block.lines():
         if _USER in line or _ASSISTANT in line:
             yield from HEAD_RECORDS.records_in(line)
 
 
 def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]:
-    """Return the head of some lines, and whether more lines could add to it."""
+    """Return the head of some lines, and whether it is complete."""
     head = ClaudeHead(path)
     for line in lines:
         if line.type not in ("user", "assistant") or line.message is None:
@@ -131,7 +131,7 @@ def _head_of(path: Path, lines: Iterable[HeadRecord]) -> tuple[ClaudeHead, bool]
 
 
 def _shared(text: str | None) -> str | None:
-    """The same text, once in memory for all heads that have it."""
+    """Return the same text, which is in memory only once for all heads."""
     return sys.intern(text) if text is not None else None
 
 
@@ -156,7 +156,7 @@ def _note_words(head: ClaudeHead, line: HeadRecord) -> ClaudeHead:
 
 
 def session_of(head: ClaudeHead) -> str:
-    """The session a file belongs to: the one its lines name, if none of them names the file's own."""
+    """Return the session of a file: the one in its first message if no line names the session of the file name."""
     own = stem_of(head.path)
     if head.session in (None, own):
         return own

@@ -1,7 +1,7 @@
 """Sub-agents that are recorded in the file of the session that started them.
 
-1.0.x writes their records there. 2.1.12 to 2.1.63 repeat them in records about the progress of the call, which are the
-only ones left where the sub-agent's own file is gone.
+1.0.x writes their records there. 2.1.12 to 2.1.63 repeat them in records about the progress of the call, which are
+the only ones left if the sub-agent's own file is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class InlineAgents:
     """Finds the conversation of each sub-agent in the file of a session."""
 
     def __init__(self, main: ClaudeParser, make: BuilderFactory, with_files: Collection[str]) -> None:
-        """`with_files` are the sub-agents that have a file of their own."""
+        """`with_files` are the sub-agents that have their own file."""
         self.parsers: list[ClaudeParser] = []
         self._main = main
         self._make = make
@@ -56,7 +56,7 @@ class InlineAgents:
             parser.read(inner, source, inherited)
 
     def _conversation(self, agent: str) -> ClaudeParser:
-        # A first record that is written twice, or has no id, must not start another session of the same name.
+        # A first record that is written twice, or has no id, must not start another session with the same name.
         if agent not in self._by_name:
             self._by_name[agent] = self._start(agent)
         return self._by_name[agent]
@@ -76,6 +76,6 @@ class InlineAgents:
 
 
 def _messages_in(data: Progress) -> list[ClaudeRecord]:
-    """Return the record of the sub-agent, which has no parent: it follows the one before."""
+    """Return the record of the sub-agent. It has no parent, so it follows the one before."""
     found = [item for item in RECORDS.line(bytes(data.message), _INSIDE) if not isinstance(item, Damage)]
     return [record for record, _ in found if record.message is not None]

@@ -1,4 +1,4 @@
-"""Turns of a Claude Code conversation that were stopped, by a person or by an error of the API."""
+"""Turns of a Claude Code conversation that were stopped, by a person or by an API error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OUTPUT_LIMIT = re.compile(r"output token maximum")
 
 
 class ClaudeInterruptions:
-    """Reads interruption markers and errors of the API."""
+    """Reads interruption markers and API errors."""
 
     def __init__(self, builder: SessionBuilder, chain: ClaudeChain, turn: ClaudeTurn, calls: ClaudeToolCalls) -> None:
         self.ended_by_rejection = False

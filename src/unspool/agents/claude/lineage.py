@@ -1,4 +1,4 @@
-"""How sessions of Claude Code and their sub-agents are related."""
+"""Links sub-agents of Claude Code to the calls that started them, and drops events that both files have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .subagents import SubagentCall
 
 
 def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> None:
-    """Link sub-agent files to the calls that started them, by the best evidence there is."""
+    """Link sub-agent files to the calls that started them, by the best evidence available."""
     free = {file.id: file for file in files}
     by_call = {file.meta.tool_use_id: file for file in files if file.meta.tool_use_id}
     linked: dict[str, tuple[AgentFile | None, str | None]] = {}
@@ -40,7 +40,7 @@ def link_agents(parser: ClaudeParser, files: list[AgentFile], session: str) -> N
 
 
 def _by_task(files: Iterable[AgentFile]) -> dict[str, list[AgentFile]]:
-    """Sort sub-agents by their tasks and, with the same task, by when they started."""
+    """Group sub-agents by their tasks, each group in the order in which they started."""
     found: dict[str, list[AgentFile]] = {}
     for file in sorted(files, key=lambda file: (file.head.started_at is None, file.head.started_at)):
         found.setdefault((file.head.prompt or "").strip(), []).append(file)
@@ -77,16 +77,16 @@ def _subagent(
 
 def _status(parser: ClaudeParser, call_id: str | None, agent_id: str | None, file: AgentFile | None) -> m.AgentStatus:
     result = parser.subagents.results.get(call_id or "")
-    told = parser.subagents.notified.get(agent_id or "") or (result.status if result is not None else None)
-    if told == "completed":
+    reported = parser.subagents.notified.get(agent_id or "") or (result.status if result is not None else None)
+    if reported == "completed":
         return "completed"
-    if told == "failed":
+    if reported == "failed":
         return "failed"
     if call_id in parser.subagents.stopped or (file is not None and file.meta.stopped_by_user):
         return "interrupted"
     if file is not None and file.meta.finished:
         return "completed"
-    if told in ("killed", "stopped") or parser.subagents.all_killed or call_id in parser.builder.calls.open:
+    if reported in ("killed", "stopped") or parser.subagents.all_killed or call_id in parser.builder.calls.open:
         return "killed"
     return "unknown"
 
@@ -117,16 +117,16 @@ def link_inline(main: ClaudeParser, inline: list[ClaudeParser]) -> None:
 
 
 def drop_echo_in_child(child: SessionBuilder, links: list[m.Subagent], events_above: list[m.Interruption]) -> None:
-    """Drop the interruption of a sub-agent that its parent session has already."""
+    """Drop the interruption of a sub-agent that its parent session also has."""
     calls = {link.tool_use_id for link in links if link.session == child.id}
-    told = any(calls & set(event.tool_use_ids) for event in events_above)
+    is_known = any(calls & set(event.tool_use_ids) for event in events_above)
     last = child.events.interruptions[-1] if child.events.interruptions else None
-    if told and last is not None and (last.message_index or 0) >= len(child) - 2:
+    if is_known and last is not None and (last.message_index or 0) >= len(child) - 2:
         child.events.interruptions.pop()
 
 
 def drop_echo_in_parent(parent: SessionBuilder, rejected: Collection[str | None]) -> None:
-    """Drop the interruption that the rejection of a sub-agent's call causes in its parent (2.0.x): it is one event."""
+    """Drop the interruption that the rejection of a sub-agent's call causes in its parent (2.0.x)."""
     calls = {link.tool_use_id for link in parent.events.subagents if link.session in rejected}
     parent.events.interruptions = [
         event

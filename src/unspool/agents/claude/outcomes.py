@@ -28,7 +28,7 @@ _STOPPED = ("Interrupted by user", "Tool permission request failed: AbortError",
 _EXIT = re.compile(r"(?:Error: )?Exit code (\d+)")
 _SIGNAL_EXITS = frozenset((130, 137, 143, 145))
 STOPPING_EXITS = frozenset((130, 137))
-"""Ctrl+C, and the signal with which the agent stops a command. A command may also end so by itself."""
+"""Ctrl+C, and the signal with which the agent stops a command. A command may also exit with these codes by itself."""
 _DENIED_BY_RULE = re.compile(
     r"Permission to (?:use|read|edit) .+ has been denied|(?:is|are) denied by your permission settings"
 )
@@ -54,7 +54,7 @@ class ClaudeVerdict(NamedTuple):
 
 OK = ClaudeVerdict("ok")
 FLAG = "interrupted flag"
-"""Evidence that also a command has that ran into a time limit."""
+"""Evidence that is also recorded for a command that timed out."""
 
 
 def judge(text: str, is_error: bool, record: ClaudeRecord) -> ClaudeVerdict:
@@ -73,7 +73,7 @@ def _rejected_by_person(text: str, record: ClaudeRecord) -> ClaudeVerdict | None
         if is_clarifying := reason is not None and reason.startswith(_FIXED_REASON):
             reason = None
         if record.agent_id is not None and record.tool_denial_kind and text.startswith(_REFUSED) and not said:
-            # Since sub-agents have a rejection text of their own, this one means that they were stopped (2.1.200).
+            # Since sub-agents have their own rejection text, this one means that they were stopped (2.1.200).
             return ClaudeVerdict("interrupted", "result text")
         nobody_asked = record.permission_decision is not None and record.permission_decision.source == "config"
         if nobody_asked:
@@ -113,7 +113,7 @@ def _rejected_by_other(text: str, record: ClaudeRecord) -> ClaudeVerdict | None:
     if _DENIED_BY_RULE.search(text):
         return ClaudeVerdict("rejected", "result text", "rule")
     if kind == "permission-rule":
-        # A rule has words of its own, so that others are those of the program that drives the agent.
+        # Rules have fixed texts, so any other text is from the program that runs the agent.
         return ClaudeVerdict(
             "rejected", "permission decision" if source == "user_reject" else "denial kind", "host", text
         )

@@ -86,10 +86,10 @@ class ClaudeParser:
         if self.queue.taken and message.id != self.builder.replies.current.key:
             self._add_taken(record)
         blocks = blocks_of(message.content, self.builder.raw_at, source)
-        # 2.1.200 also marks the beginning of an interrupted answer as "synthetic".
+        # 2.1.200 also marks the beginning of an interrupted response as "synthetic".
         is_placeholder = message.model == SYNTHETIC and text_of(blocks) in _PLACEHOLDERS
         if record.is_api_error_message or is_placeholder:
-            return self._stand_in(record, source, blocks, inherited)
+            return self._harness_reply(record, source, blocks, inherited)
         index = self.chain.add(record, source, "assistant", "model", blocks, message, inherited)
         if index is None:
             return None
@@ -108,14 +108,14 @@ class ClaudeParser:
         return None
 
     def _add_taken(self, record: ClaudeRecord) -> None:
-        """Add what the turn took from the queue, and read what sub-agents reported in it."""
+        """Add the entries that the turn took from the queue, and read the notifications of sub-agents among them."""
         for entry in self.queue.taken:
             if entry.author == "subagent":
                 self.subagents.read_notification(entry.text)
         self.queue.add_taken(record, self.chain.last)
 
-    def _stand_in(self, record: ClaudeRecord, source: m.Source, blocks: list[m.Block], inherited: bool) -> None:
-        """Read an answer that the harness wrote in place of the model."""
+    def _harness_reply(self, record: ClaudeRecord, source: m.Source, blocks: list[m.Block], inherited: bool) -> None:
+        """Read a reply that the harness wrote instead of the model."""
         index = self.chain.add(record, source, "assistant", "harness", blocks, inherited=inherited)
         if index is None:
             return
@@ -161,7 +161,7 @@ class ClaudeParser:
         author: m.Author = "harness" if is_plan else self.authors.author_of(record, text, blocks)
         if author == "human" and text.startswith(COMMAND_TEXT):
             blocks = [command_of(text)]
-        # What came before a clear in the same file stays on the path, outside of the context.
+        # Messages before a clear in the same file stay on the path, but are not in context.
         above = self.chain.last if is_plan and not inherited and self.calls.has_refused_plan else None
         queued = author == "human" and record.prompt_source == "queued" and self._follows_open_call(record)
         if self.queue.taken:
@@ -181,7 +181,7 @@ class ClaudeParser:
             self.subagents.read_notification(text)
 
     def _about_plan(self, record: ClaudeRecord, source: m.Source, blocks: list[m.Block]) -> None:
-        """Add a line about the plan that the session starts with; what it says was recorded in the old session."""
+        """Add a record about the plan that the session starts with; its event belongs to the old session."""
         self.chain.add(record, source, "user", "harness", blocks, parent=self.chain.last)
 
     def _prompted(self, record: ClaudeRecord, index: int) -> None:
@@ -189,7 +189,7 @@ class ClaudeParser:
         self.turn.prompted(index, is_headless=record.prompt_source == "sdk" or is_headless(record))
 
     def _follows_open_call(self, record: ClaudeRecord) -> bool:
-        """2.1.200 attaches a queued prompt to the call that was interrupted for it."""
+        """Whether a queued prompt follows an open call: 2.1.200 attaches it to the call that was interrupted for it."""
         parent = self.builder.find(record.parent_uuid) if isinstance(record.parent_uuid, str) else None
         return parent is not None and bool(self.builder.columns.flags[parent] & UNANSWERED)
 
@@ -259,7 +259,7 @@ class ClaudeParser:
             return
         author = "hook" if body.type.startswith("hook") else "harness"
         blocks = attachment_blocks(body, record.rendered, self.builder.raw_at, source)
-        # What the model got was decoded with the line; only other fields are decoded here.
+        # Text that was sent to the model was decoded with the line; only other fields have to be checked.
         if body.filename is not None or not record.rendered:
             for block in blocks:
                 if type(block) is m.Attachment and block.text is not None and "\ufffd" in block.text:
@@ -275,4 +275,4 @@ _HANDLERS: dict[str, Callable[[ClaudeParser, ClaudeRecord, m.Source, bool], None
     "user": ClaudeParser._user,
     "system": ClaudeParser._system,
 }
-"""How each type of record is read; all others are kept as they are."""
+"""The method that reads each type of record; all other types are kept as they are."""

@@ -1,7 +1,7 @@
 """Plans that were approved with "clear context": the work continues from the plan, in an empty context.
 
 Claude Code records this as if the plan had been rejected: the call gets the refusal text, and an interruption marker
-follows. What shows the approval is the message that comes next, usually in a session of its own. It repeats the plan.
+follows. Only the next message, usually in a new session, shows the approval: it repeats the plan.
 
 | version | the old file ends with | the new file begins with |
 |---|---|---|
@@ -29,7 +29,7 @@ _OPENING = "Implement the following plan:"
 _TRANSCRIPT = re.compile(r"read the full transcript at: \S*?([0-9a-fA-F-]{36})\.jsonl")
 _CONTINUATION = "auto-continuation"
 _SAME_MOMENT = timedelta(seconds=5)
-"""How far the refusal and the plan are apart; less than a second in all versions that were seen."""
+"""Maximum time between the refusal and the plan; less than a second in all versions that were seen."""
 
 
 def is_plan(text: str) -> bool:
@@ -43,7 +43,7 @@ def plan_in(text: str) -> str | None:
 
 
 def is_marked(record: ClaudeRecord) -> bool:
-    """Whether a record says itself that it passes on a plan (2.1.29 and later)."""
+    """Whether a record is marked as one that passes on a plan (2.1.29 and later)."""
     return record.plan_content is not None or (record.origin is not None and record.origin.kind == _CONTINUATION)
 
 
@@ -89,7 +89,7 @@ class ClaudePlans:
         calls = self._calls.approve_plan()
         flags, details = self._builder.columns.flags, self._builder.details
         if any(flags[call] & INHERITED for call in calls):
-            # 2.1.12 copies the conversation only to record how it ended: this is no fork.
+            # 2.1.12 copies the conversation only to record how it ended, so this is not a fork.
             details.origin = m.Origin(
                 kind="clear",
                 session=details.origin.session,

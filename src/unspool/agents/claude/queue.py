@@ -13,7 +13,7 @@ from .schema import ClaudeRecord
 
 _TASK_CALL = re.compile(r'"tool_use_id":"([^"]+)"')
 _TAKEN = (None, "absorbed_mid_turn")
-"""Reasons of a removal that mean that a turn took the prompt; 2.1.219 and earlier give none."""
+"""Reasons for a removal that mean that a turn took the prompt; 2.1.219 and earlier give none."""
 
 
 class Queued(NamedTuple):
@@ -24,7 +24,7 @@ class Queued(NamedTuple):
 
     @property
     def author(self) -> m.Author:
-        """Who put it there."""
+        """The author of the entry."""
         return "subagent" if self.text.startswith(SUBAGENT_TEXT) else "harness" if self._is_internal else "human"
 
     @property
@@ -33,15 +33,15 @@ class Queued(NamedTuple):
 
     @property
     def is_task(self) -> bool:
-        """Whether it is a note about a slow call, which the agent keeps for itself (2.1.37 to 2.1.49)."""
+        """Whether it is an internal note of the agent about a slow call (2.1.37 to 2.1.49)."""
         return self.text.startswith(TASK_TEXT)
 
 
 class PromptQueue:
     """Follows the queue of prompts.
 
-    When a running turn takes a prompt from the queue, 2.0.x records only its removal. Later versions write a record of
-    its own for the prompt too.
+    When a running turn takes a prompt from the queue, 2.0.x records only its removal. Later versions also write a
+    record with the prompt.
     """
 
     def __init__(self, builder: SessionBuilder) -> None:
@@ -73,7 +73,7 @@ class PromptQueue:
         return entry
 
     def _remove(self, text: str) -> Queued | None:
-        """Take out the entry that a removal names. Up to 2.1.150 it names none: then it is one that has to go now."""
+        """Remove and return the entry that a removal names; up to 2.1.150 it names none, so the most likely one."""
         if text:
             return self._drop(self._find(text))
         ended = next((entry for entry in self._waiting if self._has_ended(entry)), None)
@@ -86,7 +86,7 @@ class PromptQueue:
         return call is not None and call[1] not in self._builder.calls.open
 
     def recorded(self, text: str) -> None:
-        """A record of its own has the prompt."""
+        """Note that another record has the prompt."""
         self.taken = [entry for entry in self.taken if entry.text != text]
 
     def add_taken(self, record: ClaudeRecord, parent: int) -> None:

@@ -1,4 +1,4 @@
-"""Reads the sessions of Claude Code: their files, their sub-agents, and what other files add."""
+"""Reads the sessions of Claude Code: their files, their sub-agents, and facts from other files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClaudeSource:
         self._around = Surroundings(root)
         self._clears: dict[Path, dict[str, list[Clear]]] = {}
         self._agent_lines: dict[Path, FileLine] = {}
-        """Copies of a sub-agent, by the path of one of them."""
+        """Copies of a sub-agent in order, by the path of one of them."""
         self._origins: dict[str, m.Origin] = {}
         self._parent: tuple[str, list[m.Subagent], list[m.Interruption]] | None = None
 
@@ -65,7 +65,7 @@ class ClaudeSource:
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """Iterate over all sessions; files without a conversation, and warm-ups, are none."""
+        """Iterate over all sessions, without warm-ups and files that have no conversation."""
         for folder in self._around.folders():
             for session in folder.sessions:
                 yield self._session_ref(folder, session)
@@ -103,7 +103,7 @@ class ClaudeSource:
         return SessionRef(agent="claude", id=id, kind="subagent", root=self.root, path=path, parent=parent)
 
     def contains(self, ref: SessionRef) -> bool:
-        """Whether the session has a conversation."""
+        """Whether the session is in this folder and has a conversation."""
         folder = self._around.folder_of(ref.path)
         if ref.kind == "main":
             return ref.id in folder.sessions
@@ -155,7 +155,7 @@ class ClaudeSource:
         return self._origins[session]
 
     def _originals(self, ref: SessionRef, folder: ClaudeFolder, origin: m.Origin | None) -> Originals:
-        """Return what a session was copied from, or what was read before a sub-agent that is a copy."""
+        """Return what a session was copied from; for a sub-agent, the copies of it that come before."""
         if ref.kind == "main":
             return originals_of(ref.id, folder, self._around, origin) if origin is not None else Originals()
         head = folder.head(ref.path)
@@ -228,7 +228,7 @@ class ClaudeSource:
         return ids_in(stored) or self._originals(ref, folder, origin).ids()
 
     def _copied_agent(self, ref: SessionRef, folder: ClaudeFolder, builder: SessionBuilder) -> str | None:
-        """Return the sub-agent that this one may be a copy of: its lines name the session, or its own was a fork."""
+        """Return the sub-agent that this one may be a copy of: its lines name another session, or its own is a fork."""
         head = folder.head(ref.path)
         session = head.session if head is not None else None
         if session in (None, ref.parent) and ref.parent is not None and builder.originals is not None:
@@ -274,14 +274,14 @@ class ClaudeSource:
             drop_echo_in_child(parser.builder, self._parent[1], self._parent[2])
 
     def _lean(self, path: Path, folder: ClaudeFolder) -> ClaudeParser:
-        """Read a related file for its events."""
+        """Read a related file only for its events."""
         ref = self.ref(path)
         assert ref is not None
         builder = SessionBuilder("claude", ref.id, ref.kind, DropMessages())
         return finish(self._parse(ref, lambda id, _: builder if id == ref.id else None, folder))[0]
 
     def _add_memory(self, path: Path, builder: SessionBuilder) -> None:
-        """Add the summary that some versions keep beside the session; compactions use it."""
+        """Add the summary that some versions store next to the session; the last compaction without one used it."""
         data = read_whole(path)
         if data is None:
             return

@@ -1,7 +1,7 @@
-"""Repairing a log of Claude Code: results for calls that have none, and parents that exist.
+"""Repairs logs of Claude Code: adds results to calls that have none, and replaces parents that are gone.
 
-Since 2.1 each result hangs on its own call; before, the results of parallel calls form a chain. A result that is made
-up goes where the version would have put it, so that its own resume finds it.
+Since 2.1 the parent of each result is its own call; before, the results of parallel calls form a chain. A placeholder
+result is added where the version would have put it, so that a resume with that version finds it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ENVELOPE = (
     "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "session_id", "version", "gitBranch", "slug",
     "agentId",
 )  # fmt: skip
-"""What every line repeats."""
+"""Fields that every line repeats."""
 
 Place = tuple[int, int]
-"""A file, and the number of a line in it."""
+"""The index of a file, and the number of a line in it."""
 
 
 class ClaudeRepair:
@@ -44,8 +44,8 @@ class ClaudeRepair:
         if not any(piece.record.type in ("user", "assistant") for piece in pieces):
             return None
         inside = below(folders, "projects")
-        place = PurePosixPath(*inside, name) if inside else _place(name, [piece.record for piece in pieces])
-        return Clean(place, joined([piece.data for piece in pieces]), changes)
+        path = PurePosixPath(*inside, name) if inside else _path_from_lines(name, [piece.record for piece in pieces])
+        return Clean(path, joined([piece.data for piece in pieces]), changes)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
         """Give every call a result, and every message a parent."""
@@ -55,8 +55,8 @@ class ClaudeRepair:
         return edit.logs(), edit.changes
 
 
-def _place(name: str, lines: Iterable[HeadRecord]) -> PurePosixPath:
-    """Where a log belongs that lies somewhere else: its own lines name the project and the session."""
+def _path_from_lines(name: str, lines: Iterable[HeadRecord]) -> PurePosixPath:
+    """Return the path for a log outside of an agent's folder: its lines name the project and the session."""
     head = next((line for line in lines if line.session_id and line.cwd), None)
     if head is None or head.session_id is None or AGENT_FILE.match(name):
         return PurePosixPath("projects", "repaired", name)
@@ -66,7 +66,7 @@ def _place(name: str, lines: Iterable[HeadRecord]) -> PurePosixPath:
 
 
 class _Edit:
-    """Changes to lines, and lines between them."""
+    """Changes to the lines of some files, and lines to insert."""
 
     def __init__(self, lines: list[list[bytes]]) -> None:
         self._lines = lines
@@ -76,42 +76,42 @@ class _Edit:
         self.changes: Counter[str] = Counter()
 
     def record(self, message: m.Message) -> dict[str, Any]:
-        """The line of a message, with what was changed in it."""
-        place = message.source.file, message.source.line
-        return decode_object(self._lines[place[0]][place[1] - 1]) | self._changed.get(place, {})
+        """Return the line of a message with its changes."""
+        file, line = message.source.file, message.source.line
+        return decode_object(self._lines[file][line - 1]) | self._changed.get((file, line), {})
 
     def change(self, message: m.Message, **fields: Any) -> None:
         self._changed.setdefault((message.source.file, message.source.line), {}).update(fields)
 
     def insert(self, message: m.Message, record: dict[str, Any], before: bool) -> None:
-        """Put a line beside that of a message."""
-        beside = self._before if before else self._after
-        beside.setdefault((message.source.file, message.source.line), []).append(encode(record))
+        """Insert a line before or after that of a message."""
+        inserted = self._before if before else self._after
+        inserted.setdefault((message.source.file, message.source.line), []).append(encode(record))
 
     def repoint(self, old: str, new: str) -> None:
-        """Notes of where the conversation stands follow it to the line that was added."""
+        """Change records that name the end of the conversation, which is now an added line."""
         for file, lines in enumerate(self._lines):
             for number, line in enumerate(lines, 1):
                 if b'"last-prompt"' in line and old.encode() in line and decode_object(line).get("leafUuid") == old:
                     self._changed.setdefault((file, number), {})["leafUuid"] = new
 
     def logs(self) -> list[bytes]:
-        """The files as they are to be."""
+        """Return the edited files."""
         return [
             joined([line for number in range(1, len(lines) + 1) for line in self._around(file, number)])
             for file, lines in enumerate(self._lines)
         ]
 
     def _around(self, file: int, number: int) -> list[bytes]:
-        place = file, number
+        key = file, number
         line = self._lines[file][number - 1]
-        if place in self._changed:
-            line = encode(decode_object(line) | self._changed[place])
-        return [*self._before.get(place, ()), line, *self._after.get(place, ())]
+        if key in self._changed:
+            line = encode(decode_object(line) | self._changed[key])
+        return [*self._before.get(key, ()), line, *self._after.get(key, ())]
 
 
 class _Stitching:
-    """What one conversation lacks."""
+    """Adds what one conversation lacks."""
 
     def __init__(self, session: Session, edit: _Edit) -> None:
         self._session = session
@@ -120,7 +120,7 @@ class _Stitching:
         self._open = unanswered(session)
 
     def run(self) -> None:
-        """Lost parents first: where one of them was a result, it comes back under its old id."""
+        """Replace lost parents, then add results; a lost parent that was a result is added with its old id."""
         cut = {problem.source: problem.reason for problem in self._session.problems if problem.source is not None}
         for message in self._messages:
             if message.link == "stitched":
@@ -145,7 +145,7 @@ class _Stitching:
         self._edit.changes[STITCHED] += 1
 
     def _open_calls_above(self, message: m.Message | None) -> list[str]:
-        """The calls without a result of the reply that ends at a message, or whose results do."""
+        """Return the calls without a result of the last reply up to a message; none if a prompt came after it."""
         while message is not None and message.author not in ("model", "human"):
             message = self._messages[message.parent_index] if message.parent_index is not None else None
         return self._calls_of(message)
@@ -174,7 +174,7 @@ class _Stitching:
         self._edit.insert(parent, self._result(calls, parent, last, id), before=False)
 
     def _end_of(self, last: m.Message) -> m.Message:
-        """The last result of a reply's calls, on which a further one is to hang; or the reply itself."""
+        """Return the parent for another result of a reply: the last result of its calls, or the reply itself."""
         pieces = [each for each in self._messages if each.reply == last.reply]
         ids = {block.id for each in pieces for block in each.blocks if isinstance(block, m.ToolCall)}
         results = [each for each in self._messages if not ids.isdisjoint(_answered(each))]
@@ -193,12 +193,12 @@ class _Stitching:
         for call in calls:
             del self._open[call]
         self._edit.changes[RESULT] += len(calls)
-        beside = self._edit.record(last)
+        line = self._edit.record(last)
         blocks = [
             {"type": "tool_result", "tool_use_id": call, "content": m.MADE_UP_RESULT, "is_error": True}
             for call in calls
         ]
-        record = {"parentUuid": parent.id} | {name: beside[name] for name in _ENVELOPE if name in beside}
+        record = {"parentUuid": parent.id} | {name: line[name] for name in _ENVELOPE if name in line}
         record |= {"type": "user", "message": {"role": "user", "content": blocks}, "uuid": id}
         record |= {"timestamp": _just_after(self._edit.record(parent)), "toolUseResult": m.MADE_UP_RESULT}
         if self._fans_out(last):
@@ -211,7 +211,7 @@ def _answered(message: m.Message) -> set[str]:
 
 
 def _just_after(record: dict[str, Any]) -> Any:
-    """Old versions go on from the newest line: the one that was added must not be newer than what came later."""
+    """Return a time just after a record, so that later lines stay newer: old versions resume from the newest line."""
     at = parse_moment(record.get("timestamp"))
     if at is None or at.year >= MAXYEAR:
         return record.get("timestamp")

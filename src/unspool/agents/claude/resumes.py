@@ -1,7 +1,7 @@
 """Signs that Claude Code loaded a session again.
 
-Only hooks leave a record at that moment. Without them, a resume shows by what the agent repaired, or by a context that
-got smaller, because 2.1.0 to 2.1.59 lose parts of it.
+Only hooks leave a record at that moment. Without them, the signs are repairs by the agent, or a smaller context,
+because 2.1.0 to 2.1.59 lose parts of it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _HOOK = "SessionStart"
 _RESUME_HOOK = "SessionStart:resume"
 _CHARS_PER_TOKEN = 4
 _BLOCK_OVERHEAD = 40
-"""About how many characters of JSON surround a call or a result."""
+"""Estimated number of characters of JSON around a call or a result."""
 
 
 _CHAIN_ONLY = ((2, 1, 0), (2, 1, 60))
-"""Versions that lose the results of parallel calls beside the chain on resume (seen in 2.1.0 to 2.1.59)."""
+"""Versions that, on resume, lose results of parallel calls that are not on the chain (seen in 2.1.0 to 2.1.59)."""
 
 
 def is_chain_only(version: tuple[int, ...]) -> bool:
@@ -35,29 +35,29 @@ class Shrink(NamedTuple):
 
     prompt: int
     tokens: int
-    """By how much, with what was added in the meantime."""
+    """The number of tokens that are missing, including those added since the last request."""
 
 
 class ResumeSigns:
-    """Where a session was probably resumed."""
+    """Collects signs that a session was resumed."""
 
     def __init__(self, turn: ClaudeTurn) -> None:
         self.placeholders: list[int] = []
-        """Answers that the harness wrote in place of the model."""
+        """Replies that the harness wrote instead of the model."""
         self.hooks: list[int] = []
         """The first messages after hooks ran because the session was resumed."""
         self.has_hooks = False
-        """Whether hooks are recorded: then a smaller context is not taken for a resume. Headless resumes leave none."""
+        """Whether hooks are recorded: if so, a smaller context is no sign of a resume. Headless resumes run none."""
         self.shrinks: list[Shrink] = []
         self.watches_size = False
-        """Whether the size of the context has to be followed: in versions that lose messages, and without hooks."""
+        """Whether the size of the context has to be tracked: in versions that lose messages, and without hooks."""
         self._turn = turn
         self._size = 0
         self._added = 0
         self._tokens: dict[int, int] = {}
 
     def read_version(self, version: str) -> None:
-        """Read which version writes from here on."""
+        """Read the version that writes the next records."""
         self.watches_size = is_chain_only(version_of(version)) and not self.has_hooks
 
     def read_hook(self, name: str, next_message: int) -> None:
@@ -94,9 +94,9 @@ class ResumeSigns:
         self._added += tokens
 
     def tokens_of(self, messages: Iterable[int]) -> int:
-        """Return about how many tokens some messages have."""
+        """Estimate the number of tokens in some messages."""
         return sum(self._tokens.get(index, 0) for index in messages)
 
     def compacted(self) -> None:
-        """A compaction makes the context smaller."""
+        """Forget the size of the context, which a compaction makes smaller."""
         self._size = 0

@@ -1,4 +1,4 @@
-"""What the evidence in records of Claude Code means."""
+"""Explanations of the evidence in records of Claude Code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ RULES: Rules = {
     ("author", "human"): Rule(
         "A user record of the main session that is not marked as the agent's own (`isMeta`, `origin`) and does not "
         "begin with one of the agent's tags.",
-        "A mark of the agent, one of its tags at the beginning, or a place in the log of a sub-agent.",
+        "A mark of the agent, one of its tags at the beginning, or a record in the log of a sub-agent.",
     ),
     ("author", "harness"): Rule(
         "A record that the agent writes itself, or a user record that it marked (`isMeta`, `origin`) or that begins "
@@ -66,7 +66,7 @@ RULES: Rules = {
     ),
     ("interruption", "API error"): Rule(
         "A failed request ended the turn.",
-        "A later answer of the model in the same turn would mean that the request was repeated.",
+        "A later response of the model in the same turn would mean that the request was repeated.",
     ),
     ("clear", "history"): Rule(
         "The prompt history has a `/clear` at that time, in the same folder.",
@@ -81,12 +81,12 @@ RULES: Rules = {
         "In files that record such hooks, a smaller context alone is no resume; headless resumes leave no hook.",
     ),
     ("resume", "a call was left behind"): Rule(
-        "The conversation continues beside a call without a result, as the agent does after it was killed.",
+        "The conversation continues without the result of a call, as it does after the agent was killed.",
         "A result of the call.",
     ),
     ("resume", "the harness answered in the model's place"): Rule(
-        "The agent wrote its fixed answer to a prompt that had none, which it does when it loads a session.",
-        "An answer of the model.",
+        "The agent wrote its fixed response to a prompt that had none, as it does when it loads a session.",
+        "A response of the model.",
     ),
     ("resume", "the context shrank by about what a resume loses"): Rule(
         "The next request is smaller by about the size of the results that these versions lose on a resume.",

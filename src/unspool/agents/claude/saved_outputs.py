@@ -15,7 +15,7 @@ _MOST = 1 << 20
 
 
 class SavedOutputs:
-    """The saved outputs of one session. Only its own folders are read, whatever path a record names."""
+    """The saved outputs of one session. Only folders of its project are read, whatever path a record names."""
 
     def __init__(self, project: Path, session: str) -> None:
         self._project = project

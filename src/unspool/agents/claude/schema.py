@@ -12,11 +12,11 @@ from ...io.decode import Count, RecordDecoder
 
 ABSENT = Raw(b"")
 SYNTHETIC = "<synthetic>"
-"""Written as the model of an answer, or of the rest of one, that the agent put together itself."""
+"""The recorded model of a response, or the rest of one, that the agent wrote itself."""
 
 
 class CacheCreation(msgspec.Struct, gc=False):
-    """How long written input stays in the cache."""
+    """Tokens written to the cache, by the time they stay in it."""
 
     ephemeral_1h_input_tokens: Count | None = None
 
@@ -68,7 +68,7 @@ class ApiMessage(msgspec.Struct, gc=False):
 
 
 class PermissionDecision(msgspec.Struct, rename="camel", gc=False):
-    """How a call was decided (2.1.310 and later)."""
+    """The decision about a call (2.1.310 and later)."""
 
     decision: str | None = None
     source: str | None = None
@@ -82,7 +82,7 @@ class KindOnly(msgspec.Struct, gc=False):
 
 
 class ForkedFrom(msgspec.Struct, rename="camel", gc=False):
-    """Where a copied record came from."""
+    """The origin of a copied record."""
 
     session_id: str | None = None
     message_uuid: str | None = None
@@ -115,7 +115,7 @@ class MicrocompactMetadata(msgspec.Struct, rename="camel", gc=False):
 
 
 class AttachmentBody(msgspec.Struct, rename="camel", gc=False):
-    """The body of an `attachment` record; fields that newer versions also record as the model got them are raw."""
+    """The body of an `attachment` record; fields that newer versions also record as sent to the model are raw."""
 
     type: str = "attachment"
     prompt: Any = None
@@ -149,7 +149,7 @@ class Rendered(msgspec.Struct, gc=False):
 class ClaudeRecord(msgspec.Struct, rename="camel", gc=False):
     """A line of any type.
 
-    A key is looked for from the field after the last one that was found, so the fields are in the order of most lines.
+    The decoder searches for a key from the field after the last match, so the fields are in the order of most lines.
     """
 
     type: str = ""
@@ -203,7 +203,7 @@ class HeadRecord(ClaudeRecord, rename="camel", gc=False):
 
 
 class TimedRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record, for readers that need no more than what it is, whose it is and when it was written."""
+    """A record of which only the type, the ids and the time are read."""
 
     type: str = ""
     uuid: str | None = None
@@ -237,7 +237,7 @@ _MARKS = frozenset(("uuid", "sessionId", "leafUuid", "messageId", "hash", "shape
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a record from the smaller objects inside one."""
+    """Whether an object is a record, not a smaller object inside one."""
     return ("type" in value or "parentUuid" in value) and not _MARKS.isdisjoint(value)
 
 

@@ -1,4 +1,4 @@
-"""Calls of a Claude Code conversation that start sub-agents, and what is known of those."""
+"""Calls of a Claude Code conversation that start sub-agents, with their results and notifications."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SubagentCalls:
 
     def __init__(self) -> None:
         self.started_by: str | None = None
-        """The call that started the conversation itself, if a record of the session above names it."""
+        """The call that started the conversation itself, if a record of the parent session names it."""
         self.started: dict[str, SubagentCall] = {}
         self.results: dict[str, ToolUseResult] = {}
         self.stopped: set[str] = set()

@@ -14,7 +14,7 @@ from .schema import ClaudeBlock, ClaudeRecord
 
 TITLE_RECORDS = frozenset(("summary", "custom-title", "ai-title"))
 _SUMMARIES_ELSEWHERE = (2, 1)
-"""Before this version, summaries may be in files of their own."""
+"""Before this version, summaries may be in separate files."""
 _CLEAR = "/clear"
 
 
@@ -28,16 +28,16 @@ def has_summaries_elsewhere(version: tuple[int, ...]) -> bool:
 
 
 class ClaudeTitles:
-    """Collects what can be the title of a session.
+    """Collects the possible titles of a session.
 
     A recorded title comes first: one that a person gave, then one that a model wrote, then a summary. Without one it is
-    what a person typed first, or the heading of the plan that the session was started with; then the first command.
-    A file with nothing but the conversation of a sub-agent is titled by the task of that.
+    the first prompt of a person, or the heading of the plan that the session was started with; then the first command.
+    A file that only has the conversation of a sub-agent is titled by its task.
     """
 
     def __init__(self, kind: m.Kind) -> None:
         self.words: str | None = None
-        """What a person typed first, the task of a sub-agent, or the plan that was passed on before."""
+        """The first prompt of a person, the task of a sub-agent, or a plan that was passed on earlier."""
         self.kind: m.Kind = kind
         self._authors = ClaudeAuthors(kind)
         self._command: str | None = None
@@ -69,18 +69,18 @@ class ClaudeTitles:
             self._summaries[record.leaf_uuid] = record.summary
 
     def add_summaries(self, summaries: Mapping[str, str]) -> None:
-        """Add summaries from other files, by the message they refer to; those of its own files count more."""
+        """Add summaries from other files, by the message they refer to; those of its own files take precedence."""
         self._summaries = {**summaries, **self._summaries}
 
     def read(self, record: ClaudeRecord) -> None:
-        """Read any record, for a title or for the first words."""
+        """Read any record, for a title or for the first prompt."""
         if record.type in TITLE_RECORDS:
             self._read_title(record)
         elif self.words is None:
             self._has_messages |= record.message is not None
             text = self._prompt_in(record)
             if text.startswith(COMMAND_TEXT):
-                # What a new session starts with says nothing about it.
+                # A /clear that starts a new session says nothing about it.
                 if self._command is None or self._command.startswith(_CLEAR):
                     self._command = command_of(text).text
             elif text.strip():
@@ -94,7 +94,7 @@ class ClaudeTitles:
             self._tasks.read(record)
 
     def _prompt_in(self, record: ClaudeRecord) -> str:
-        """Return what a person typed, the task of a sub-agent, or a plan that was passed on."""
+        """Return a prompt of a person, the task of a sub-agent, or a plan that was passed on; else an empty text."""
         message = record.message
         if record.type == "system" and record.subtype == "local_command":
             text = flat_text(record.content)[0]
@@ -110,7 +110,7 @@ class ClaudeTitles:
         return text_of(blocks)
 
     def add_prompts(self, others: ClaudeTitles) -> None:
-        """Add the first words and commands of a file that continues the session."""
+        """Add the first prompts and commands of a file that continues the session."""
         self.words = self.words or others.words
         self._command = self._command or others._command
         self._tasks = self._tasks or others._tasks
@@ -124,7 +124,7 @@ class ClaudeTitles:
 
 
 def _text_in(content: Iterable[ClaudeBlock]) -> str:
-    """Return the text of a prompt; a record with results of calls has none, though a remark may be among them."""
+    """Return the text of a prompt; a record with tool results is not a prompt, even if it has a text."""
     blocks = list(content)
     if any(block.tool_use_id is not None for block in blocks):
         return ""

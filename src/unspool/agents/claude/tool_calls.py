@@ -34,7 +34,7 @@ class ClaudeResult(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """Whether it has the text of a refusal."""
+        """Whether it has the text of a rejection."""
         return self.verdict.outcome == "rejected" and not self.verdict.is_sibling
 
     @property
@@ -54,7 +54,7 @@ class ClaudeResult(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """What an interruption marker says about the calls before it."""
+    """The meaning of an interruption marker for the calls before it."""
 
     during: m.During
     is_rejection: bool
@@ -63,7 +63,7 @@ class Stop(NamedTuple):
 
 
 class ClaudeToolCalls:
-    """The calls of one conversation, and those that cannot be classified yet."""
+    """The results in one conversation, including those that cannot be classified yet."""
 
     def __init__(self, builder: SessionBuilder, subagents: SubagentCalls) -> None:
         self.saved: SavedOutputs | None = None
@@ -99,7 +99,7 @@ class ClaudeToolCalls:
         return blocks, results
 
     def runs(self, call_id: str) -> None:
-        """Read a sign that a call runs: it is past every question."""
+        """Note that a call is running, so it is not waiting for approval."""
         if call_id in self._builder.calls.open:
             self._running.add(call_id)
 
@@ -129,7 +129,7 @@ class ClaudeToolCalls:
             self._fail(entry, result.content)
 
     def next_step(self) -> None:
-        """The conversation continues: a rejection text that no marker followed was a rejection."""
+        """Classify the pending calls, because the conversation continues without a marker."""
         if not self._results:
             return
         if not self._all_ok:
@@ -181,7 +181,7 @@ class ClaudeToolCalls:
         return all(entry.call_id in self._running for entry in entries)
 
     def _stop_without_marker(self) -> None:
-        """Classify the calls that no marker followed; a call that was stopped shows by its result alone."""
+        """Classify the calls that no marker followed; only its result shows that a call was stopped."""
         refused = [entry for entry in self._open if entry.is_refused]
         signalled = [entry for entry in self._open if entry.is_signalled]
         ran = bool(refused) and self._all_ran(refused)
@@ -214,11 +214,11 @@ class ClaudeToolCalls:
 
     @property
     def has_refused_plan(self) -> bool:
-        """Whether a plan was refused since the last message of the model or the user."""
+        """Whether a plan was rejected since the last message of the model or the user."""
         return any(map(_refuses_plan, self._results))
 
     def approve_plan(self) -> list[int]:
-        """Turn the refusal of a plan into an approval; returns the messages with the calls."""
+        """Turn the rejection of a plan into an approval; returns the messages with the calls."""
         refused = {entry.call_id: entry for entry in self._results if _refuses_plan(entry)}
         self._open = [entry for entry in self._open if entry.call_id not in refused]
         rejections = self._builder.events.rejections

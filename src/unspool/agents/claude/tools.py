@@ -1,4 +1,4 @@
-"""Claude Code's tools: what a call does, or would have done had it not been refused."""
+"""Claude Code's tools: what a call does, or would have done if it had not been rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ...io.decode import decode_any
 SUBAGENT_TOOLS = frozenset(("Task", "Agent"))
 PLAN_TOOL = "ExitPlanMode"
 ASKING_TOOLS = frozenset((PLAN_TOOL, "AskUserQuestion"))
-"""Tools that do nothing but ask, so that they can be refused but not interrupted."""
+"""Tools that only ask, so they can be rejected but not interrupted."""
 _EDITS = frozenset(("Edit", "MultiEdit", "Write", "NotebookEdit", "Update"))
 _CELL_MODES: dict[str, CellMode] = {"insert": "insert", "delete": "delete"}
 MARKDOWN_TOOLS = SUBAGENT_TOOLS | {"WebFetch", "WebSearch"}
@@ -41,13 +41,13 @@ _CELL = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _MARKS = re.compile(r"[\[\]<>\\\s]+")
-"""What would end a link of Markdown."""
+"""Characters that would end a Markdown link."""
 _ANSWERED = "(?:Your questions have been answered|User has answered your questions|The user answered)"
 _AFTER_ANSWERS = r"\. (?:You can now continue|Read the answers)[^\n]*"
 
 
 def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
-    """The kind of a call, and the action rebuilt from its input."""
+    """The kind of a call if it is rejected, and its action, reconstructed from the input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:
@@ -117,7 +117,7 @@ def _link_list(found: re.Match[str]) -> str:
 
 
 def edits_of(name: str, raw: msgspec.Raw) -> list[ProposedEdit]:
-    """What a call would do to a file."""
+    """The changes that a call would make to a file."""
     given = input_of(raw)
     path = text_in(given, "file_path", "notebook_path")
     if name not in _EDITS or path is None:
@@ -158,7 +158,7 @@ def cells_written(name: str, raw: msgspec.Raw) -> list[NotebookCell]:
 
 
 def cells_shown(text: str) -> list[NotebookCell]:
-    """The cells of a notebook as `Read` shows it: each in a tag, followed by what it printed."""
+    """The cells of a notebook as `Read` shows it: each in a tag, followed by its output."""
     found = list(_CELL.finditer(text))
     ends = [*(match.start() for match in found[1:]), len(text)]
     if not found or text[: found[0].start()].strip():

@@ -25,7 +25,7 @@ class ClaudeTurn:
         return index if index >= 0 else None
 
     def prompted(self, index: int, is_headless: bool) -> None:
-        """A new prompt starts a turn."""
+        """Start a turn with a new prompt."""
         self.last_prompt = index
         self.model_spoke = False
         self.is_headless = is_headless

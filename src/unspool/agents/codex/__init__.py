@@ -16,7 +16,7 @@ from .._repair import RepairStrategy
 from ..base import Agent, AgentInfo, Colour, McpConnection, SessionRef, SessionSource, ToolCaller, strings_at
 from .rules import RULES
 
-# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+# Modules that read logs are imported on use: most commands need those of one agent, and some need none.
 
 
 def _source(root: Path) -> SessionSource:
@@ -53,7 +53,7 @@ class Codex(Agent):
     rules = RULES
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """A rollout is recognised by its name, or by its first line."""
+        """Recognise a rollout by its name, or by its first line."""
         from .discovery import rollout_file
 
         return rollout_file(path) is not None or b'"session_meta"' in head
@@ -66,10 +66,10 @@ class Codex(Agent):
         return path.parent
 
     def has_layout(self, folder: Path) -> bool:
-        """A folder with another name contains sessions by date."""
+        """Whether a folder contains archived sessions, or sessions by date."""
         if os.path.isdir(os.path.join(folder, "archived_sessions")):
             return True
-        # Every home is asked, and almost none has such a folder: a glob takes much longer than looking for it.
+        # This runs for every home, and almost none has such a folder: a glob takes much longer than `isdir`.
         return os.path.isdir(os.path.join(folder, "sessions")) and any((folder / "sessions").glob("[0-9]*"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
@@ -79,13 +79,13 @@ class Codex(Agent):
         return action_of(name, raw_input)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
-        """The command and the path of what a call does."""
+        """The command and the path of a call, if any."""
         from .tools import subject_of
 
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
-        """What a person answered, by the id of the question."""
+        """A person's answers by question; the result has them by the id of the question."""
         from ...core.proposed_actions import json_answers
         from .tools import question_ids
 
@@ -109,31 +109,31 @@ class Codex(Agent):
             yield file.rollout if file is not None else None
 
     def shapes_lists(self, path: Path) -> bool:
-        """Any file but the prompt history: the index has the names of threads."""
+        """Whether a file is not the prompt history; the index, for example, has the names of threads."""
         return path.name != "history.jsonl"
 
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
-        """A rule of its execution policy."""
+        """A rule for its execution policy."""
         pattern = ", ".join(f'"{word}"' for word in prefix)
         return RuleText("~/.codex/rules/default.rules", f'prefix_rule(pattern=[{pattern}], decision="allow")')
 
     def mcp_settings(self, connection: McpConnection) -> RuleText | None:
-        """A server of its configuration, which is the same in all projects: it is started in the current one."""
+        """An entry for its configuration, which all projects share; the server is started in the current one."""
         lines = [f"[mcp_servers.{connection.name}]"]
         if connection.url:
             lines.append(f'url = "{connection.url}"')
             lines.append(f'bearer_token_env_var = "{connection.token_variable}"')
         else:
-            # JSON strings are strings of TOML, too.
+            # A JSON string is also a TOML string.
             lines.append(f"command = {json.dumps(connection.command[0])}")
             lines.append(f"args = {json.dumps(connection.command[1:])}")
         return RuleText("~/.codex/config.toml", "\n".join(lines))
 
     def calling_session(self, caller: ToolCaller) -> str | None:
-        """It sends the id of its thread with every call."""
+        """The id of the thread, which Codex sends with every call."""
         thread = caller.meta.get("threadId")
         return thread if isinstance(thread, str) and "x-codex-turn-metadata" in caller.meta else None
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
-        """By its type, and by the types within it."""
+        """The type of a record, of its payload, and of the item in it."""
         return strings_at(record, ("type",), ("payload", "type"), ("payload", "item", "type"))

@@ -1,4 +1,4 @@
-"""Who wrote a user message of Codex CLI."""
+"""Determines who wrote a user message of Codex CLI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INJECTED = (
 
 
 def author_of(payload: CodexPayload, text: str, is_main: bool) -> m.Author:
-    """Return the author: 0.166 records it; before, injected messages are known by how they begin.
+    """Return the author: 0.166 records it; before, injected messages are recognised by how they begin.
 
     `is_main` is False for the prompts of a sub-agent, which the model writes.
     """

@@ -9,7 +9,7 @@ from .schema import CodexRecord
 from .turn import CodexTurn
 
 _BATCHED = ((0, 30), (0, 64))
-"""Versions that write the lines of a model step at its end, each call followed by its result."""
+"""Versions (the end is exclusive) that write all lines of a model step at its end, each call followed by its result."""
 
 
 class CodexChain:

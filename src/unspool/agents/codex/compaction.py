@@ -12,14 +12,14 @@ from .token_usage import TokenMeter
 from .tool_calls import CodexToolCalls
 from .turn import CodexTurn
 
-_TURN_OF_ITS_OWN_FROM = (0, 100)
-"""From here on, a compaction that a person asks for has its own turn."""
-_FORGETS_ON_RESUME = ((0, 100), (0, 148))
-"""Versions that can lose a compaction on resume (seen: 0.118 to 0.139)."""
+_OWN_TURN_FROM = (0, 100)
+"""From this version on, a compaction that a person requested has its own turn."""
+_LOST_ON_RESUME = ((0, 100), (0, 148))
+"""Versions (the end is exclusive) that can lose a compaction on resume (seen: 0.118 to 0.139)."""
 
 
 class CodexCompactions:
-    """Adds the compactions, and finds the resumes that forgot one."""
+    """Adds the compactions, and finds resumes that lost one."""
 
     def __init__(
         self,
@@ -73,33 +73,34 @@ class CodexCompactions:
         self._tokens.note_compaction(boundary)
 
     def _trigger(self) -> m.Trigger | None:
-        """No field says who asked for it; a turn of its own, without a prompt, was asked for by a person."""
-        if not self._version or self._version < _TURN_OF_ITS_OWN_FROM:
+        """Infer who requested a compaction, as no field says so: a person, if it has its own turn without a prompt."""
+        if not self._version or self._version < _OWN_TURN_FROM:
             last = self._calls.last
             is_after_result = last is not None and last.message == self._builder.columns.parents[self._turn.tip]
             return "auto" if is_after_result else None
         return "auto" if self._turn.has_prompt else "manual"
 
     def turn_started(self) -> None:
-        """A prompt that follows belongs to another turn than the last compaction."""
+        """Note a new turn: a prompt that follows is not in the turn of the last compaction."""
         self._first_in_turn = None
 
     def prompted(self) -> None:
-        """A prompt in the same turn shows that nobody asked for the compaction."""
+        """Note a prompt: nobody requested a compaction that came before it in the same turn."""
         if self._first_in_turn is not None:
             self._first_in_turn.trigger = "auto"
             self._first_in_turn = None
 
     def context_shrank(self, last_review: int | None) -> None:
-        """0.118 to 0.139 forget a compaction on resume if turns were dropped before it and a review came after it.
+        """Add a resume that lost the last compaction, if it may have.
 
-        A resume is not recorded; it shows in a context that is smaller than before.
+        0.118 to 0.139 lose a compaction on resume if turns were dropped before it and a review came after it. A resume
+        is not recorded, but the context is smaller than before.
         """
         boundaries = self._builder.events.boundaries
         if not boundaries or not self._dropped_before or last_review is None:
             return
         boundary, prompt = boundaries[-1], self._turn.last_prompt
-        first, end = _FORGETS_ON_RESUME
+        first, end = _LOST_ON_RESUME
         if first <= self._version < end and last_review > boundary.message_index and prompt > boundary.message_index:
             self._builder.events.resumes.append(
                 m.Resume(

@@ -38,7 +38,7 @@ def input_of(payload: CodexPayload) -> msgspec.Raw:
 
 
 def thinking_of(summary: list[CodexContent] | str | None) -> m.Thinking:
-    """Return what is known of the reasoning of the model."""
+    """Return the reasoning of the model; without a text, it is marked as encrypted."""
     if summary is None or isinstance(summary, str):
         return m.Thinking(summary or "", encrypted=not summary)
     text = "\n\n".join(part.text for part in summary if part.text)
@@ -53,7 +53,7 @@ def query_of(action: msgspec.Raw) -> str | None:
 
 
 def blocks_of(content: list[CodexContent] | str | None, raw_at: Callable[[int], msgspec.Raw]) -> list[m.Block]:
-    """Return content as blocks; `raw_at` returns a part of unknown shape as it is in the line."""
+    """Return content as blocks; `raw_at` returns the JSON of a part, for those of unknown shape."""
     if isinstance(content, str):
         return [m.Text(content)]
     blocks: list[m.Block] = []
@@ -88,7 +88,7 @@ def string_of(raw: msgspec.Raw) -> str | None:
 
 
 def flat_output(value: Any) -> tuple[str, list[m.Image | m.Unknown]]:
-    """Return the output of a call, which is a string, a list of parts, or an object with either."""
+    """Return the text and the other parts of an output: a string, a list of parts, or an object with either."""
     if isinstance(value, str):
         return value, []
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Finds the threads in Codex CLI's folder: their rollout files, their names, and what was typed."""
+"""Finds the threads in Codex CLI's folder: their rollout files, their names, and the prompt history."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TAIL_SIZE = 1 << 14
 
 
 class CodexHead(NamedTuple):
-    """What the first lines of a rollout say."""
+    """The facts in the first lines of a rollout."""
 
     id: str | None = None
     started_at: datetime | None = None
@@ -50,18 +50,18 @@ class CodexHead(NamedTuple):
 
 
 class RolloutFile(NamedTuple):
-    """What the name of a rollout file says."""
+    """A rollout file, and the parts of its name."""
 
     path: Path
     thread: str
     rollout: str
-    """The id of the thread; a revert has an id of its own."""
+    """The id of the thread, or another one if the file is a revert."""
     time: str
     archived: bool
 
 
 class CodexFolder:
-    """The rollout files in one `.codex` folder. Everything is looked up once."""
+    """The rollout files in one `.codex` folder. All lookups are cached."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -73,7 +73,7 @@ class CodexFolder:
         found: dict[str, dict[str, RolloutFile]] = {}
         for file in self._files():
             known = found.setdefault(file.thread, {})
-            # A file that is compressed and plain at once was just unpacked for an append: the plain one is continued.
+            # A rollout that exists compressed and plain was just unpacked to be continued, so the plain file is newer.
             if file.rollout not in known or known[file.rollout].path.suffix == ".zst":
                 known[file.rollout] = file
         return {
@@ -122,7 +122,7 @@ class CodexFolder:
 
     @cached_property
     def starts(self) -> list[tuple[datetime, str]]:
-        """When each thread started, the oldest first."""
+        """The start of each thread, the oldest first."""
         heads = ((thread, self.head(files[0].path)) for thread, files in self.threads.items())
         return sorted((head.started_at, thread) for thread, head in heads if head.started_at is not None)
 
@@ -143,7 +143,7 @@ class CodexFolder:
 
 
 def rollout_file(path: Path, archived: bool = False) -> RolloutFile | None:
-    """Parse the name of a file; None if it is no rollout."""
+    """Parse the name of a file; None if it is not a rollout."""
     name = _NAME.match(path.name)
     if name is None:
         return None
@@ -201,7 +201,7 @@ def _bare_head(block: Block) -> CodexHead:
 
 
 def _source(raw: msgspec.Raw) -> tuple[str | None, dict[str, Any]]:
-    """Return the kind of sub-agent, if the thread is one."""
+    """Return the kind of sub-agent and its details, if the thread is one."""
     value = decode_any(raw)
     inner = value.get("subagent") if isinstance(value, dict) else None
     if isinstance(inner, str):

@@ -15,9 +15,9 @@ from .inheritance import parent_copy
 from .schema import BARE_RECORDS, ITEMS, RECORDS, CodexPayload
 
 _REVIEW = {"entered_review_mode": True, "exited_review_mode": False}
-"""Events around a review. What is between them is the prompt of the reviewer, which is another thread."""
+"""Events around a review. A message between them is the prompt of the reviewer, which is another thread."""
 _STEP = 1 << 16
-"""Bytes to read at a time. Instructions, tools and attached files before the prompt may need several steps."""
+"""Bytes to read at a time; instructions, tools and attached files may precede the prompt."""
 
 
 @while_unchanged

@@ -25,7 +25,7 @@ class PromptHistory:
 
     def __init__(self) -> None:
         self.first_prompt: str | None = None
-        """What the session is about: the first prompt of a person, or the task of a sub-agent."""
+        """The first prompt of a person, or the task of a sub-agent."""
         self.summaries: set[int] = set()
         self._prompts: list[HistoryEntry] = []
         self._replies: Recent[int, int] = Recent()
@@ -44,13 +44,13 @@ class PromptHistory:
         self._replies.put(hash(text), index)
 
     def compact(self, index: int, kept: set[int]) -> None:
-        """Replace the prompts by a summary and the ones that are kept."""
+        """Replace the prompts with those that are kept and a summary."""
         self._prompts = [entry for entry in self._prompts if entry.message in kept]
         self._prompts.append(HistoryEntry(index, 0, 0))
         self.summaries.add(index)
 
     def drop_last(self, turns: int) -> list[int]:
-        """Drop the prompts of the last turns, and return them."""
+        """Drop the prompts of the last turns, and return their messages."""
         dropped = self._prompts[-turns:] if turns else []
         if dropped:
             del self._prompts[-turns:]
@@ -65,7 +65,7 @@ class PromptHistory:
         self._prompts.clear()
 
     def indices(self) -> set[int]:
-        """Return the prompts."""
+        """Return the messages with a prompt or a summary."""
         return {entry.message for entry in self._prompts}
 
     def kept_by(self, replacement: list[CodexPayload] | None) -> list[int]:

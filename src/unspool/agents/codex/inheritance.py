@@ -11,9 +11,9 @@ from .discovery import CodexHead
 from .schema import RECORDS, CodexRecord
 
 _LOOK_AHEAD = 50
-"""How many lines of the original a copy may omit in a row."""
+"""Number of lines of the original to compare a line with, as a copy may omit some."""
 _VERSION_DIGIT = 14
-"""Where a UUID has its version; the ids of version 7 sort by the time they were made."""
+"""Index of the version in a UUID; ids of version 7 sort by creation time."""
 
 
 class CopiedHistory(Protocol):
@@ -54,8 +54,8 @@ class OriginalCopy:
 class ParentCopy:
     """The copy at the beginning of a forked sub-agent (0.118 to 0.147): all lines before its first own turn.
 
-    A sub-agent gets a selection of its parent's lines, and the result of the call that started it is another one. But
-    turns have ids that sort by time, and those that were copied are older than the thread.
+    A sub-agent gets a selection of its parent's lines, with another result for the call that started it. But turns
+    have ids that sort by time, and those that were copied are older than the thread.
     """
 
     def __init__(self, thread: str) -> None:
@@ -82,7 +82,7 @@ class NumberedCopy:
 
 
 def parent_copy(head: CodexHead) -> CopiedHistory | None:
-    """Return what a sub-agent copied from its parent; None if all its lines are its own."""
+    """Return a filter for the lines that a sub-agent copied from its parent; None if all lines are its own."""
     if head.own_from_ordinal is not None:
         return NumberedCopy(head.own_from_ordinal)
     is_forked = head.subagent is not None and head.forked_from is not None
@@ -90,5 +90,5 @@ def parent_copy(head: CodexHead) -> CopiedHistory | None:
 
 
 def _is_sortable(id: str | None) -> TypeGuard[str]:
-    """Whether an id begins with the time at which it was made."""
+    """Whether an id begins with its creation time."""
     return id is not None and id[_VERSION_DIGIT : _VERSION_DIGIT + 1] == "7"

@@ -12,7 +12,7 @@ from .tool_calls import Abort, CodexToolCalls, during
 from .turn import CodexTurn
 
 _SILENT_BEFORE = (0, 30)
-"""Older versions record neither aborts nor rejections: the words of the model are all there is."""
+"""Older versions record neither aborts nor rejections: only the text of the model gives a hint."""
 _RATE_LIMIT = "rate limiting"
 _CUES = ("aborted", "cancelled", _RATE_LIMIT)
 
@@ -36,7 +36,7 @@ class CodexInterruptions:
         self._calls = calls
 
     def aborted(self, record: CodexRecord, payload: CodexPayload, source: m.Source, inherited: bool) -> None:
-        """Read that a turn was aborted; whether a rejection caused it is decided after the last line."""
+        """Read the abort of a turn; whether a rejection caused it is decided after the last line."""
         turn, calls = self._turn, self._calls
         turn.is_running = False
         results = calls.since(turn.last_model) if turn.spoke else []

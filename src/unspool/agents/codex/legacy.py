@@ -13,7 +13,7 @@ _FIXED_ANSWERS = ("Don't do that, keep going", "No, don't do that")
 
 
 class LegacyFormats:
-    """Which early format a thread has, and what its notes mean."""
+    """Remembers which early format a thread has, and reads its notes."""
 
     def __init__(self, builder: SessionBuilder, chain: CodexChain, turn: CodexTurn, calls: CodexToolCalls) -> None:
         self.is_bare = False
@@ -26,7 +26,7 @@ class LegacyFormats:
 
     @property
     def content_path(self) -> tuple[str, ...]:
-        """Where the content of a message is in its line."""
+        """The path to the content of a message in its line."""
         return ("content",) if self.is_bare else ("payload", "content")
 
     def read_note(self, record: CodexRecord, source: m.Source, text: str) -> bool:

@@ -14,7 +14,7 @@ import msgspec
 from ...core import model as m
 
 _HEAD = 600
-"""How many characters can hold the text of the agent; after them comes the output of the tool."""
+"""Number of characters that may contain the agent's own text; the output of the tool follows."""
 
 Kind = Literal["ok", "error", "tool_use_error", "rejected", "aborted", "unknown"]
 
@@ -25,13 +25,13 @@ _BY_USER = re.compile(
 )
 _BY_RULE = re.compile(
     r"rejected by configuration|rejected by user approval settings|rejected by policy"
-    # The automatic reviewer, a model that answers instead of a person:
+    # The automatic reviewer, a model that decides instead of a person:
     r"|automatic approval review denied|action was rejected due to unacceptable risk"
 )
 _BAD_CALL = re.compile(
     r"unsupported (?:custom tool )?call|failed to parse function arguments|unknown tool|no such tool", re.IGNORECASE
 )
-_EXIT_WORDS = ("Process exited with code ", "Exit code")
+_EXIT_LABELS = ("Process exited with code ", "Exit code")
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?) (-?\d+)")
 _FAILED = re.compile(
     r"exec_command failed|Script (?:failed|error)|execution error|apply_patch verification failed|failed in sandbox"
@@ -86,13 +86,13 @@ def judge(text: str) -> CodexVerdict:
 
 
 def _find_exit(head: str) -> re.Match[str] | None:
-    """Search for the exit code from the first place where it can be: `find` is many times faster than an expression."""
-    places = [place for word in _EXIT_WORDS if (place := head.find(word)) >= 0]
-    return _EXIT.search(head, min(places)) if places else None
+    """Search for the exit code from the first label on: `find` is many times faster than a regular expression."""
+    positions = [position for label in _EXIT_LABELS if (position := head.find(label)) >= 0]
+    return _EXIT.search(head, min(positions)) if positions else None
 
 
 def _unwrap(text: str) -> tuple[str, int | None]:
-    """Up to 0.4x, the output of a command is an object in a string."""
+    """Return the output and its exit code: up to 0.4x, the output of a command is a JSON object in a string."""
     if not text.startswith('{"output"'):
         return text, None
     try:

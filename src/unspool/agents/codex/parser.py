@@ -233,7 +233,7 @@ class CodexParser:
             self.subagents.read_item(item)
 
     def _user_message(self, _: CodexRecord, payload: CodexPayload, __: m.Source, ___: bool) -> None:
-        """Correct the author: the event has what was typed, even if it begins like an injected text."""
+        """Correct the author: the event has the typed text, even if it begins like an injected one."""
         (index, text_hash), text, builder = self.turn.last_user, payload.message or "", self.builder
         is_last = index >= 0 and text_hash == hash(text)
         if is_last and builder.kind == "main" and not builder.columns.flags[index] & PROMPT:
@@ -327,6 +327,6 @@ _EVENTS: dict[str, Handler] = {
     "exited_review_mode": CodexParser._review_mode,
 }
 SILENT_EVENTS = frozenset(("agent_message", "agent_reasoning", "context_compacted", "thread_settings_applied"))
-"""Frequent events that say nothing, or only what an item says too."""
+"""Frequent events that say nothing about the conversation, or repeat an item."""
 
 _REVIEW_ITEMS = {"EnteredReviewMode": "entered_review_mode", "ExitedReviewMode": "exited_review_mode"}

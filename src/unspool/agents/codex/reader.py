@@ -64,7 +64,7 @@ class CodexSource:
         )
 
     def _parent(self, thread: str, head: CodexHead) -> str | None:
-        """Return the thread that started a sub-agent. Reviews before 0.139 do not name it; it is found by the time."""
+        """Return the thread that started a sub-agent. Reviews before 0.139 do not name it; it is found by time."""
         if head.parent is not None or head.subagent != "review" or head.started_at is None:
             return head.parent
         starts = self._folder.starts
@@ -87,7 +87,7 @@ class CodexSource:
         return ref.id in self._folder.threads
 
     def peek(self, ref: SessionRef) -> Peek:
-        """Read the beginning of a thread, and its last time."""
+        """Read the beginning of a thread, and the time of its last line."""
         head = self._folder.head(ref.path)
         return Peek(
             title=choose_title(self._folder.names.get(ref.id), self._first_prompt(ref.path)),
@@ -111,14 +111,14 @@ class CodexSource:
         return digest((*facts, *map(size_of, self._originals(ref))))
 
     def _first_prompt(self, path: Path, above: frozenset[Path] = frozenset()) -> str | None:
-        """Return the first prompt; of a thread whose beginning is in another file, the one there."""
+        """Return the first prompt, which is in another file if the thread begins there."""
         base = self._folder.head(path).history_base
         file = self._folder.rollouts.get(base.thread_id or "") if base is not None else None
         found = self._first_prompt(file.path, above | {path}) if file is not None and file.path not in above else None
         return found or first_prompt(path)
 
     def _originals(self, ref: SessionRef) -> Iterator[Path]:
-        """Iterate over the files whose lines a thread shares."""
+        """Iterate over the files of other threads that a thread copied lines from or continues."""
         head = self._folder.head(ref.path)
         for file in self._folder.threads.get(head.copied_from or "", ())[:1]:
             yield file.path
@@ -200,7 +200,7 @@ class CodexSource:
 
 
 class _Rollout:
-    """The ordinals of one file and the messages they became."""
+    """The ordinals of the lines in one file, and their messages."""
 
     def __init__(self, base: _Rollout | None, start: int) -> None:
         self._base = base
@@ -307,7 +307,7 @@ class CodexFileReader:
         end: int | None,
         known: _Rollout,
     ) -> bool:
-        """Read records that may belong to another thread; False after the shared beginning."""
+        """Read records that may belong to another thread, and return whether more of them may follow."""
         builder = self._parser.builder
         for record, number, offset, length in batch.rows():
             if end is not None and record.ordinal is not None and record.ordinal >= end:
@@ -320,7 +320,7 @@ class CodexFileReader:
         return True
 
     def _copied(self, head: CodexHead) -> CopiedHistory | None:
-        """Return what separates the copied lines at the beginning of a thread from its own; None if all are its own."""
+        """Return a filter for the copied lines at the beginning of a thread; None if all lines are its own."""
         if head.subagent is not None:
             return parent_copy(head)
         files = self._folder.threads.get(head.copied_from or "")
@@ -370,12 +370,12 @@ def _origin(head: CodexHead, ref: SessionRef) -> m.Origin:
     if head.forked_from is not None:
         return m.Origin(kind="fork", session=head.forked_from, evidence="forked_from_id")
     if head.copied_from is not None:
-        # Up to 0.77, going back starts a new thread with a copy of the messages before.
+        # Up to 0.77, going back starts a new thread with a copy of the earlier messages.
         return m.Origin(kind="fork", session=head.copied_from, evidence="copied lines", confidence=0.9)
     return m.Origin(kind="new")
 
 
 def _close_local_shells(builder: SessionBuilder) -> None:
-    """From 0.118 on such a call is not run and has no result, so it is not unfinished."""
+    """Close local shell calls: since 0.118 they are not run and have no result, so they are not unfinished."""
     for call_id in [id for id, call in builder.calls.open.items() if call.name == "local_shell"]:
         builder.close_call(call_id)

@@ -1,7 +1,7 @@
-"""Repairing a rollout of Codex CLI: a first line that says whose it is, and a result for every call.
+"""Repairs rollouts of Codex CLI: adds a first line that identifies the thread, and a result for every call.
 
-Codex continues a file with gaps in its ordinals, and with two lines of the same; what it needs is the first line,
-and an ordinal in the last. So no line gets another ordinal: forks refer to them.
+Codex continues a file even if its ordinals have gaps or duplicates; it only needs the first line, and an ordinal in
+the last. So ordinals are never changed, because forks refer to them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CodexRepair:
         """Keep every intact line."""
         name = name.removesuffix(".zst")
         if not name.endswith(".jsonl"):
-            raise UnspoolError(f"{name}: no version of Codex continues the documents that 0.1 wrote")
+            raise UnspoolError(f"{name}: no version of Codex can continue a document of version 0.1")
         pieces, changes = intact(data, RECORDS)
         if not pieces or not any(piece.record.payload.type for piece in pieces):
             return self._clean_bare(name, folders, data)
@@ -45,25 +45,25 @@ class CodexRepair:
                 return None
             lines.insert(0, meta)
             changes[HEAD] += 1
-        return Clean(_place(name, folders), joined(lines), changes)
+        return Clean(_path_in_folder(name, folders), joined(lines), changes)
 
     def _clean_bare(self, name: str, folders: Sequence[str], data: bytes) -> Clean | None:
         pieces, changes = intact(data, BARE_RECORDS)
         if not any(piece.record.type for piece in pieces):
             return None
-        return Clean(_place(name, folders), joined([piece.data for piece in pieces]), changes)
+        return Clean(_path_in_folder(name, folders), joined([piece.data for piece in pieces]), changes)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:
         """Give every call a result, right after the call."""
         lines = [log.split(b"\n")[:-1] for log in logs]
         changes: Counter[str] = Counter()
-        places = [
+        calls = [
             (source.file, source.line, call)
             for session in sessions
             for call, index in unanswered(session).items()
             for source in [session.messages[index].source]
         ]
-        for file, number, call in sorted(places, reverse=True):
+        for file, number, call in sorted(calls, reverse=True):
             result = _result(call, lines[file], number - 1)
             if result is not None:
                 lines[file].insert(number, encode(result))
@@ -71,7 +71,7 @@ class CodexRepair:
         return _with_offsets([joined(each) for each in lines]), changes
 
 
-def _place(name: str, folders: Sequence[str]) -> PurePosixPath:
+def _path_in_folder(name: str, folders: Sequence[str]) -> PurePosixPath:
     inside = below(folders, "sessions", "archived_sessions")
     if inside:
         return PurePosixPath(*inside, name)
@@ -81,7 +81,7 @@ def _place(name: str, folders: Sequence[str]) -> PurePosixPath:
 
 
 def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:
-    """A first line, from the name of the file and from what the lines say of the thread."""
+    """Build the first line from the file name and the other lines; None if they do not have enough facts."""
     file = rollout_file(Path(name))
     first = decode_object(pieces[0].data)
     contexts = (decode_object(piece.data) for piece in pieces if piece.record.type == "turn_context")
@@ -97,9 +97,9 @@ def _meta(name: str, pieces: list[Piece[CodexRecord]]) -> bytes | None:
     return encode(record | {"type": "session_meta", "payload": payload})
 
 
-def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
-    """The line of a made-up result for the call at a place."""
-    record = decode_object(lines[place])
+def _result(call: str, lines: list[bytes], index: int) -> dict[str, Any] | None:
+    """Build a placeholder result for the call in the line at `index`; None if it needs no result."""
+    record = decode_object(lines[index])
     payload = record.get("payload", record)
     kind = next((_OUTPUT_OF.get(name) for name in strings_at(payload, ("type",))), None)
     if kind is None:
@@ -111,17 +111,17 @@ def _result(call: str, lines: list[bytes], place: int) -> dict[str, Any] | None:
         return body
     head = {name: record[name] for name in ("timestamp", "ordinal") if name in record}
     if isinstance(head.get("ordinal"), int):
-        later = decode_object(lines[place + 1]).get("ordinal") if place + 1 < len(lines) else None
+        later = decode_object(lines[index + 1]).get("ordinal") if index + 1 < len(lines) else None
         is_free = later is None or (isinstance(later, int) and later > head["ordinal"] + 1)
         head["ordinal"] += is_free
     return head | {"type": "response_item", "payload": body}
 
 
 def _with_offsets(logs: list[bytes]) -> list[bytes]:
-    """A fork names the byte at which its own lines begin in the other file: that may have moved."""
+    """Correct the byte at which the part of another file that a fork shares ends: added lines may have moved it."""
     heads = [decode_object(log[: log.find(b"\n")]) for log in logs]
     bodies = [head["payload"] if isinstance(head.get("payload"), dict) else {} for head in heads]
-    # Of several files of one thread the first has its id; the others have ids of their own in their names.
+    # If a thread has several files, its id refers to the first; the others have their own ids in their names.
     ids = {id: file for file, body in reversed(list(enumerate(bodies))) for id in strings_at(body, ("id",))}
     for file, head in enumerate(heads):
         base = bodies[file].get("history_base")
@@ -138,7 +138,7 @@ def _with_offsets(logs: list[bytes]) -> list[bytes]:
 
 
 def _offset(log: bytes, ordinal: Any) -> int:
-    """Where the first line with an ordinal begins."""
+    """Return the offset of the first line with this ordinal or a later one, or the end of the log."""
     position = 0
     for line in log.split(b"\n")[:-1]:
         found = decode_object(line).get("ordinal")

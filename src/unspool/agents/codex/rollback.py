@@ -1,4 +1,4 @@
-"""Going back in a Codex thread: turns that are dropped, and what is lost with them."""
+"""Going back in a Codex thread: turns that are dropped, and other messages that are lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .turn import CodexTurn
 
 _AT_ONCE = timedelta(seconds=1)
 _DROPS_ALL_FROM = (0, 100)
-"""From here on, going back past a compaction drops everything."""
+"""From this version on, going back past a compaction drops everything."""
 
 
 class Rollbacks:
@@ -31,7 +31,7 @@ class Rollbacks:
         version: tuple[int, ...],
     ) -> None:
         self.is_pending = False
-        """Whether the next message has to be looked at."""
+        """Whether `continued` has to be called with the next message."""
         self.has_dropped = False
         """Whether turns were ever dropped."""
         self._builder = builder
@@ -58,18 +58,18 @@ class Rollbacks:
         self._turn.tip = self._builder.columns.parents[first]
         self._turn.in_reply = False
         if not self._history.summaries.isdisjoint(dropped):
-            self._go_behind_summary()
+            self._go_past_compaction()
         self.is_pending = self._went_back is not None or bool(self._lost)
 
     def _is_withdrawn(self, record: CodexRecord, turns: int) -> bool:
-        """0.139 drops a prompt itself if it was stopped before any text was written: that is no rewind."""
+        """Whether Codex dropped the prompt itself, as 0.139 does if it was stopped before any text was written."""
         last = self._calls.aborts[-1] if self._calls.aborts else None
         if last is None or last.message != self._turn.tip or turns != 1 or self._turn.has_text:
             return False
         return record.timestamp is None or last.timestamp is None or record.timestamp - last.timestamp < _AT_ONCE
 
-    def _go_behind_summary(self) -> None:
-        """Going back past a compaction restores nothing: at best, what the compaction kept is still there."""
+    def _go_past_compaction(self) -> None:
+        """Go back past a compaction, which restores nothing: at best, what the compaction kept is still there."""
         if self._version >= _DROPS_ALL_FROM:
             self._history.clear()
             self._turn.tip = NONE
@@ -95,7 +95,7 @@ class Rollbacks:
         self._turn.in_reply = False
 
     def continued(self, record: CodexRecord, index: int, is_prompt: bool) -> None:
-        """Read the first messages after going back."""
+        """Read a message after going back; the rollback is added at the first prompt."""
         events = self._builder.events
         if self._lost:
             lost, self._lost = self._lost, []

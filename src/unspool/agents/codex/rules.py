@@ -1,4 +1,4 @@
-"""What the evidence in records of Codex CLI means."""
+"""Explanations of the evidence in records of Codex CLI."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ RULES: Rules = {
     ),
     ("interruption", "error event"): Rule(
         "A recorded error ended the turn.",
-        "A later answer of the model in the same turn would mean that the request was repeated.",
+        "A later response of the model in the same turn would mean that the request was repeated.",
     ),
     ("interruption", "the words"): Rule(
-        "The last answer of the turn says that a limit was reached; these versions record nothing better.",
-        "A recorded error, or other words.",
+        "The text of the model mentions an abort or a rate limit; these versions record nothing better.",
+        "A text without these words.",
     ),
     ("clear", "history"): Rule(
         "The prompt history has a command for a new conversation at that time.",
         "Without the entry, nothing in the files shows it.",
     ),
     ("clear", "session"): Rule(
-        "The log repeats its first record in the middle, as old versions did for a new conversation.",
-        "Without the repeated record, the conversation would continue.",
+        "The TypeScript CLI (0.1) left its note that the terminal was cleared.",
+        "Without the note, the messages would still be in context.",
     ),
     ("resume", "the context shrank by its token count"): Rule(
         "The recorded size of the context is smaller than before, without a compaction.",

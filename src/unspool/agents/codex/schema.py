@@ -28,7 +28,7 @@ class MessageKinds(msgspec.Struct, gc=False):
 
 
 class TokenUsage(msgspec.Struct, gc=False):
-    """Tokens; input that is read from the cache or written to it is part of the input."""
+    """Token counts; the input includes tokens that are read from the cache or written to it."""
 
     input_tokens: Count = 0
     cached_input_tokens: Count | None = None
@@ -46,7 +46,7 @@ class TokenInfo(msgspec.Struct, gc=False):
 
 
 class RateLimits(msgspec.Struct, gc=False):
-    """The limits of the account; with a key of the API there is no plan."""
+    """The limits of the account; with an API key there is no plan."""
 
     plan_type: str | None = None
 
@@ -83,11 +83,11 @@ class CodexPayload(msgspec.Struct, gc=False):
     call_id: str | None = None
     name: str | None = None
     namespace: str | None = None
-    """Of the tools of one MCP server, and of some of its own."""
+    """The namespace of the tools of an MCP server, and of some of Codex's own."""
     arguments: Raw = ABSENT
     input: Raw = ABSENT
     output: Any = None
-    """Text, parts or an object; nearly always read, so that it is decoded with the line."""
+    """Text, parts or an object; it is nearly always needed, so it is decoded with the line."""
     action: Raw = ABSENT
     # reasoning
     summary: list[CodexContent] | str | None = None
@@ -156,7 +156,7 @@ class MetaRecord(msgspec.Struct, gc=False):
 
 
 class RecordMetadata(msgspec.Struct, gc=False):
-    """Metadata beside the body (0.166)."""
+    """Metadata next to the body (0.166)."""
 
     compaction_output: bool | None = None
 
@@ -197,7 +197,7 @@ class CodexHistoryRecord(msgspec.Struct, gc=False):
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a record from the smaller objects inside one."""
+    """Whether an object is a record, not a smaller object inside one."""
     return "payload" in value and "timestamp" in value
 
 

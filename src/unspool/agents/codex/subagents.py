@@ -24,13 +24,13 @@ class SpawnedThread(NamedTuple):
 
 
 class CodexSubagents:
-    """The threads that were started from one thread, by whatever the version records of them."""
+    """The threads that were started from one thread, found by whatever the version records about them."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self.spawned: dict[str, SpawnedThread] = {}
         self.finished: set[str] = set()
         self.reviews: list[tuple[int, datetime | None]] = []
-        """Where reviews started."""
+        """The messages and times at which reviews started."""
         self._builder = builder
         self._calls: set[str] = set()
 

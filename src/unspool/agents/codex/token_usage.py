@@ -1,4 +1,4 @@
-"""Token usage of a Codex thread. Counts are repeated, and belong to the response before them."""
+"""Token usage of a Codex thread. A count belongs to the response before it, and may be repeated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TokenMeter:
         self._compacted: m.Boundary | None = None
 
     def read(self, payload: CodexPayload) -> TokenUsage | None:
-        """Read a count, and return the usage of a new request; only a new total is one."""
+        """Read a count, and return its usage if it is a new request, which changes the total."""
         if payload.rate_limits is not None and payload.rate_limits.plan_type:
             self._builder.details.plan = payload.rate_limits.plan_type
         info = payload.info
@@ -39,7 +39,7 @@ class TokenMeter:
         return None if self._has_records else last
 
     def read_record(self, payload: CodexPayload) -> TokenUsage | None:
-        """Read a usage record (0.148 and later); the counts of such a thread are ignored."""
+        """Read a usage record (0.148 and later); the counts of a thread that has them are ignored."""
         self._has_records = True
         return payload.usage
 
@@ -48,7 +48,7 @@ class TokenMeter:
 
         An `inherited` request was made by another thread. Some copies have its usage, but not its reply.
         """
-        # Both are part of the input.
+        # Both are included in the input.
         cached = (usage.cached_input_tokens or 0) + (usage.cache_write_input_tokens or 0)
         tokens = m.Usage(
             max(0, usage.input_tokens - cached),
@@ -69,14 +69,14 @@ class TokenMeter:
         return shrunk
 
     def note_prompt(self) -> None:
-        """A new turn starts."""
+        """Note the start of a turn."""
         self._requests_since_prompt = 0
 
     def forget_size(self) -> None:
-        """The next request may have a smaller context."""
+        """Forget the size of the last request, because the next one may be smaller."""
         self._request = 0
 
     def note_compaction(self, boundary: m.Boundary) -> None:
-        """The next empty count has the size of the context after a compaction."""
+        """Note a compaction; the next empty count has the size of the context after it."""
         self.forget_size()
         self._compacted = boundary

@@ -38,11 +38,11 @@ class Abort(NamedTuple):
     could_ask: bool
     """Whether a person is asked for approval in this turn."""
     by_reviewer: bool
-    """Whether the program stopped the turn because the automatic reviewer rejected one call after another."""
+    """Whether the program stopped the turn because the automatic reviewer rejected several calls in a row."""
 
 
 class CodexToolCalls:
-    """The calls of one thread, and those that cannot be classified yet."""
+    """The results and aborts of one thread, including those that cannot be classified yet."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
@@ -67,7 +67,7 @@ class CodexToolCalls:
         return self._results[-1] if self._results else None
 
     def next_turn(self) -> None:
-        """A prompt starts a new turn."""
+        """Start a new turn."""
         self._results = []
         self._denials = 0
 
@@ -96,7 +96,7 @@ class CodexToolCalls:
             )
 
     def read_event(self, payload: CodexPayload) -> None:
-        """Read that a command ended, or what the automatic reviewer said, which is the only sign of it in 0.118."""
+        """Read the end of a command, or the verdict of the automatic reviewer, its only trace in 0.118."""
         if payload.type == "guardian_assessment":
             self.reviewer = self.reviewer or _AUTO_REVIEW
         else:
@@ -110,7 +110,7 @@ class CodexToolCalls:
 
     @property
     def are_denied_in_a_row(self) -> bool:
-        """Whether the automatic reviewer rejects so many calls in a row that the program stops the turn."""
+        """Whether the automatic reviewer rejected enough calls in a row for the program to stop the turn."""
         return self.reviewer == _AUTO_REVIEW and self._denials >= _DENIALS_BEFORE_ABORT
 
     def since(self, index: int) -> list[CodexResult]:

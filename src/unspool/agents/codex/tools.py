@@ -1,4 +1,4 @@
-"""Codex CLI's tools: what a call asks for, and does, or would have done had it not been refused."""
+"""Codex CLI's tools: what a call does, or would have done if it had not been rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOVE_LINE = re.compile(r"\*\*\* Move to: (.*)")
 
 
 def command_of(name: str, raw: bytes) -> str | None:
-    """The command line a call runs; in code mode it stands inside the script."""
+    """The command line that a call runs; in code mode, it is inside the script."""
     text = raw.decode("utf-8", "replace")
     given = decode_any(text)
     if isinstance(given, dict):
@@ -40,17 +40,17 @@ def command_of(name: str, raw: bytes) -> str | None:
 
 
 def waits_for_agent(name: str, raw: bytes) -> bool:
-    """Whether a call waits for sub-agents; `wait` names them, or else it waits for a running script."""
+    """Whether a call waits for sub-agents; `wait` without ids waits for a running script."""
     return name == "wait_agent" or (name == "wait" and b"ids" in raw)
 
 
 def is_escalated(raw: bytes) -> bool:
-    """Whether a call asks to run outside the sandbox, so that a person must be asked."""
+    """Whether a call asks to run outside the sandbox, which needs approval."""
     return _ESCALATED.search(raw.decode("utf-8", "replace").replace("\\", "")) is not None
 
 
 def patch_of(raw: bytes) -> str | None:
-    """The patch of a call, plain, as an argument, or inside a script."""
+    """The patch of a call: its input, one of its arguments, or a part of its script."""
     given = decode_any(raw.decode("utf-8", "replace"))
     for text in given.values() if isinstance(given, dict) else (given,):
         if isinstance(text, str) and (found := _SCRIPT_PATCH.search(text)):
@@ -60,7 +60,7 @@ def patch_of(raw: bytes) -> str | None:
 
 
 def action_of(name: str, raw: msgspec.Raw) -> tuple[m.RejectionType, m.Action]:
-    """The kind of a refused call, and the action rebuilt from its input."""
+    """The kind of a call if it is rejected, and its action, reconstructed from the input."""
     data = bytes(raw)
     action = m.Action(raw)
     if name == QUESTION_TOOL:
@@ -90,15 +90,15 @@ def subject_of(name: str, raw: msgspec.Raw) -> tuple[str | None, str | None]:
 
 
 def question_ids(action: m.Action) -> list[str]:
-    """The ids of the questions of a call, under which its result has the answers."""
+    """The ids of the questions of a call, which are the keys of the answers in its result."""
     items = input_of(action.raw_input).get("questions")
     return [text_in(item, "id") or "" for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def unified(patch: str) -> tuple[str, str | None]:
-    """A patch in Codex's own form as a unified diff, and the first file it touches.
+    """A patch in Codex's own format as a unified diff, and the first file it changes.
 
-    Its hunks name a line to look for instead of numbers; that line stands behind the second @@.
+    Its hunks have a line to search for instead of line numbers; that line follows the second @@.
     """
     lines: list[str] = []
     first: str | None = None

@@ -1,4 +1,4 @@
-"""The current turn of a Codex thread, and where the conversation is."""
+"""The current turn of a Codex thread, and the end of its conversation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CodexTurn:
         """Whether the model wrote text since the last prompt."""
         self.is_running = False
         self.has_prompt = False
-        """Whether the turn has a prompt, so that a further one was typed while it ran."""
+        """Whether the turn has a prompt, so another one was typed while it ran."""
         self.reply = ""
         """Key of the response that is being written."""
         self.in_reply = False
@@ -40,19 +40,19 @@ class CodexTurn:
         return index if index >= 0 else None
 
     def start(self) -> None:
-        """A turn starts."""
+        """Start a turn."""
         self.in_reply = False
         self.is_running = True
         self.has_prompt = False
 
     def prompted(self, index: int) -> None:
-        """A person wrote a prompt."""
+        """Note a prompt of a person."""
         self.last_prompt = index
         self.spoke = self.has_text = False
         self.has_prompt = True
 
     def start_reply(self) -> None:
-        """The model starts a response."""
+        """Start a response of the model."""
         self.reply_number += 1
         self.reply = str(self.reply_number)
         self.in_reply = True

@@ -11,7 +11,7 @@ from .tools import is_escalated
 from .turn import CodexTurn
 
 _ALWAYS_ANSWERS_FROM = (0, 72)
-"""From here on a rejected call always has a result; only a process that ended leaves it without one."""
+"""From this version on, a rejected call always has a result; only a call whose process ended has none."""
 
 
 class _Request(NamedTuple):
@@ -23,8 +23,8 @@ class _Request(NamedTuple):
 class UnansweredRequests:
     """Finds rejections that left no result: the call asked for approval, and the session continued without it.
 
-    If the model continues in the same turn, the process was alive, so a person or a rule said no. If a prompt comes
-    first, the process may have ended at the question instead; recent versions show that this is the only explanation.
+    If the model continues in the same turn, the process was alive, so a person or a rule rejected the call. If a
+    prompt comes first, the process may have ended while it waited; in recent versions, that is the only explanation.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class UnansweredRequests:
         self._may_end_turn = not version or version < _ALWAYS_ANSWERS_FROM
         self._waiting: list[_Request] = []
         self._continued: list[_Request] = []
-        """Requests after which the model or a person went on."""
+        """Requests after which the model or a person continued."""
 
     def called(self, call: m.ToolCall) -> None:
         """Remember a call that asks for approval."""
@@ -45,14 +45,14 @@ class UnansweredRequests:
             self._waiting.append(_Request(call.id, self._turn.reply_number))
 
     def prompted(self) -> None:
-        """A prompt ends the turn of the waiting requests."""
+        """Note a prompt, which ends the turn of the waiting requests."""
         for request in self._waiting:
             if self._may_end_turn or self._turn.reply_number > request.reply:
                 self._continued.append(request)
         self._waiting = []
 
     def aborted(self) -> None:
-        """An abort is an event of its own; it explains why its calls have no result."""
+        """Note an abort, which explains why the waiting requests have no result."""
         self._waiting = []
 
     def finish(self) -> None:

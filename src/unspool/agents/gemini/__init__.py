@@ -23,7 +23,7 @@ from .rules import RULES
 _AGE = re.compile(r"(\d{1,5})([hdwm])")
 _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
-# What reads logs is imported where it is used: most commands need that of one agent, and some of none.
+# Modules that read logs are imported on use: most commands need those of one agent, and some need none.
 
 
 def _source(root: Path) -> SessionSource:
@@ -71,9 +71,9 @@ class Gemini(Agent):
             yield from (path for path in project.files if path not in known)
 
     def recognises(self, path: Path, head: bytes) -> bool:
-        """Its first record names the session and the hash of the project; some documents call the session `id`.
+        """Recognise a log by its folder and name, or by the session and the project hash in its first record.
 
-        A file whose first record is damaged is recognised by where it is.
+        Its location is enough, as the first record may be damaged. Some documents call the session `id`.
         """
         if path.suffix not in (".json", ".jsonl"):
             return False
@@ -91,8 +91,8 @@ class Gemini(Agent):
         return path.parent
 
     def has_layout(self, folder: Path) -> bool:
-        """A folder with another name contains chats."""
-        # Every home is asked, and almost none has such a folder: a glob takes much longer than looking for it.
+        """Whether a folder contains chats."""
+        # This runs for every home, and almost none has such a folder: a glob takes much longer than `isdir`.
         return os.path.isdir(os.path.join(folder, "tmp")) and any((folder / "tmp").glob("*/chats"))
 
     def describe(self, name: str, raw_input: msgspec.Raw) -> m.Action:
@@ -102,25 +102,25 @@ class Gemini(Agent):
         return action_of(name, raw_input, None)[1]
 
     def subject(self, name: str, raw_input: msgspec.Raw) -> tuple[str | None, str | None]:
-        """The command and the path of what a call does."""
+        """The command and the path of a call, if any."""
         from .tools import subject_of
 
         return subject_of(name, raw_input)
 
     def answers(self, action: m.Action, result: m.ToolResult) -> dict[str, str]:
-        """What a person answered, by the number of the question."""
+        """A person's answers by question; the result has them by the number of the question."""
         from ...core.proposed_actions import json_answers
 
         return json_answers(action.questions, map(str, range(len(action.questions))), result.content)
 
     def markdown_of(self, name: str, result: m.ToolResult) -> str | None:
-        """Answers of sub-agents, web pages and web searches."""
+        """The result of a sub-agent, a web page or a web search."""
         from .tools import MARKDOWN_TOOLS
 
         return result.whole if name in MARKDOWN_TOOLS else None
 
     def cells_written(self, name: str, raw_input: msgspec.Raw) -> list[NotebookCell]:
-        """Those of a notebook that is written as a file."""
+        """The cells of a notebook that is written as a file."""
         from .tools import cells_written
 
         return cells_written(name, raw_input)
@@ -132,26 +132,26 @@ class Gemini(Agent):
         return paths_in(raw_input)
 
     def is_log(self, path: Path) -> bool:
-        """Chats and the prompt log; its folder for temporary files holds much else."""
+        """Whether a file is a chat, a prompt log or names a project; the folder for temporary files has many others."""
         return path.name in ("logs.json", "projects.json", ".project_root") or (
             path.suffix in (".json", ".jsonl") and "chats" in path.parts
         )
 
     def shapes_lists(self, path: Path) -> bool:
-        """Any file but the prompt log: some name the projects."""
+        """Whether a file is not the prompt log; some other files name the projects."""
         return path.name != "logs.json"
 
     def allow_command(self, prefix: tuple[str, ...]) -> RuleText | None:
-        """A rule of its settings."""
+        """A rule for the project's settings."""
         return self.allow_tool(f"run_shell_command({' '.join(prefix)})")
 
     def allow_tool(self, tool: str) -> RuleText | None:
-        """A rule of its settings."""
+        """A rule for the project's settings."""
         rule = {"tools": {"allowed": [tool]}}
         return RuleText(".gemini/settings.json", formatted_json(rule))
 
     def mcp_settings(self, connection: McpConnection) -> RuleText | None:
-        """A server of the project's settings."""
+        """An entry for the project's settings."""
         server: dict[str, Any]
         if connection.url:
             server = {
@@ -163,11 +163,11 @@ class Gemini(Agent):
         return RuleText(".gemini/settings.json", formatted_json({"mcpServers": {connection.name: server}}))
 
     def is_calling(self, caller: ToolCaller) -> bool:
-        """It says that it is itself, but not which session."""
+        """Whether Gemini CLI started the server; it does not say for which session."""
         return caller.environment.get("GEMINI_CLI") == "1"
 
     def record_kind(self, record: dict[str, Any]) -> list[str]:
-        """By its type; changes of the conversation have none."""
+        """The type of a record, or the kind of change if it changes the conversation."""
         for change in ("$set", "$rewindTo"):
             if change in record:
                 value = record[change]

@@ -1,4 +1,4 @@
-"""Who wrote a user message of Gemini CLI."""
+"""Determines who wrote a user message of Gemini CLI."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ SNAPSHOT = "<state_snapshot>"
 SHELL_COMMAND = "I ran the following shell command:"
 _INJECTED = (SESSION_CONTEXT, SNAPSHOT, "<hook_context>", "System: ", "<system-reminder>")
 NOT_TITLES = (*_INJECTED, SHELL_COMMAND)
-"""How user messages begin that do not say what a session is about."""
+"""Beginnings of user messages that are not used as the title of a session."""
 _LONGEST_TYPED = 200
 
 
 class GeminiAuthors:
-    """Tells what a person typed from what the agent, or a program, sent as a user message."""
+    """Distinguishes the user messages that a person typed from those that the agent or a program sent."""
 
     def __init__(self, kind: m.Kind, typed: frozenset[str] | None) -> None:
         """`typed` are the prompts in the prompt log; None if the session did not run in a terminal."""

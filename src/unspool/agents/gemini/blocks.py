@@ -1,7 +1,8 @@
-"""The blocks of Gemini CLI's messages, and which message a tool result belongs to.
+"""The blocks of Gemini CLI's messages, and the message that each tool result belongs to.
 
 Up to 0.44 the log keeps a result in the reply that made the call. Since 0.45 a later message brings it to the model,
-and the result moves there. A call that was rejected over ACP is first known by its result; a later copy has its input.
+and the result moves there. A call that was rejected over ACP is only known by its result at first; a later copy has its
+input.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _UNKNOWN_INPUT = msgspec.Raw(b"null")
 
 
 class BlockFactory:
-    """Makes the blocks of a session's messages and keeps each tool result in one place."""
+    """Creates the blocks of a session's messages, with each tool result in only one of them."""
 
     def __init__(
         self, builder: SessionBuilder, conversation: Conversation, calls: GeminiToolCalls, turn: GeminiTurn
     ) -> None:
         self.results_follow = False
-        """Whether results come in messages of their own."""
+        """Whether results have their own messages."""
         self._builder = builder
         self._conversation = conversation
         self._calls = calls
@@ -58,7 +59,7 @@ class BlockFactory:
         return [m.Attachment(text[1 : text.find(">")] if text.startswith("<") else "note", text)]
 
     def of_reply(self, message: GeminiMessage, text: str, answered: list[AnsweredCall]) -> list[m.Block]:
-        """Return what the model wrote and called, with the results that no other message brings (yet)."""
+        """Return the text and calls of the model, with the results that no other message has (yet)."""
         blocks = self.with_other(message, spoken_blocks(message, text))
         if not answered:
             return blocks

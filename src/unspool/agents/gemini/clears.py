@@ -1,4 +1,4 @@
-"""Clears that only show by another file: /clear restarts the recorder under the same id (0.22.4)."""
+"""Clears whose only trace is another file: /clear restarts the recorder with the same id (0.22.4)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _CONFIDENCE = 0.7
 class NewFile:
     """The start of another file of a session, until its first request shows whether the context was cleared.
 
-    A resume continues the old file, and a copy of a file repeats its messages. What is left is /compress, which leaves
-    a note, and /clear, after which the request is smaller than the last one of the old file.
+    A resume continues the old file, and a copy of a file repeats its messages. So it was /compress, which leaves a
+    note, or /clear, after which the request is smaller than the last one of the old file.
     """
 
     def __init__(self, builder: SessionBuilder) -> None:
@@ -24,7 +24,7 @@ class NewFile:
         self._tokens = 0
 
     def begin(self, last_reply: int, tokens: int | None) -> None:
-        """The next messages are from another file; `tokens` is the size of the last request."""
+        """Begin another file; `tokens` is the size of the last request."""
         self.is_open = tokens is not None
         self._first, self._last_reply, self._tokens = len(self._builder), last_reply, tokens or 0
 

@@ -1,7 +1,7 @@
 """Compressions of a Gemini session.
 
-Since 0.45 the agent replaces the conversation by a list with a snapshot, and a note follows. Before that, a note is all
-there is.
+Since 0.45 the agent replaces the conversation with a list that has a snapshot, and a note follows. Before that, there
+is only a note.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class GeminiCompactions:
         self.context_tokens: int | None = None
         """The size of the last request."""
         self.note_is_due = False
-        """Whether the note that follows a snapshot is still to come."""
+        """Whether the note that follows the last snapshot has not been read yet."""
 
     def note_tokens(self, message: GeminiMessage) -> None:
         """Remember the size of the context."""
@@ -55,7 +55,7 @@ class GeminiCompactions:
         self.note_is_due = True
 
     def read_note(self, message: GeminiMessage, index: int, text: str) -> None:
-        """Complete the compaction of the snapshot before, or add one if there was no snapshot."""
+        """Complete the compaction that the last snapshot added, or add one if there was no snapshot."""
         trigger: m.Trigger = "auto" if text else "manual"
         boundaries = self._builder.events.boundaries
         if self.note_is_due:

@@ -58,7 +58,7 @@ def other_blocks(message: GeminiMessage, raw_at: Callable[[int], msgspec.Raw]) -
 
 
 def spoken_blocks(message: GeminiMessage, text: str) -> list[m.Block]:
-    """Return the thoughts and the text of the model."""
+    """Return the thoughts and the text of a reply."""
     blocks: list[m.Block] = []
     for thought in message.thoughts or ():
         head = f"**{thought.subject}**\n\n" if thought.subject else ""
@@ -69,7 +69,7 @@ def spoken_blocks(message: GeminiMessage, text: str) -> list[m.Block]:
 
 
 def result_text(call: GeminiToolCall) -> str:
-    """Return the result of a call as text, with the error message, which may have a field of its own."""
+    """Return the result of a call as text, including the error message, which may have its own field."""
     text = _result_text(call)
     if call.error and call.error not in text:
         return f"{text}\n{call.error}" if text else call.error
@@ -97,10 +97,10 @@ def response_text(response: FunctionResponse) -> str:
 
 
 def usage_of(message: GeminiMessage) -> m.Usage | None:
-    """Return the usage of a response; its input excludes what came from the cache."""
+    """Return the usage of a response; its input excludes cached tokens."""
     tokens = message.tokens
     if tokens is None:
         return None
-    given = None if tokens.input is None else max(0, tokens.input - (tokens.cached or 0)) + (tokens.tool or 0)
-    said = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
-    return m.Usage(given, said, tokens.cached, None, tokens.thoughts)
+    sent = None if tokens.input is None else max(0, tokens.input - (tokens.cached or 0)) + (tokens.tool or 0)
+    received = None if tokens.output is None else tokens.output + (tokens.thoughts or 0)
+    return m.Usage(sent, received, tokens.cached, None, tokens.thoughts)

@@ -1,7 +1,7 @@
 """The conversation as Gemini CLI edits it: an append-only log of additions, replacements, truncations and resets.
 
 The log only grows, but the conversation does not: the agent rewrites a message to complete it, drops the last messages,
-and replaces the whole list to compress it. Messages that leave the conversation stay in the session, as branches.
+and replaces the whole list. Messages that leave the conversation stay in the session, as branches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Conversation:
         blocks: list[m.Block],
         usage: m.Usage | None = None,
     ) -> int:
-        """Append a message; returns its index."""
+        """Append a message, and return its index."""
         builder, live, id, at = self._builder, self.live, message.id or None, message.timestamp
         parent = live[-1] if live else NONE
         if author == "model" and role == "assistant":
@@ -51,7 +51,7 @@ class Conversation:
         self._builder.replace(index, blocks, self._replacements, usage)
 
     def truncate(self, id: str) -> list[int]:
-        """Drop a message and all after it, or all messages if it is not in the conversation; returns the dropped."""
+        """Drop a message and all after it, or all messages if it is not in the conversation; returns those."""
         first = self.indices.get(id, [NONE])[0]
         cut = self.live.index(first) if first in self.live else 0
         dropped, self.live = self.live[cut:], self.live[:cut]
@@ -70,7 +70,7 @@ class Conversation:
 
     @property
     def tip(self) -> int | None:
-        """The last message, if there is one."""
+        """The last message, or None."""
         return self.live[-1] if self.live else None
 
     def dropped_since(self, first: int, end: int) -> list[int]:

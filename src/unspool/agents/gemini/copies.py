@@ -1,7 +1,7 @@
 """Recognises messages that Gemini CLI writes again under new ids.
 
-Rejecting a turn, resuming a saved chat and compressing the history record the remaining messages once more. A message
-that may be such a copy is held back until the next record shows whether it is one.
+After a rejected turn, a resumed chat or a compression, the agent records the remaining messages again. A message that
+may be such a copy is held back until the next record shows whether it is one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Copies:
         self._by_text: dict[int, list[int]] = {}
 
     def remember(self, kind: str, text: str, index: int) -> None:
-        """Remember the text of a message, so that a copy of it is recognised."""
+        """Remember the text of a message, to recognise copies of it."""
         text = text.strip()
         if text:
             self._by_text.setdefault(hash((kind, text)), []).append(index)
@@ -65,7 +65,7 @@ class Copies:
         return found, new
 
     def split(self, message: GeminiMessage) -> tuple[list[int], list[GeminiMessage]]:
-        """Return the messages that have parts of a new message, and what has to be added.
+        """Return the messages that have parts of a new message, and the messages to add for the rest.
 
         A chat that is resumed in another session begins with a session context, which that session may have already,
         and its first prompt, in one message.
@@ -81,7 +81,7 @@ class Copies:
         return known, [*pieces, message]
 
     def indices_of(self, message: GeminiMessage) -> list[int]:
-        """Return where a message is already in the session, by its id or as a copy; empty if it is new."""
+        """Return the indices of a message in the session, by its id or as a copy; empty if it is new."""
         indices = self._conversation.indices.get(message.id)
         if indices is None:
             indices = self.originals(message)
@@ -102,7 +102,7 @@ class Copies:
         return id in [held.message.id for held in self.held]
 
     def take_copied(self, messages: list[GeminiMessage]) -> dict[str, m.Source]:
-        """Stop holding back messages if they are exactly those of a replaced conversation; returns where they are."""
+        """Stop holding back messages if they are exactly those of a replacing list; returns their sources."""
         if not self.held:
             return {}
         sources = {held.message.id: held.source for held in self.held}

@@ -1,4 +1,4 @@
-"""Finds the sessions in Gemini CLI's folder, which may have several files each, and what was typed."""
+"""Finds the sessions in Gemini CLI's folder, which may have several files each, and reads the prompt logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAIL_SIZE = 1 << 14
 
 
 class GeminiHead(NamedTuple):
-    """What the first records of a file say."""
+    """The facts in the first records of a file."""
 
     path: Path
     session: str
@@ -35,12 +35,12 @@ class GeminiHead(NamedTuple):
     project_hash: str | None
     kind: m.Kind
     prompt: str | None
-    """The first prompt; a file without one holds no session."""
+    """The first prompt; a session with no prompt in any of its files is left out."""
     parent: str | None
-    """Of a sub-agent: the session whose folder it is in."""
+    """The session whose folder it is in, if it is a sub-agent."""
     title: str | None = None
     updated_at: datetime | None = None
-    """Of a single document; an append-only log has it in its last lines."""
+    """Only set for a document; an append-only log has it in its last lines."""
 
 
 class GeminiPrompt(NamedTuple):
@@ -52,7 +52,7 @@ class GeminiPrompt(NamedTuple):
 
 
 def _prompt_of(entry: dict[str, object]) -> GeminiPrompt:
-    """An entry of `logs.json`."""
+    """Convert an entry of `logs.json`."""
     at = parse_moment(entry.get("timestamp"))
     return GeminiPrompt(at, _text(entry.get("message")) or "", _text(entry.get("sessionId")))
 
@@ -76,19 +76,19 @@ class ProjectFolder:
 
     @cached_property
     def root(self) -> str | None:
-        """The project, if the folder names it."""
+        """The directory of the project, if the folder names it."""
         data = read_whole(self.path / ".project_root")
         return data.decode("utf-8", "replace").strip() or None if data else None
 
     @cached_property
     def log(self) -> list[GeminiPrompt]:
-        """Everything that was typed in a terminal in this project."""
+        """All prompts that were typed in a terminal in this project."""
         entries = decode_any(read_whole(self.path / "logs.json") or b"")
         return [_prompt_of(entry) for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
     @cached_property
     def files(self) -> list[Path]:
-        """All files that may hold a session."""
+        """All files that may contain a session."""
         return [path for path in walk_files(self.path / "chats") if path.suffix in (".json", ".jsonl")]
 
     @cached_property
@@ -98,7 +98,7 @@ class ProjectFolder:
 
 
 class GeminiFolder:
-    """The sessions in one `.gemini` folder. Everything is looked up once."""
+    """The sessions in one `.gemini` folder. All lookups are cached."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -111,7 +111,7 @@ class GeminiFolder:
 
     @cached_property
     def sessions(self) -> dict[str, GeminiFiles]:
-        """All sessions by id; files without a prompt hold none."""
+        """All sessions with a prompt, by id."""
         found: dict[str, list[GeminiHead]] = {}
         for project in self.projects:
             for head in project.heads:
@@ -140,7 +140,7 @@ class GeminiFolder:
         return found
 
     def project_of(self, head: GeminiHead) -> m.Project | None:
-        """Return the project of a session, or at least the folder named after it."""
+        """Return the project of a session; if its directory is unknown, one with the name of its folder below `tmp`."""
         name = _project_name(head.path)
         path = self.roots.get(head.project_hash or "") or self.roots.get(name)
         if path is not None:
@@ -148,12 +148,12 @@ class GeminiFolder:
         return m.Project(None, name[:8] if len(name) == 64 else name) if name else None
 
     def typed_in(self, id: str) -> frozenset[str] | None:
-        """Return the prompts in the prompt log of a session; None if it did not run in a terminal."""
+        """Return the prompts typed in the project of a session; None if the session did not run in a terminal."""
         texts = self._typed.get(id)
         return frozenset(texts) if texts else None
 
     def typed_by(self, id: str, until: datetime | None) -> list[str] | None:
-        """Return the prompts in the prompt log up to a time; None if the session did not run in a terminal."""
+        """Return the prompts in all prompt logs up to a time; None if the session did not run in a terminal."""
         if id not in self._typed:
             return None
         entries = (entry for project in self.projects for entry in project.log)
@@ -163,23 +163,24 @@ class GeminiFolder:
     def _typed(self) -> dict[str, set[str]]:
         """The prompts typed in the project of each session that ran in a terminal.
 
-        The ids in the log are no help: after /clear it keeps the old id, after a resume it has a new one.
+        The ids in the log do not show which session a prompt is from: after /clear the log has the old id, after a
+        resume a new one.
         """
         found: dict[str, set[str]] = {}
         for project in self.projects:
-            everything = {entry.text.strip() for entry in project.log}
+            texts = {entry.text.strip() for entry in project.log}
             ids = {entry.session for entry in project.log if entry.session}
             for head in project.heads:
-                near = head.prompt is not None and head.prompt.strip() in everything
-                if head.session in ids or near:
-                    found.setdefault(head.session, set()).update(everything)
+                is_typed = head.prompt is not None and head.prompt.strip() in texts
+                if head.session in ids or is_typed:
+                    found.setdefault(head.session, set()).update(texts)
         return found
 
     # --- clears ---
 
     @cached_property
     def clears(self) -> dict[str, list[tuple[datetime, str | None]]]:
-        """Every /clear by the session it was typed in, with the session that followed if a new one began."""
+        """Every /clear and /new, by the session it was typed in, with the session that followed, if any."""
         found: dict[str, list[tuple[datetime, str | None]]] = {}
         seen: set[tuple[datetime, str | None]] = set()
         for project in self.projects:
@@ -219,7 +220,7 @@ class GeminiFolder:
 
 @while_unchanged
 def read_head(path: Path) -> GeminiHead | None:
-    """Read the beginning of a session file; None if it is none.
+    """Read the beginning of a session file; None if it contains no session.
 
     A file without read permission counts as a session, so that reading it reports the problem.
     """
@@ -231,14 +232,14 @@ def read_head(path: Path) -> GeminiHead | None:
 
 
 class GeminiTail(NamedTuple):
-    """What the last lines of an append-only log say."""
+    """The facts in the last lines of an append-only log."""
 
     updated_at: datetime | None
     title: str | None
 
 
 def read_tail(head: GeminiHead) -> GeminiTail:
-    """Read the end of a log; the head of a document has everything already."""
+    """Read the end of a log; the head of a document already has these facts."""
     if head.updated_at is not None:
         return GeminiTail(head.updated_at, head.title)
     block = read_end(head.path, _TAIL_SIZE)
@@ -252,7 +253,7 @@ def read_tail(head: GeminiHead) -> GeminiTail:
 def _log_head(path: Path) -> GeminiHead | None:
     """Read a log up to the first prompt, which may come after a long context and many notes.
 
-    A log whose header is damaged is known by its file name.
+    If the header is damaged, the file name serves as the id of the session.
     """
     head: GeminiHead | None = None
     for piece in iter_pieces(path, RECORDS, _HEAD_SIZE):
@@ -280,13 +281,13 @@ def _header_of(path: Path, line: GeminiRecord) -> GeminiHead | None:
 
 
 def _with_line(head: GeminiHead, line: GeminiRecord) -> GeminiHead:
-    """Return a head completed by the title and the prompt in a line."""
+    """Return a head with the title and the prompt in a line, if it has them."""
     title, prompt, replaced = head.title, head.prompt, None
     if line.set is not None:
         title, replaced = line.set.summary or title, line.set.messages
     if prompt is None:
         prompt = next(_typed_in([line] if line.id else replaced or ()), None)
-    # Most lines say nothing new.
+    # Most lines have neither, so no copy is created.
     is_same = title is head.title and prompt is head.prompt
     return head if is_same else head._replace(title=title, prompt=prompt)
 
@@ -328,7 +329,7 @@ def _typed_in(messages: Iterable[GeminiMessage]) -> Iterator[str]:
 
 
 def _parent(path: Path) -> str | None:
-    """Sub-agents are in a folder named after the session that started them."""
+    """Return the session that started a sub-agent, whose folder is named after it; None for other files."""
     return name_of(path.parent.name) if path.parent.parent.name == "chats" else None
 
 

@@ -1,4 +1,4 @@
-"""Turns of a Gemini session that were stopped: by a person, by an error, or without a trace."""
+"""Turns of a Gemini session that were stopped: by a person, by an error, or without a recorded reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GeminiInterruptions:
         self._turn = turn
         self._is_in_terminal = is_in_terminal
         self._erased: int | None = None
-        """The prompt of a turn that the agent erased, until something explains it."""
+        """The prompt of a turn that the agent erased, until a reason for it is found."""
 
     # --- notes of the interface ---
 
@@ -39,20 +39,20 @@ class GeminiInterruptions:
         if known is None or known.evidence != BY_RESULT:
             self._add(message, index, "user", CANCELLED, 1.0)
             return
-        # A call that was stopped has told of the interruption before the note.
+        # The result of a stopped call has already added the interruption.
         known.message_index, known.timestamp = index, message.timestamp
         known.evidence, known.confidence = CANCELLED, 1.0
 
     def read_note(self, message: GeminiMessage, index: int, text: str) -> None:
-        """Handle a note that may tell of an error or of a loop."""
+        """Handle a note that may report an error or a loop."""
         if message.type == "error":
             self._api_error(message, index, text)
-        elif _tells_of_loop(text):
+        elif _reports_loop(text):
             self._add(message, index, "system", "loop detection", 0.8)
 
     def explain_erased(self, message: GeminiMessage, text: str) -> None:
-        """An error or a detected loop explains why a turn was erased."""
-        if self._erased is not None and (message.type == "error" or _tells_of_loop(text)):
+        """Stop looking for a reason why a turn was erased if a note reports an error or a loop."""
+        if self._erased is not None and (message.type == "error" or _reports_loop(text)):
             self._erased = None
 
     def _api_error(self, message: GeminiMessage, index: int, text: str) -> None:
@@ -88,12 +88,12 @@ class GeminiInterruptions:
     # --- erased turns ---
 
     def note_erased(self, dropped: list[int]) -> None:
-        """Remember that the current turn left the conversation, if nothing has explained that yet."""
+        """Remember that the current turn left the conversation, if no reason for it is known yet."""
         if self._turn.last_prompt in dropped and self._calls.interruption is None:
             self._erased = self._turn.last_prompt
 
     def settle_erased(self, is_last: bool) -> None:
-        """Report a turn that was erased without an explanation; in a terminal there always is one."""
+        """Add an interruption for a turn that was erased without a known reason; in a terminal there always is one."""
         erased, self._erased = self._erased, None
         if erased is None or self._is_in_terminal or (is_last and self._turn.last_reply < 0):
             return
@@ -109,7 +109,7 @@ class GeminiInterruptions:
         )
 
 
-def _tells_of_loop(text: str) -> bool:
-    """Whether a note says that the model repeated itself. A note may be very long, so no pattern is searched in it."""
+def _reports_loop(text: str) -> bool:
+    """Whether a note says that the model is in a loop. A note may be very long, so no regular expression is used."""
     lowered = text.lower()
     return any(words in lowered for words in _LOOP)

@@ -33,7 +33,7 @@ class GeminiVerdict(NamedTuple):
 
 
 def judge(status: str | None, text: str, name: str) -> GeminiVerdict:
-    """Classify a call."""
+    """Classify a call by its status and its result."""
     if text == m.MADE_UP_RESULT:
         return GeminiVerdict("unknown")
     if status == "cancelled":

@@ -28,7 +28,7 @@ _RESTORED = "Restored project to the state before the tool call."
 class GeminiParser:
     """Reads the records of one session in order.
 
-    Each record is an edit of the conversation (see `conversation`); the policies it hands over to keep their own state.
+    Each record is an edit of the conversation (see `conversation`); the objects that handle it keep their own state.
     """
 
     def __init__(self, builder: SessionBuilder, typed: frozenset[str] | None) -> None:
@@ -51,7 +51,7 @@ class GeminiParser:
     # --- records ---
 
     def message(self, message: GeminiMessage, source: m.Source) -> None:
-        """Read a message: a new one, a known one in full again, or one that may be a copy."""
+        """Read a message: a new one, a known one that is repeated, or one that may be a copy."""
         if not is_plain(message.content):
             self._blocks.note_other(message, source)
         known = self.conversation.indices.get(message.id)
@@ -59,7 +59,7 @@ class GeminiParser:
             self._release()
             known = self.conversation.indices.get(message.id)
         if known is not None:
-            # A copy of a file repeats its messages, and starts nothing.
+            # A copy of a file repeats its messages, and starts no conversation.
             self._new_file.is_open = False
             if self._copies.held:
                 self._release()
@@ -77,7 +77,7 @@ class GeminiParser:
         self._reload.after_header = again
 
     def rewind(self, id: str) -> None:
-        """Read that a person went back to before a message."""
+        """Read a rewind: a person went back to before a message."""
         self._release()
         self._reload.only_adds = False
         self._rewinds.rewind(id)
@@ -96,7 +96,7 @@ class GeminiParser:
             self._compress(messages, snapshot, source)
             return
         copied = [self._copies.indices_of(message) for message in messages]
-        # New messages follow those that are left of the conversation, not its old end.
+        # New messages follow those that remain in the conversation, not its old end.
         before, self.conversation.live = self.conversation.live, []
         for message, known in zip(messages, copied, strict=True):
             self._keep(message, sources.get(message.id, source), known)
@@ -123,13 +123,13 @@ class GeminiParser:
     # --- messages ---
 
     def _release(self) -> None:
-        """Add the messages that were held back: they are no copies."""
+        """Add the messages that were held back, because they are not copies."""
         held, self._copies.held = self._copies.held, []
         for message, source in held:
             self._new(message, source)
 
     def _keep(self, message: GeminiMessage, source: m.Source, known: list[int]) -> None:
-        """Add a message of a replaced conversation, or what it repeats, to the end of what was kept."""
+        """Add a message of the list that replaces the conversation, or the messages that it repeats."""
         live = self.conversation.live
         if known:
             self._blocks.learn_from_copy(message, known[-1])
@@ -163,7 +163,7 @@ class GeminiParser:
 
     def _reply(self, message: GeminiMessage, source: m.Source) -> int:
         text = text_of(message)
-        # The agent writes the answer to a snapshot itself, in the name of the model.
+        # The agent itself writes the reply to a snapshot, in the name of the model.
         author: m.Author = "harness" if text == _ACKNOWLEDGED else "model"
         answered = answered_calls(message.tool_calls or [])
         blocks = self._blocks.of_reply(message, text, answered)
@@ -229,7 +229,7 @@ class GeminiParser:
         self._rewinds.prompted(message, index)
 
     def _tool_results(self, message: GeminiMessage, source: m.Source, responses: list[FunctionResponse]) -> int:
-        """Add results as the model got them (0.45 and later)."""
+        """Add results in the message that brings them to the model (0.45 and later)."""
         index = self.conversation.add(message, source, "user", "harness", self._blocks.of_results(responses))
         for response in responses:
             call_id = response.id or ""
@@ -260,7 +260,7 @@ class GeminiParser:
         return index
 
     def _cancelled(self, message: GeminiMessage, source: m.Source) -> int:
-        """Read the note that ends a turn that was stopped, and also a turn whose calls were all rejected."""
+        """Read the note at the end of a turn that was stopped, or whose calls were all rejected."""
         is_rejection = self._interruptions.closes_rejection()
         block: m.Block = m.Attachment("info", CANCELLED) if is_rejection else m.InterruptionMark("response")
         index = self.conversation.add(message, source, "system", "harness", [block])
@@ -271,7 +271,7 @@ class GeminiParser:
     # --- compression ---
 
     def _compress(self, messages: list[GeminiMessage], snapshot: GeminiMessage, source: m.Source) -> None:
-        """Replace older messages by a snapshot; the newest are kept, under new ids."""
+        """Replace older messages with a snapshot; the newest are kept, with new ids."""
         last = self.conversation.tip
         position = messages.index(snapshot)
         kept: set[int] = set()
@@ -290,4 +290,4 @@ _HANDLERS: dict[str, Callable[[GeminiParser, GeminiMessage, m.Source], int]] = {
     **dict.fromkeys(REPLY_TYPES, GeminiParser._reply),
     "user": GeminiParser._user,
 }
-"""How each type of message is read; all others are notes of the interface."""
+"""The method that reads each type of message; all other types are notes of the interface."""

@@ -36,7 +36,7 @@ class GeminiSource:
     # --- finding ---
 
     def refs(self) -> Iterator[SessionRef]:
-        """Iterate over all sessions; files without a prompt are none."""
+        """Iterate over all sessions that have a prompt."""
         for id, files in self._folder.sessions.items():
             yield self._ref(id, files)
 
@@ -63,11 +63,11 @@ class GeminiSource:
         return self._ref(head.session, GeminiFiles([head]))
 
     def contains(self, ref: SessionRef) -> bool:
-        """Whether the session has a prompt."""
+        """Whether the session is in this folder and has a prompt."""
         return ref.id in self._folder.sessions
 
     def peek(self, ref: SessionRef) -> Peek:
-        """Read the beginning of a session."""
+        """Read the beginning and the end of the files of a session."""
         heads = self._heads(ref)
         tails = [read_tail(head) for head in heads]
         title = next((tail.title for tail in reversed(tails) if tail.title), None)
@@ -91,7 +91,7 @@ class GeminiSource:
         return False
 
     def fingerprint(self, ref: SessionRef) -> str:
-        """Digest what was typed while the session ran, its clears, its origin, and its sub-agents."""
+        """Digest the prompts typed until the session ended, its clears, its origin, and its sub-agents."""
         folder = self._folder
         ended = self.peek(ref).ended_at
         typed = folder.typed_by(ref.id, ended + _AFTERWARDS if ended is not None and ended.year < MAXYEAR else None)
@@ -129,7 +129,7 @@ class GeminiSource:
         return m.Origin(kind="new")
 
     def _add_clears(self, ref: SessionRef, builder: SessionBuilder) -> None:
-        """Add the clears in the prompt log; they outrank those that were inferred from another file."""
+        """Add the clears in the prompt log, which replace those that were inferred at the same message."""
         logged = [
             m.ContextClear(
                 after_message_index=builder.last_before(at),
@@ -222,7 +222,7 @@ class GeminiFileReader:
             for record, number, offset, length in batch.rows():
                 patch = record.set
                 if patch is not None and patch.messages is None:
-                    # A record with only a time follows every message.
+                    # A record with only a time follows every message, so it is handled here.
                     stamps += 1
                     self.title = patch.summary or self.title
                     continue

@@ -1,4 +1,4 @@
-"""Repairing a log of Gemini CLI: a document that ends, a header that comes first, and a result for every call."""
+"""Repairs logs of Gemini CLI: closes documents, puts the header first, and adds a result for every call."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ class GeminiRepair:
         if cleaned is None:
             return None
         inside = below(folders, "tmp")
-        place = PurePosixPath(*inside, name) if inside else PurePosixPath("tmp", "repaired", "chats", name)
-        return Clean(place, *cleaned)
+        path = PurePosixPath(*inside, name) if inside else PurePosixPath("tmp", "repaired", "chats", name)
+        return Clean(path, *cleaned)
 
     def complete(self, sessions: list[Session], logs: list[bytes]) -> tuple[list[bytes], Counter[str]]:  # noqa: ARG002
-        """Nothing is left to do: a call and its result are in one record."""
+        """Return the logs unchanged: a call and its result are in one record, so `clean` adds results."""
         return logs, Counter()
 
 
 def _lines(data: bytes) -> tuple[bytes, Counter[str]] | None:
-    """An append log."""
+    """Repair an append-only log; None if it has no header."""
     pieces, changes = intact(data, RECORDS)
     header = next((piece for piece in pieces if _is_header(piece.record)), None)
     if header is None:
         return None
     lines = [_answered(piece, changes) for piece in pieces]
     if header is not pieces[0]:
-        # The agent looks for it in the first line only; one that comes again says the same.
+        # The agent only looks for it in the first line; a repeated header has the same content.
         lines.insert(0, header.data)
         changes[HEAD] += 1
     return joined(lines), changes
@@ -54,7 +54,7 @@ def _is_header(record: GeminiRecord) -> bool:
 
 
 def _answered(piece: Piece[GeminiRecord], changes: Counter[str]) -> bytes:
-    """A line whose calls all have a result."""
+    """Return a line with a result for every call."""
     if b'"toolCalls"' not in piece.data:
         return piece.data
     record = decode_object(piece.data)
@@ -62,7 +62,7 @@ def _answered(piece: Piece[GeminiRecord], changes: Counter[str]) -> bytes:
 
 
 def _answer(record: Json, changes: Counter[str]) -> bool:
-    """Make up the results that a message lacks, or the messages of a change; True when there were any."""
+    """Add placeholder results to the calls without one in a message or a change, and return whether there were any."""
     found = False
     for call in _calls_in(record):
         if not call.get("result"):
@@ -82,7 +82,7 @@ def _calls_in(record: Json) -> Iterator[Json]:
 
 
 def _document(data: bytes) -> tuple[bytes, Counter[str]] | None:
-    """A whole document: where it is torn, what is intact makes a new one."""
+    """Repair a document: if it is torn, a new one is built from what is intact."""
     changes: Counter[str] = Counter()
     is_whole = isinstance(decode_any(data), dict)
     parts = take_apart(data.rstrip(b"\0 \n\r\t"), "messages")

@@ -12,7 +12,7 @@ from .turn import GeminiTurn
 
 
 class Rewinds:
-    """Notes why branches were abandoned, and adds a rollback once the conversation continues."""
+    """Records why branches were abandoned, and adds a rollback once the conversation continues."""
 
     def __init__(
         self, builder: SessionBuilder, conversation: Conversation, calls: GeminiToolCalls, is_in_terminal: bool
@@ -22,7 +22,7 @@ class Rewinds:
         self._calls = calls
         self._is_in_terminal = is_in_terminal
         self._first_dropped: int | None = None
-        """The first message that a person went back behind, until the next prompt."""
+        """The first message that the last rewind dropped, until the next prompt."""
 
     @property
     def is_pending(self) -> bool:
@@ -34,7 +34,7 @@ class Rewinds:
         dropped = self._conversation.truncate(id)
         if dropped:
             self._first_dropped = dropped[0]
-            # Every message gets the reason: the first may return, as a result stays with its call.
+            # Every message gets the reason, as the first may return: a result stays with its call.
             self._builder.events.branch_reasons.update(dict.fromkeys(dropped, "rewind"))
 
     def reset(self, indices: list[int]) -> list[int]:
@@ -47,7 +47,7 @@ class Rewinds:
         return dropped
 
     def _reason(self, dropped: list[int]) -> m.BranchReason:
-        """The agent erases turns that were stopped or rejected; only a person at a terminal drops answered ones."""
+        """Infer why messages were dropped: the agent drops stopped and rejected turns, only a person drops others."""
         events = self._builder.events
         stopped = {interruption.message_index for interruption in events.interruptions}
         stopped.update(rejection.message_index for rejection in events.rejections)
@@ -57,7 +57,7 @@ class Rewinds:
         return "rewind" if answered and self._is_in_terminal else "interrupted"
 
     def drop_restored_call(self, turn: GeminiTurn) -> None:
-        """Drop a call that /restore ran again: no message brought its result, so the model does not know of it."""
+        """Drop a call that /restore ran again: no message has its result, so the model does not know about it."""
         last = self._conversation.last
         if turn.was_restored and last == turn.last_reply and last > turn.last_prompt:
             self._conversation.reset(self._conversation.live[:-1])
@@ -80,10 +80,10 @@ class Rewinds:
 
 
 class Reload:
-    """A second header: the session was loaded again, with only the messages that the agent still knows.
+    """The state after a second header: the session was loaded again, with only the messages that the agent still has.
 
     The shorter conversation counts only if the session continues from it. Over ACP, a program that starts at the end of
-    a minute writes two files at once: one with the conversation, and one that only adds the calls with their inputs.
+    a minute writes two files: one with the conversation, and one that only adds the calls with their inputs.
     """
 
     __slots__ = ("after_header", "indices", "only_adds")
@@ -106,5 +106,5 @@ class Reload:
         return indices
 
     def end_file(self) -> None:
-        """The next file stands on its own."""
+        """Note the end of a file; the next one may add messages again."""
         self.only_adds = False

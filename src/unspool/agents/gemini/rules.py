@@ -1,4 +1,4 @@
-"""What the evidence in records of Gemini CLI means."""
+"""Explanations of the evidence in records of Gemini CLI."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES: Rules = {
         "Another status would mean that the call ran, or was stopped.",
     ),
     ("rejection", "cancelled; an interruption would look the same"): Rule(
-        "The call was cancelled before it ran, and the file does not show whether at its question or by Esc.",
+        "The call was cancelled before it ran, and the file does not show whether it was rejected or stopped with Esc.",
         "A note that the request was cancelled would make it an interruption.",
     ),
     ("interruption", "Request cancelled."): Rule(
@@ -39,7 +39,7 @@ RULES: Rules = {
         "A result of the call would mean that it finished.",
     ),
     ("interruption", "the turn was erased"): Rule(
-        "A turn that was recorded is gone from a later version of the file, which the agent does not explain.",
+        "A turn that was recorded is no longer in the conversation, and no record says why.",
         "A recorded rewind would explain it.",
     ),
     ("clear", "logs"): Rule(

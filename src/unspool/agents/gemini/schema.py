@@ -12,7 +12,7 @@ from ...io.decode import Count, RecordDecoder
 
 ABSENT = Raw(b"")
 REPLY_TYPES = frozenset(("gemini", "model"))
-"""How a message of the model is called; `model` only in documents."""
+"""The types of a message of the model; `model` only occurs in documents."""
 
 
 class FunctionCall(msgspec.Struct, gc=False):
@@ -122,21 +122,21 @@ class GeminiRecord(GeminiMessage, rename="camel", gc=False):
 
 
 class UpdateStamp(msgspec.Struct, rename="camel", gc=False):
-    """The change that follows every message and has its time; the last one may have a summary."""
+    """The change that follows every message and has its time; one near the end may have a summary."""
 
     last_updated: Moment | None = None
     summary: str | None = None
 
 
 class TailRecord(msgspec.Struct, gc=False):
-    """A line; only its time and title are read."""
+    """A line of which only the time and the title are read."""
 
     timestamp: Moment | None = None
     set: UpdateStamp | None = msgspec.field(default=None, name="$set")
 
 
 def _is_record(value: dict[str, Any]) -> bool:
-    """Tell a record from the smaller objects inside one."""
+    """Whether an object is a record, not a smaller object inside one."""
     return "$set" in value or "$rewindTo" in value or "sessionId" in value or ("id" in value and "type" in value)
 
 

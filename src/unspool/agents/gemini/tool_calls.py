@@ -54,7 +54,7 @@ class AgentCall(NamedTuple):
 
 
 class GeminiToolCalls:
-    """The calls of one session. Each is classified once, however often the log repeats it."""
+    """The calls of one session. Each is classified once, even if the log repeats it."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
@@ -106,7 +106,7 @@ class GeminiToolCalls:
             )
 
     def take_rejection(self, index: int) -> bool:
-        """Whether a person rejected calls of a reply; True only once, as one note ends such a turn."""
+        """Return whether a person rejected calls of a reply; True only once, because one note ends such a turn."""
         rejected = index in self._rejected_in
         self._rejected_in.discard(index)
         return rejected
@@ -168,7 +168,7 @@ class GeminiToolCalls:
 
 
 def answered_calls(calls: list[GeminiToolCall]) -> list[AnsweredCall]:
-    """Return the calls of a reply, in the order of the model."""
+    """Return the calls of a reply with their results, in the model's order."""
     texts = [(call, result_text(call)) for call in in_order(calls)]
     return [AnsweredCall(call, text, judge(call.status, text, call.name)) for call, text in texts]
 
@@ -180,7 +180,7 @@ def _shows_agent(display: msgspec.Raw) -> bool:
 
 
 def in_order(calls: list[GeminiToolCall]) -> list[GeminiToolCall]:
-    """Return the calls of a reply in the order of the model; 0.61 lists them in the order in which they ended.
+    """Return the calls of a reply in the model's order; 0.61 lists them in the order in which they ended.
 
     Its ids end with the position. Over ACP a message collects the calls of several replies, which repeat positions.
     """

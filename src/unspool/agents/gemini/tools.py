@@ -1,4 +1,4 @@
-"""Gemini CLI's tools: what a call does, or would have done had it not been refused."""
+"""Gemini CLI's tools: what a call does, or would have done if it had not been rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EDITS = frozenset(("replace", "write_file", "edit", "edit_file"))
 
 
 def action_of(name: str, raw: msgspec.Raw, display: object) -> tuple[m.RejectionType, m.Action]:
-    """The kind of a call, and its action: the diff the person was shown, or one rebuilt from the input."""
+    """The kind of a call if it is rejected, and its action: the diff that was shown, or one built from the input."""
     action = m.Action(raw)
     given = input_of(raw)
     if name in _EDITS:

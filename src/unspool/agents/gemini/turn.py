@@ -21,7 +21,7 @@ class GeminiTurn:
 
     @property
     def has_reply(self) -> bool:
-        """Whether the model answered the last prompt."""
+        """Whether the model has replied to the last prompt."""
         return self.last_reply > self.last_prompt
 
     def is_after(self, index: int) -> bool:

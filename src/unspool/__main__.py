@@ -1,4 +1,4 @@
-"""`python -m unspool`."""
+"""Entry point of `python -m unspool`."""
 
 from __future__ import annotations
 

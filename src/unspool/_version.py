@@ -1,3 +1,3 @@
-"""The version, kept apart so that a build can read it without importing anything."""
+"""The version, in a module of its own so that a build can read it without importing anything else."""
 
 __version__ = "0.1.0"

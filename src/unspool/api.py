@@ -1,4 +1,4 @@
-"""The functions that most programs need; `Library` is behind them."""
+"""The functions that most programs need, built on `Library`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 StorePlace = str | Path | Literal[True]
-"""A store: the path of its file, the URL of a database, or True for your own."""
+"""A store: the path of its file, the URL of a database, or True for your default store."""
 
 
 def sessions(*homes: str | Path, store: StorePlace | None = None) -> Iterator[SessionRef]:
     """Find all sessions in your home directory, or in the given locations. Only the first lines of each file are read.
 
-    A place is a home directory that contains the agents' directories, an agent's directory, any other directory, or a
-    single file. With a `store`, sessions whose files are gone are found as well; their `gone` is true.
+    A location is a home directory that contains the agents' directories, an agent's directory, any other directory, or
+    a single file. With a `store`, sessions whose files are gone are found as well; their `gone` is true.
 
     >>> import unspool
     >>> refs = list(unspool.sessions(unspool.samples()))
@@ -39,7 +39,7 @@ def sessions(*homes: str | Path, store: StorePlace | None = None) -> Iterator[Se
     library = Library(*homes)
     if store is None:
         return library.refs()
-    return _stored_too(library, store)
+    return _with_stored(library, store)
 
 
 def load(
@@ -63,8 +63,8 @@ def load(
     ('claude', 'user')
     """
     if store is not None:
-        with _opened(store) as kept:
-            catalog = Catalog(Library(*_places(home), evidence=evidence), lambda: kept)
+        with _open(store) as opened:
+            catalog = Catalog(Library(*_locations(home), evidence=evidence), lambda: opened)
             return catalog.load(session if isinstance(session, SessionRef) else catalog.find(str(session)), tip)
     library, ref = _find(session, home, evidence)
     return library.load(ref, tip)
@@ -90,25 +90,25 @@ def stream(
 
 
 def samples() -> Path:
-    """A home directory with a few sessions of each agent, for trying things out."""
+    """Return the path of a home directory with a few sessions of each agent, for trying things out."""
     return Path(__file__).parent / "samples"
 
 
-def _stored_too(library: Library, place: StorePlace) -> Iterator[SessionRef]:
-    with _opened(place) as store:
-        yield from Catalog(library, lambda: store).refs()
+def _with_stored(library: Library, store: StorePlace) -> Iterator[SessionRef]:
+    with _open(store) as opened:
+        yield from Catalog(library, lambda: opened).refs()
 
 
 @contextmanager
-def _opened(place: StorePlace) -> Iterator[Store]:
-    # Most programs read files only, and start faster without the store.
+def _open(location: StorePlace) -> Iterator[Store]:
+    # Imported late: most programs only read files, and start faster without the store.
     from .store import open_store
 
-    with closing(open_store(None if place is True else str(place), read_only=True)) as store:
+    with closing(open_store(None if location is True else str(location), read_only=True)) as store:
         yield store
 
 
-def _places(home: str | Path | None) -> list[str | Path]:
+def _locations(home: str | Path | None) -> list[str | Path]:
     return [] if home is None else [home]
 
 
@@ -121,7 +121,7 @@ def _find(
         path = expanded(session).absolute()
         library = _library_at(path.parent, evidence)
         return library, library.ref_of(path)
-    library = Library(*_places(home), evidence=evidence)
+    library = Library(*_locations(home), evidence=evidence)
     return library, library.find(session)
 
 
@@ -131,28 +131,30 @@ def _is_path(name: str) -> bool:
     return looks_like_path(name) and (path.is_absolute() or path.exists())
 
 
-class _Kept(NamedTuple):
+class _CachedLibrary(NamedTuple):
     library: Library
-    made_at: float
+    created_at: float
     used_at: float
 
 
-_kept: dict[tuple[Path, Evidence | None], _Kept] = {}
+_cached: dict[tuple[Path, Evidence | None], _CachedLibrary] = {}
 _UNUSED_SECONDS = 5.0
 _OLD_SECONDS = 30.0
 
 
-def _library_at(place: Path, evidence: Evidence | None) -> Library:
-    """A library for sessions in the same place, shared by calls in quick succession.
+def _library_at(folder: Path, evidence: Evidence | None) -> Library:
+    """Return a library for sessions in the same folder, shared by calls in quick succession.
 
-    What surrounds a session (other sessions, the prompt history) is then looked up once for all of them. The sessions
+    Other sessions and the prompt history, which reading a session may need, are then looked up only once. The sessions
     themselves are always read again.
     """
     now = time.monotonic()
-    for known, kept in list(_kept.items()):
-        if now - kept.used_at > _UNUSED_SECONDS or now - kept.made_at > _OLD_SECONDS:
-            del _kept[known]
-    key = place, evidence
-    found = _kept.get(key)
-    _kept[key] = found._replace(used_at=now) if found is not None else _Kept(Library.of_nothing(evidence), now, now)
-    return _kept[key].library
+    for known, cached in list(_cached.items()):
+        if now - cached.used_at > _UNUSED_SECONDS or now - cached.created_at > _OLD_SECONDS:
+            del _cached[known]
+    key = folder, evidence
+    found = _cached.get(key)
+    if found is None:
+        found = _CachedLibrary(Library.of_nothing(evidence), now, now)
+    _cached[key] = found._replace(used_at=now)
+    return found.library

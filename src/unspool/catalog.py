@@ -1,4 +1,4 @@
-"""The sessions on disk together with those that only a store still has: one list, one way to name and read them."""
+"""Lists, finds and reads sessions on disk together with those that only a store still has."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from .store.rows import SessionRow
 
 StoreOpener = Callable[[], "Store | None"]
-"""Opens the store; returns None where there is none."""
+"""Opens the store; returns None if there is none."""
 
 
 class Catalog:
-    """Sessions on disk and in a store. What is on disk is read from disk, because it may be newer."""
+    """Sessions on disk and in a store. Those on disk are read from disk, because their files may be newer."""
 
     def __init__(
         self, library: Library, open_store: StoreOpener | None = None, *, below: list[Path] | None = None
     ) -> None:
-        """The store is opened when it is first needed: never for a path on disk.
+        """`open_store` is called when the store is first needed, which is never the case for a path on disk.
 
-        With `below`, only stored sessions count whose files were in one of these folders.
+        With `below`, stored sessions are only included if their files were in one of these folders.
         """
         self.library = library
         self._open_store = open_store
@@ -50,7 +50,7 @@ class Catalog:
 
     @property
     def opened_store(self) -> Store | None:
-        """The store, if it was needed so far."""
+        """The store, if it has been opened."""
         return self.__dict__.get("store")
 
     # --- listing ---
@@ -64,7 +64,7 @@ class Catalog:
         yield from self.gone(on_disk)
 
     def gone(self, on_disk: set[tuple[str, str]]) -> Iterator[SessionRef]:
-        """The sessions that only the store still has; those on disk are given by agent and id."""
+        """The sessions that only the store still has; `on_disk` has the agent and id of each session on disk."""
         from .store.filters import SessionFilter
 
         store = self.store
@@ -76,7 +76,7 @@ class Catalog:
         maybe_here = store.sessions.not_marked_gone()
         for row in rows:
             ref = self._ref(store, row)
-            # A sub-agent in the log of another session has no file of its own, and some are in folders not listed here.
+            # The file may still exist: that of a sub-agent in its parent's log, or one in a folder not listed here.
             if row.id in maybe_here and any(os.path.lexists(path) for path in (ref.path, *ref.more)):
                 continue
             if self._below is None or any(folder in ref.path.parents for folder in self._below):
@@ -108,7 +108,7 @@ class Catalog:
             return self._find_stored(name, error)
         if looks_like_path(name) or name == found.id or self.store is None:
             return found
-        # The beginning of an id may be that of another session, too, whose files are gone.
+        # The beginning of an id may also match a session whose files are gone.
         from .store.filters import SessionFilter
 
         similar = self.store.sessions.select(SessionFilter(name_like=name))
@@ -125,7 +125,7 @@ class Catalog:
             raise error from None
 
     def _latest(self) -> SessionRef:
-        """The main session that was written to last, whether or not its files are still there."""
+        """The main session that was written to last, whether or not its files still exist."""
         mains = [ref for ref in self.refs() if ref.kind == "main"]
         if not mains:
             raise no_sessions()
@@ -140,7 +140,7 @@ class Catalog:
     # --- reading ---
 
     def gone_at(self, ref: SessionRef) -> datetime | None:
-        """When the files of a session were found to be gone: by the last sync, or now. None if they are there."""
+        """When the files of a session were found to be gone: by the last sync, or now. None if they still exist."""
         if not ref.gone:
             return None
         _, row = self._stored(ref)
@@ -151,7 +151,7 @@ class Catalog:
         return [] if ref.gone else self.library.inside(ref)
 
     def peek(self, ref: SessionRef) -> Peek:
-        """What a list shows of a session."""
+        """Return the details that a list shows about a session."""
         if not ref.gone:
             return self.library.peek(ref)
         store, row = self._stored(ref)
@@ -194,7 +194,7 @@ class Catalog:
         return self.store.annotations.of(agent, name) if self.store is not None else []
 
     def _stored(self, ref: SessionRef) -> tuple[Store, SessionRow]:
-        """The store and its row of a session, also if another catalog returned the reference."""
+        """Return the store and the session's row in it, even if another catalog returned the reference."""
         from .store.filters import SessionFilter
 
         if self.store is None:
@@ -203,6 +203,6 @@ class Catalog:
         if row is None:
             rows = self.store.sessions.select(SessionFilter(agent=ref.agent, name=ref.id), limit=1)
             if not rows:
-                raise NotFoundError(f"the store has no session {ref.id!r} any more; `unspool ls` lists them")
+                raise NotFoundError(f"the store no longer has session {ref.id!r}; `unspool ls` lists the sessions")
             row = self._rows[ref.agent, ref.id] = rows[0]
         return self.store, row

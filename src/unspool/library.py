@@ -25,7 +25,7 @@ from .core.views import Branches, OrphanMode, View
 from .io.listing import identity_of, open_file, unlisted_in, walk_files, why_no_file
 
 _HEADS = (1 << 14, 1 << 20)
-"""How much of a file is looked at to recognise it, if the less is not enough: a first record can be very long."""
+"""Bytes that are read to recognise a file; the larger number if the first record is too long for the smaller one."""
 _DONE = object()
 
 
@@ -39,7 +39,7 @@ class SessionReading(NamedTuple):
 
 
 class Library:
-    """The sessions in some locations. It caches what it looks up, so a long-lived program creates a new one."""
+    """The sessions in some locations. It caches what it looks up, so long-running programs should create new ones."""
 
     def __init__(
         self, *locations: str | Path, environ: Mapping[str, str] | None = None, evidence: Evidence | None = None
@@ -57,7 +57,7 @@ class Library:
         if not locations:
             self._add_default(os.environ if environ is None else environ)
         for location in locations:
-            self._add_place(expanded(location))
+            self._add_location(expanded(location))
 
     @classmethod
     def of_nothing(cls, evidence: Evidence | None = None) -> Library:
@@ -76,7 +76,7 @@ class Library:
             root = expanded(named) if named else Path.home() / info.folder
             self._list(info.name, root / info.folder if named and info.variable_is_home else root)
 
-    def _add_place(self, location: Path) -> None:
+    def _add_location(self, location: Path) -> None:
         if _file_of(location) is not None:
             self._add_files(self.refs_of(location))
             return
@@ -127,7 +127,7 @@ class Library:
         return refs[0]
 
     def refs_of(self, path: Path) -> list[SessionRef]:
-        """The sessions in a file, wherever the file is: several when it is a database, else one."""
+        """The sessions in a file, wherever the file is: several if it is a database, otherwise one."""
         path = path.absolute()
         if _file_of(path) is None:
             raise NotFoundError(f"{path}: {why_no_file(path)}")
@@ -141,7 +141,7 @@ class Library:
         return refs
 
     def _recognise(self, path: Path) -> list[SessionRef]:
-        """The sessions of a file; empty when it holds none."""
+        """Return the sessions in a file; empty if there are none."""
         file = _file_of(path) or path
         agent = _agent_of(file) or _agent_at(file)
         if agent is None:
@@ -151,7 +151,7 @@ class Library:
         return [ref] if ref is not None else [ref for ref in source.refs() if file in ref.path.parents]
 
     def homes(self) -> list[tuple[str, Path]]:
-        """The agents' folders whose sessions are all listed, as absolute paths: they are stored."""
+        """The agents' folders whose sessions are all listed, as absolute paths, because these are stored."""
         return [(agent, _absolute(root)) for (agent, _), root in self._listed.items()]
 
     # --- sessions ---
@@ -175,7 +175,7 @@ class Library:
                 _warn(root, error)
 
     def inside(self, ref: SessionRef) -> list[SessionRef]:
-        """Sub-agents that are recorded in the log of a session; finding them takes reading it."""
+        """Sub-agents that are recorded in the log of a session; finding them requires reading it."""
         if ref.is_inside or not self._source(ref).has_inline_subagents(ref):
             return []
         source = self._source(ref)
@@ -185,7 +185,7 @@ class Library:
         ]
 
     def peek(self, ref: SessionRef) -> Peek:
-        """What the beginning of a session shows."""
+        """Return what is known about a session without reading all of it."""
         if not ref.is_inside:
             return self._source(ref).peek(ref)
         session = self.load(ref)
@@ -242,7 +242,7 @@ class Library:
             return builders
         found = [builder for builder in builders if builder.id == ref.id]
         if not found:
-            raise NotFoundError(f"{ref.path} holds no sub-agent {ref.id} any more; try `unspool ls --kind all`")
+            raise NotFoundError(f"{ref.path} no longer contains sub-agent {ref.id}; try `unspool ls --kind all`")
         return found
 
     def _replay(self, ref: SessionRef, assembler: SessionAssembler) -> Iterator[m.Message]:
@@ -297,20 +297,20 @@ def _latest(refs: Iterable[SessionRef]) -> SessionRef:
 
 
 def without_conversation(library: Library) -> Iterator[tuple[str, Path]]:
-    """The files that a library leaves out because they hold no conversation, each with the name of its agent."""
+    """The files that a library leaves out because they contain no conversation, each with the name of its agent."""
     for name, root in library.homes():
         for path in AGENTS[name].without_conversation(root):
             yield name, path
 
 
 def not_listed(library: Library) -> Iterator[tuple[str, Path, str]]:
-    """What is in the agents' folders but cannot be listed, with the name of the agent and why.
+    """Yield what cannot be listed in the agents' folders: the name of the agent, the path and the reason.
 
-    Folders that may not be read, and pipes or devices with the name of a log.
+    These are folders that cannot be read, and pipes or devices with the name of a log.
     """
     for name, root in library.homes():
         agent = AGENTS[name]
-        found = (item for place in agent.info.paths for item in unlisted_in(root / place))
+        found = (item for subpath in agent.info.paths for item in unlisted_in(root / subpath))
         yield from ((name, path, why) for path, why in found if path.is_dir() or agent.is_log(path))
 
 
@@ -333,17 +333,17 @@ def _agent_of(file: Path) -> Agent | None:
 
 
 def _agent_at(file: Path) -> Agent | None:
-    """The agent in whose folder a file is, among its sessions: its first lines may be damaged."""
+    """Return the agent whose folder of sessions contains a file: the first lines of the file may be damaged."""
     for agent in AGENTS.values():
         root = agent.root_of(file)
-        is_inside = any(file.is_relative_to(root / place) for place in agent.info.paths)
+        is_inside = any(file.is_relative_to(root / subpath) for subpath in agent.info.paths)
         if is_inside and (root.name == agent.info.folder or agent.has_layout(root)) and agent.is_log(file):
             return agent
     return None
 
 
 def _file_of(path: Path) -> Path | None:
-    """The file at a path, or the database that holds the log at a path; None when there is neither."""
+    """The file at a path, or the database that contains the log at a path; None if there is neither."""
     if path.is_file():
         return path
     if path.is_dir():
@@ -361,12 +361,12 @@ def _id_of(ref: SessionRef) -> str:
 
 
 def session_suffixes() -> tuple[str, ...]:
-    """How the names of session files can end."""
+    """Return the suffixes that the names of session files can have."""
     return tuple({suffix for agent in AGENTS.values() for suffix in agent.info.suffixes})
 
 
 def _is_same_file(path: Path, other: Path) -> bool:
-    """Whether two paths, of sessions with the same id, lead to one file."""
+    """Whether two paths, of sessions with the same id, refer to the same file."""
     try:
         return path.samefile(other)
     except OSError:
@@ -374,14 +374,14 @@ def _is_same_file(path: Path, other: Path) -> bool:
 
 
 def _warn(root: Path, error: Exception) -> None:
-    # Most programs log nothing, and start faster without what it takes.
+    # Imported late: most programs log nothing, and start faster without it.
     from logging import getLogger
 
     getLogger(__name__).warning("Sessions in %s cannot be listed: %s: %s", root, type(error).__name__, error)
 
 
 def _is_missing(root: Path) -> bool:
-    """Whether an agent has no folder here, so that what reads it need not be loaded."""
+    """Whether an agent's folder does not exist, so that its reader need not be loaded."""
     try:
         root.stat()
     except OSError as error:
@@ -390,7 +390,7 @@ def _is_missing(root: Path) -> bool:
 
 
 def _absolute(root: Path) -> Path:
-    """The absolute path of a folder. Links stay as they are, unless `..` would have to be applied to them."""
+    """Return the absolute path of a folder. Links are only resolved if the path contains `..`, which may follow one."""
     return root.resolve() if ".." in root.parts else root.absolute()
 
 

@@ -1,7 +1,7 @@
-"""Every type that a session record can hold.
+"""Every type that a session record can contain.
 
-The classes are also available from `unspool` itself; this module adds the names of the closed choices, such as
-`Outcome`, for type annotations.
+The classes are also available from `unspool` itself; this module adds the literal types, such as `Outcome`, for
+annotations.
 """
 
 from __future__ import annotations

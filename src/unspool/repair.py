@@ -1,4 +1,4 @@
-"""A repaired copy of a session that its agent can resume, however damaged the original is. The original is only read.
+"""Writes a repaired copy of a damaged session, which its agent can resume. The original is only read.
 
 The copy is assembled in a temporary directory, read again like any session, and only then moved to its target, so the
 report describes what a reader will find.
@@ -34,19 +34,19 @@ class RepairedFile(msgspec.Struct, kw_only=True):
 
 
 class Repair(msgspec.Struct, kw_only=True):
-    """What was changed."""
+    """The files and the changes of a repaired copy."""
 
     session: str
     agent: str
     files: list[RepairedFile]
     changes: dict[str, int]
-    """How many of each kind; empty when there was nothing to repair."""
+    """The number of changes of each kind; empty if there was nothing to repair."""
     left: dict[str, int] = {}
-    """What is still wrong with the copy."""
+    """The number of problems of each kind that remain in the copy."""
 
 
 def default_folder() -> Path:
-    """Where copies go: laid out like a home directory, so that each file shows where it belongs."""
+    """The default folder for copies: laid out like a home directory, so that each path shows where the file belongs."""
     return data_folder() / "repaired"
 
 
@@ -62,12 +62,12 @@ def repair_session(library: Library, ref: SessionRef, target: Path | None = None
             copy.add(source)
         copy.complete()
         if target is not None and not is_folder:
-            if len(copy.places) > 1:
-                raise UsageError(f"{ref.id} has {len(copy.places)} files; use --to DIR/")
+            if len(copy.paths) > 1:
+                raise UsageError(f"{ref.id} has {len(copy.paths)} files; use --to DIR/")
             targets = [target]
         else:
             folder = target or default_folder()
-            targets = [folder / info.folder / place for place in copy.places]
+            targets = [folder / info.folder / path for path in copy.paths]
         _refuse_agents_folders(library, ref, targets)
         files = [
             RepairedFile(source=name_of(source), path=name_of(path), size=_write(path, data, replace=target is None))
@@ -95,7 +95,8 @@ class _Copy:
         self._ref = ref
         self._strategy = strategy
         self._home = home
-        self.places: list[PurePosixPath] = []
+        self.paths: list[PurePosixPath] = []
+        """The paths of the files in the agent's folder."""
         self.changes: Counter[str] = Counter()
 
     def add(self, source: Path) -> None:
@@ -107,19 +108,19 @@ class _Copy:
         clean = self._strategy.clean(source.name, source.absolute().parent.parts, data)
         if clean is None:
             raise UnspoolError(f"cannot repair {source}: too little of it is intact")
-        self.places.append(clean.place)
+        self.paths.append(clean.place)
         self.changes.update(clean.changes)
         path = self._path(clean.place)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(clean.data)
 
     def complete(self) -> None:
-        """Add what is missing in the conversation."""
+        """Add what is missing from the conversation."""
         sessions = self._read()
         if not sessions or not any(session.messages for session in sessions):
             raise UnspoolError(f"cannot repair {self._ref.path}: it contains no intact conversation")
         # Sources refer to files in the order in which the reader opened them.
-        names = {name_of(self._path(place)): self._path(place) for place in self.places}
+        names = {name_of(self._path(path)): self._path(path) for path in self.paths}
         read = [names[file.path] for file in sessions[0].info.files if file.path in names]
         logs, changes = self._strategy.complete(sessions, [path.read_bytes() for path in read])
         self.changes.update(changes)
@@ -128,22 +129,22 @@ class _Copy:
 
     def data(self) -> list[bytes]:
         """The files, in the order in which they were added."""
-        return [self._path(place).read_bytes() for place in self.places]
+        return [self._path(path).read_bytes() for path in self.paths]
 
     def left(self) -> dict[str, int]:
-        """What is still wrong with the copy."""
+        """Count the problems that remain in the copy, by kind."""
         found: Counter[str] = Counter()
         for session in self._read():
             found.update(problem.reason for problem in session.problems if problem.reason not in _HARMLESS)
             found["unfinished call"] += len(unanswered(session))
         return {reason: count for reason, count in sorted(found.items()) if count}
 
-    def _path(self, place: PurePosixPath) -> Path:
-        return self._home / AGENTS[self._ref.agent].info.folder / place
+    def _path(self, relative: PurePosixPath) -> Path:
+        return self._home / AGENTS[self._ref.agent].info.folder / relative
 
     def _read(self) -> list[Session]:
         library = Library(self._home)
-        wanted = {self._path(place) for place in self.places}
+        wanted = {self._path(path) for path in self.paths}
         refs = [ref for ref in library.refs() if ref.id == self._ref.id] or [
             ref for ref in library.refs() if wanted.issuperset((ref.path, *ref.more))
         ]
@@ -151,17 +152,17 @@ class _Copy:
 
 
 def _refuse_agents_folders(library: Library, ref: SessionRef, targets: Iterable[Path]) -> None:
-    """unspool never writes to the agents' directories; a person may copy the file there."""
+    """Raise UsageError if a target is the session itself, or in an agent's directory: unspool never writes there."""
     roots = {root.resolve() for _, root in (*library.homes(), *Library().homes())}
     roots |= {ref.root.resolve()} if ref.root.name == AGENTS[ref.agent].info.folder else set()
     for target in targets:
-        place = target.expanduser().resolve()
+        resolved = target.expanduser().resolve()
         for root in roots:
-            if place.is_relative_to(root):
+            if resolved.is_relative_to(root):
                 raise UsageError(
                     f"{target} is inside {root}, which belongs to the agent; choose another target with --to"
                 )
-        if place in {path.resolve() for path in (ref.path, *ref.more)}:
+        if resolved in {path.resolve() for path in (ref.path, *ref.more)}:
             raise UsageError(f"{target} is the session itself; choose another target with --to")
 
 

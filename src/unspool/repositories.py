@@ -1,4 +1,4 @@
-"""Which repository a project's folder belongs to: worktrees are grouped under the repository they were made of."""
+"""Finds the repository that a project's folder belongs to, so that worktrees are grouped under their repository."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 _LONGEST = 4096
-"""The most bytes of a `.git` file that are read; it holds one path."""
+"""Size limit for a `.git` file in bytes; it contains one path."""
 _INSIDE = re.compile(r"(?P<repository>.+?)/(?:\.[^/]+/)?\.?worktrees?/[^/]+(?:/.*)?")
-"""A folder for worktrees in the repository: `.worktrees/name`, or `.agent/worktrees/name`."""
-_BESIDE = re.compile(r"(?P<repository>.+?)(?:[.-]worktrees?/[^/]+|-unspool-[0-9a-f]{6})(?:/.*)?")
-"""A folder beside it: `demo.worktrees/name`, `demo-worktrees/name`, or what `unspool run` makes."""
+"""A worktree inside the repository: `.worktrees/name`, or `.agent/worktrees/name`."""
+_NEXT_TO = re.compile(r"(?P<repository>.+?)(?:[.-]worktrees?/[^/]+|-unspool-[0-9a-f]{6})(?:/.*)?")
+"""A worktree next to the repository: `demo.worktrees/name`, `demo-worktrees/name`, or as `unspool run` creates it."""
 _GIT_FOLDER = re.compile(r"gitdir:\s*(?P<repository>/.+)/\.git/worktrees/[^/]+\s*")
 _FEWEST_PARTS = 4
-"""Parts of the shortest path that is taken for a repository: folders of users have fewer, `/home/dev` three."""
+"""Minimum number of parts in the path of a repository, including the root: a home such as `/home/dev` has three."""
 
 
 def repositories_of(projects: Iterable[str]) -> dict[str, str]:
@@ -37,11 +37,11 @@ def enclosing_repository(folder: str) -> str | None:
 
 
 def repository_of(path: str, known: Collection[str]) -> str:
-    """The repository of a folder. What its own `.git` file says counts more than what its path looks like."""
+    """Return the repository of a folder. Its `.git` file takes precedence over what its path suggests."""
     recorded = _recorded_repository(path)
     if recorded is not None:
         return recorded
-    for pattern in (_INSIDE, _BESIDE):
+    for pattern in (_INSIDE, _NEXT_TO):
         found = pattern.fullmatch(path)
         if found and (found["repository"] in known or found["repository"].count("/") >= _FEWEST_PARTS - 1):
             return found["repository"]
@@ -50,13 +50,13 @@ def repository_of(path: str, known: Collection[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def _recorded_repository(path: str) -> str | None:
-    """The repository that a worktree on this machine names; None if the folder is not a worktree, or not here."""
+    """Return the repository that a worktree's `.git` file names; None if it is not a worktree on this machine."""
     if not os.path.isabs(path) or path.startswith(("//", "\\\\")) or "\0" in path:
         return None
     name = os.path.join(path, ".git")
     try:
         state = os.lstat(name)
-        # In a repository it is a folder. A path comes from a log, and may lead to anything.
+        # In a repository, `.git` is a folder. The path comes from a log, and may refer to anything.
         if not stat.S_ISREG(state.st_mode) or state.st_size > _LONGEST:
             return None
         with open(name, encoding="utf-8") as file:

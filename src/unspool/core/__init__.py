@@ -1,1 +1,1 @@
-"""The session record and how it is put together: pure, with no files and no names of agents."""
+"""The session record and the code that builds it: without file access, and without names of agents."""

@@ -1,4 +1,4 @@
-"""What a tool call does, or would have done: a part of the session record that agents and drivers build."""
+"""Actions: what a tool call does, or would have done. Agents and drivers build them for the session record."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Task(msgspec.Struct):
     """An item of the model's list of tasks."""
 
     text: str
-    """What is to be done."""
+    """The task in words."""
     status: str
-    """How far it is, in the agent's own words: often `pending`, `in_progress` or `completed`."""
+    """The status, in the agent's own words: often `pending`, `in_progress` or `completed`."""
 
 
 class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
-    """What a call does, or would have done: its input, and the parts of it that people want to see."""
+    """What a call does, or would have done: its input, and the parts of it that are shown to people."""
 
     raw_input: msgspec.Raw
     """The input as JSON, byte for byte as the model gave it; in Python, `input` decodes it."""
@@ -37,11 +37,11 @@ class Action(msgspec.Struct, omit_defaults=True, rename={"raw_input": "input"}):
     diff: str | None = None
     """Unified diff of an edit, rebuilt from the input."""
     command: str | None = None
-    """The command."""
+    """The command that it runs."""
     questions: list[Question] = []
     """The questions to the user."""
     plan: str | None = None
-    """The plan."""
+    """The plan that it presents."""
     tasks: list[Task] = []
     """The list of tasks that the call writes."""
 

@@ -1,6 +1,6 @@
-"""What people add to sessions: pins, notes and tags. They are kept in the store, never in the agents' files.
+"""Annotations that people add to sessions: pins, notes and tags.
 
-A session has them where it comes from a store: when it is exported.
+They are saved in the store, never in the agents' files. Only sessions that are exported from a store have them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Annotation(msgspec.Struct, kw_only=True, omit_defaults=True):
     id: int
     """Its number in the store."""
     kind: AnnotationKind
-    """What it is."""
+    """Whether it is a pin, a note or a tag."""
     text: str = ""
     """The note or the tag; pins may have none."""
     message_index: int | None = None
-    """The message it is at; None if it is about the whole session."""
+    """The message that it is attached to; None if it is about the whole session."""
     at: datetime | None = None
     """When it was added."""

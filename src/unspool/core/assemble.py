@@ -32,7 +32,7 @@ _FIELDS = tuple((kind, kind.field, kind.collected, bool(kind.recorded.group_name
 
 
 class SessionAssembler:
-    """Works out everything about a session that only the whole log can tell."""
+    """Derives everything about a session that can only be known from its whole log."""
 
     def __init__(self, builder: SessionBuilder, tip: TipRule = "agent") -> None:
         builder.settle()
@@ -49,7 +49,7 @@ class SessionAssembler:
         self._all_boundaries = [*events.inherited_boundaries, *events.boundaries]
         ends = find_ends(builder.columns.gaps, builder.replies.billed.by_response, lambda: builder.sink.lengths)
         self.contexts = ContextMap(self.tree, self._all_boundaries, events.context_clears, events.resumes, ends)
-        """What was in context at each message."""
+        """The context at each message."""
         self._find_replaced()
         self._branch_states: dict[int, m.ContextState] = {
             branch.id: "rewound" if branch.reason == "rewind" else "abandoned" for branch in self.branches
@@ -139,7 +139,7 @@ class SessionAssembler:
             return "interrupted"
         if tree.flags[last] & (PROMPT | UNANSWERED):
             return "killed"
-        # Whatever was written: the agent or the server ended before the turn did.
+        # Even if the log looks complete, the agent or the server ended before the turn did.
         return "interrupted" if any(i.evidence.startswith(SUPERVISED) for i in at_end) else "complete"
 
     # --- branches ---
@@ -228,7 +228,7 @@ class SessionAssembler:
             boundary.replaced_message_indices = [index for index in before if index not in kept]
 
     def _find_gone(self) -> bytes:
-        """Return why each message of the active path left the context, one byte a message; empty if none did."""
+        """Return why each message of the active path left the context, one byte per message; empty if none did."""
         events, count = self.builder.events, len(self.tree)
         if self.tip is None:
             return b""

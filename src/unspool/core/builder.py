@@ -36,7 +36,7 @@ from .tree import (
 
 
 class SessionDetails(msgspec.Struct):
-    """What is known of a session besides its messages and events."""
+    """Facts about a session other than its messages and events."""
 
     files: list[m.LogFile] = []
     versions: dict[str, None] = {}
@@ -50,7 +50,7 @@ class SessionDetails(msgspec.Struct):
     unanswered: m.Unanswered = "omitted"
     plan: str | None = None
     live_status: m.Status | None = None
-    """Set if the agent says that the session is open."""
+    """Set if the agent reports that the session is open."""
     origin: m.Origin = msgspec.field(default_factory=lambda: m.Origin(kind="new"))
     tip: int | None = None
     """The message that ends the active path, by the agent's own rule."""
@@ -58,7 +58,7 @@ class SessionDetails(msgspec.Struct):
 
 
 MOST_PROBLEMS = 20_000
-"""How many problems with lines a record lists."""
+"""The maximum number of problems with lines that a record lists."""
 _REPLACEMENT = "\ufffd".encode()
 _COLLECTED = tuple(kind.collected for kind in EVENT_KINDS)
 
@@ -66,7 +66,7 @@ _COLLECTED = tuple(kind.collected for kind in EVENT_KINDS)
 class EventLists:
     """The events found so far, in the order in which they were found: a list for each kind in the table."""
 
-    # Made from the table; declared here for type checkers.
+    # Created from the table; declared here for type checkers.
     boundaries: list[m.Boundary]
     context_clears: list[m.ContextClear]
     interruptions: list[m.Interruption]
@@ -85,18 +85,18 @@ class EventLists:
         self._more_problems = 0
         self.inherited_boundaries: list[m.Boundary] = []
         self.branch_reasons: dict[int, m.BranchReason] = {}
-        """Why a branch was abandoned, by its first message, where the log says so."""
+        """The reason why a branch was abandoned, by its first message, if the log gives one."""
 
     def add_problem(self, problem: m.Problem) -> None:
-        """Add a problem with a line. A file of nothing else must not fill the memory: from some number on they are
-        only counted."""
+        """Add a problem with a line. Above a limit, problems are only counted, so that a file full of them does not
+        fill the memory."""
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(problem)
         else:
             self._more_problems += 1
 
     def add_uncounted(self) -> None:
-        """Add how many problems were only counted."""
+        """Add a problem that says how many others were only counted."""
         count, self._more_problems = self._more_problems, 0
         if count:
             self.problems.append(m.Problem(reason="more-problems", detail=f"{count:,} more problems, not listed"))
@@ -107,7 +107,7 @@ class EventLists:
 
 
 class Corrections(msgspec.Struct):
-    """What later lines revealed about earlier messages."""
+    """Corrections of earlier messages, found in later lines."""
 
     authors: dict[int, m.Author] = {}
     outcomes: dict[int, dict[str, m.Outcome]] = {}
@@ -117,18 +117,18 @@ class Corrections(msgspec.Struct):
 
 
 class StoredOriginals(Protocol):
-    """What a store knows about sessions that others were copied from, after their logs were deleted."""
+    """Stored data about sessions that others were copied from, after their logs were deleted."""
 
     def origin(self) -> m.Origin | None:
-        """How the session began, as it was stored, if it continues one that only the store still has."""
+        """Return the stored origin of the session, if it continues one that only the store still has."""
         ...
 
     def origin_of(self, session: str) -> m.Origin | None:
-        """How another session began, as it was stored."""
+        """Return the stored origin of another session."""
         ...
 
     def lines_of(self, session: str) -> Iterator[bytes]:
-        """The log of a session that only the store still has, in pieces of whole lines; nothing for any other."""
+        """Yield the log of a session that only the store still has, in pieces of whole lines; nothing for others."""
         ...
 
 
@@ -136,7 +136,7 @@ class SessionBuilder:
     """One session while it is being read."""
 
     def __init__(self, agent: str, id: str, kind: m.Kind = "main", sink: MessageSink | None = None) -> None:
-        """The messages go to `sink`; without one they are kept."""
+        """Messages are passed to `sink`; by default they are kept in memory."""
         self.agent = agent
         self.id = id
         self.kind: m.Kind = kind
@@ -263,7 +263,7 @@ class SessionBuilder:
         self.sink.set_author(index, author)
 
     def set_parent(self, index: int, parent: int) -> None:
-        """Correct which message comes before another one."""
+        """Correct the parent of a message."""
         self.columns.relink(index, parent)
         self.sink.set_parent(index, parent, is_stitched=False)
 
@@ -273,7 +273,7 @@ class SessionBuilder:
         self.sink.set_outcome(index, call_id, outcome)
 
     def set_usage(self, index: int, usage: m.Usage) -> None:
-        """Set the usage of a response that was recorded after it."""
+        """Set the usage of a response, which the log has in a later line."""
         parents, flags = self.columns.parents, self.columns.flags
         self.replies.count(usage, bool(flags[index] & INHERITED))
         first = index
@@ -301,7 +301,7 @@ class SessionBuilder:
         return max((index for index, time in enumerate(self.times) if 0.0 < time <= seconds), default=None)
 
     def close_call(self, call_id: str) -> Call | None:
-        """Return the call that a result answers, if the log has it; its input is only known the first time."""
+        """Return the call that a result belongs to, if the log has it; its input is only available the first time."""
         call, was_last = self.calls.close(call_id, len(self.columns.parents))
         if call is not None and was_last:
             self.columns.flags[call.message] &= ~UNANSWERED
@@ -329,7 +329,7 @@ class SessionBuilder:
             self.events.problems.append(m.Problem(reason=INVALID, detail=detail, source=source))
 
     def damage(self, file: int, damage: Damage) -> None:
-        """Report a line that is not simply a record."""
+        """Report a problem with a line, or with part of one."""
         source = m.Source(file, *damage.location)
         self.events.add_problem(m.Problem(reason=damage.reason, detail=damage.detail, source=source))
         self.details.files[file].damaged += damage.lost or damage.reason == "salvaged"
@@ -362,7 +362,7 @@ class SessionBuilder:
             apply_outcome(message, call_id, outcome)
 
     def forget(self) -> None:
-        """Free the memory that only reading needs."""
+        """Free the memory that is only needed while reading."""
         self.columns.ids = Recent()
         self.calls.forget_closed()
         self.replies.forget()
@@ -374,9 +374,9 @@ class SessionBuilder:
 
 
 def only_attachments(blocks: list[m.Block]) -> bool:
-    """Whether there is nothing but attachments in a message."""
+    """Whether a message contains only attachments."""
     return all(type(block) is m.Attachment for block in blocks)
 
 
 def _no_bytes(offset: int, length: int) -> bytes:
-    raise LookupError(f"bytes {offset} to {offset + length} are not at hand")
+    raise LookupError(f"bytes {offset} to {offset + length} are not available")

@@ -66,8 +66,8 @@ class MessageColumns:
     def resolve_parents(self, find_ids: FindIds) -> tuple[list[int], list[m.Problem]]:
         """Find the parents that were unknown when their messages were read, and make sure that every chain ends.
 
-        Returns the messages concerned. A parent that is missing, or that would close a ring, is replaced by the
-        message before and reported as a problem.
+        Returns the messages whose parents were set, and the problems. A parent that is missing, or that would close a
+        cycle, is replaced with an earlier message and reported as a problem.
         """
         unresolved, self._unresolved = self._unresolved, []
         relinked, self._relinked = self._relinked, []
@@ -87,23 +87,23 @@ class MessageColumns:
             else:
                 self.parents[index] = parent
         sources = {entry.message: entry.source for entry in unresolved}
-        # Only a parent that comes later in the log can close a ring, and only these parents come later.
-        rings = sorted(find_cycles(self.parents, [*sources, *relinked]))
-        self._open_rings(rings)
-        problems += (_ring_problem(index, sources.get(index)) for index in rings)
-        return [*sources, *(index for index in rings if index not in sources)], problems
+        # Only a parent that comes later in the log can close a cycle, and only these parents come later.
+        cycles = sorted(find_cycles(self.parents, [*sources, *relinked]))
+        self._break_cycles(cycles)
+        problems += (_cycle_problem(index, sources.get(index)) for index in cycles)
+        return [*sources, *(index for index in cycles if index not in sources)], problems
 
-    def _open_rings(self, rings: list[int]) -> None:
-        """Link the first message of each ring to the last one before it whose parents all come before their children.
+    def _break_cycles(self, starts: list[int]) -> None:
+        """Link the first message of each cycle to the last one before it whose parents all come before their children.
 
-        The message just before it will not always do: its own parents may lead back to the ring.
+        The message just before it is not always suitable: its own parents may lead back to the cycle.
         """
-        if not rings:
+        if not starts:
             return
-        parents, left = self.parents, deque(rings)
+        parents, left = self.parents, deque(starts)
         is_ordered = bytearray(len(parents))
         last = NONE
-        for index in range(rings[-1] + 1):
+        for index in range(starts[-1] + 1):
             if left and left[0] == index:
                 self._stitch(left.popleft(), last)
             parent = parents[index]
@@ -117,6 +117,6 @@ class MessageColumns:
         self.gaps.append(index)
 
 
-def _ring_problem(index: int, source: m.Source | None) -> m.Problem:
-    detail = f"message {index}: its parents form a ring"
+def _cycle_problem(index: int, source: m.Source | None) -> m.Problem:
+    detail = f"message {index}: its parents form a cycle"
     return m.Problem(reason="cycle", detail=detail, source=source, message_index=None if source is not None else index)

@@ -1,8 +1,8 @@
-"""What the model knew: the messages that were in its context at any point of a session.
+"""Contexts: the messages that the model could see at any point of a session.
 
-The walk from a message goes up the chain of parents. It ends where older messages were replaced by a summary (and adds
-the ones that were kept), where the context was cleared, and at gaps of the log (see `gaps`). Side
-messages, such as the results of parallel calls, are part of the context.
+A context is found by following the chain of parents up from a message. The chain ends where older messages were
+replaced by a summary (the messages that were kept are added), where the context was cleared, and at gaps of the log
+(see `gaps`). Side messages, such as the results of parallel calls, are part of the context.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ContextMap:
         resumes: Iterable[m.Resume],
         ends: frozenset[int],
     ) -> None:
-        """The context starts again at `ends`, because the messages before them are missing."""
+        """The context starts over at the messages in `ends`, because the messages before them are missing."""
         self.tree = tree
         self._ends = ends
         self._boundaries: dict[int, m.Boundary] = {}
@@ -94,7 +94,7 @@ class ContextMap:
 
 
 def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:
-    """Put the messages that a compaction kept where the model sees them: after the summary of what came before."""
+    """Insert the messages that a compaction kept where the model sees them: after the summary of what came before."""
     # The chain may pass through a message that was kept.
     elsewhere = lost.union(tail)
     kept = [index for index in boundary.preserved_message_indices if index not in elsewhere]
@@ -104,5 +104,5 @@ def _join(boundary: m.Boundary, tail: list[int], lost: set[int]) -> list[int]:
     if replaced and max(kept) < min(replaced):
         return kept + tail
     edge = (boundary.message_index, boundary.summary_message_index)
-    cut = max((place for place, index in enumerate(tail, 1) if index in edge), default=0)
+    cut = max((position for position, index in enumerate(tail, 1) if index in edge), default=0)
     return tail[:cut] + kept + tail[cut:]

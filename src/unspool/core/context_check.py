@@ -5,9 +5,9 @@ Messages only add to it: between two responses of one chain the number grows, un
 shrinks much and the record knows of no reason, or if the record says that most of the context was removed and the
 next request is as large as before, then one of the two is wrong. That is a problem to look at, never a correction.
 
-The thresholds leave room for what shrinks a request without a trace: reasoning of earlier turns that is not sent again
-and a shorter list of tools. Two models count differently and are not compared. How many bytes of the log make a token
-is measured in the session itself; where the numbers have nothing to do with the text, they prove nothing.
+The thresholds allow for what shrinks a request without a trace: reasoning of earlier turns that is not sent again, and
+a shorter list of tools. Models count tokens differently, so requests to two models are not compared. The number of
+bytes per token is measured in the session itself; if the tokens do not depend on the text, they prove nothing.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .context import ContextMap
 from .tree import INHERITED, NONE, Tree
 
 _MOST_TOKENS = 1 << 40
-"""No request has more."""
+"""Larger requests do not exist: the record is damaged."""
 _MIN_TOKENS = 10_000
 _MIN_SHARE = 0.3
-"""A change counts if it is larger than both."""
+"""A change counts if it is larger than both: a number of tokens, and a share of the previous request."""
 _AS_LARGE = 0.9
-"""A request of at least this share of the one before has lost nothing."""
+"""A request that is larger than this share of the previous one has lost nothing."""
 _MIN_STEPS = 3
 _STEP_TOKENS = 100
-"""What the bytes of a token are measured on: so many steps, each of so many tokens or more."""
+"""The bytes per token are measured on at least this many steps, each of at least this many tokens."""
 _BYTES_PER_TOKEN = (1.0, 60.0)
-"""From languages with few bytes for a token to short messages in long records. Anything else is not billing by text."""
+"""The plausible range: from languages with few bytes per token to short messages in long records."""
 
 
 class Request(NamedTuple):
-    """The request that a response answers."""
+    """The request that led to a response."""
 
     tokens: int
     model: int
@@ -51,17 +51,17 @@ class Billed:
 
     def __init__(self) -> None:
         self.firsts: array[int] = array("i")
-        """The first message of each response. A response whose usage was corrected is there again."""
+        """The first message of each response. A response whose usage was corrected appears again."""
         self.tokens: array[int] = array("q")
         self.models: array[int] = array("i")
         self._models: dict[str | None, int] = {}
 
     def add(self, first: int, usage: m.Usage, model: str | None) -> None:
-        """Record the tokens of the request that a response answers."""
+        """Record the tokens of the request that led to a response."""
         # As `request_tokens` does, without another call for every response.
         tokens = (usage.input or 0) + (usage.cache_read or 0) + (usage.cache_write or 0)
         if not 0 <= tokens <= _MOST_TOKENS:
-            # A damaged record.
+            # The record is damaged.
             tokens = 0
         firsts = self.firsts
         if firsts and firsts[-1] == first:
@@ -72,7 +72,7 @@ class Billed:
         self.models.append(self._models.setdefault(model, len(self._models)))
 
     def may_contradict(self, has_changes: bool) -> bool:
-        """Whether a request may be too small, or too large after a change. Almost no session has one to look at."""
+        """Whether a request may be too small, or too large after a change: a quick test, false for most sessions."""
         tokens = self.tokens
         if len(tokens) <= _MIN_STEPS or max(tokens) - min(tokens) <= _MIN_TOKENS:
             return False
@@ -99,15 +99,15 @@ class Doubt(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """What is wrong, in a sentence."""
+        """Describe the contradiction in a sentence."""
         if self.is_claimed:
             return (
                 f"the record says that most of the context was removed before message {self.message_index}, but its "
-                f"request had {self.tokens:,} input tokens, after {self.tokens_before:,} in the request before"
+                f"request had {self.tokens:,} input tokens, after {self.tokens_before:,} in the previous request"
             )
         return (
             f"the request of message {self.message_index} had {self.tokens:,} input tokens, after "
-            f"{self.tokens_before:,} in the request before, and no record says what left the context"
+            f"{self.tokens_before:,} in the previous request, and the log does not say what left the context"
         )
 
 
@@ -169,7 +169,7 @@ class _Check:
                 added = tokens - self._requests[before].tokens
                 if added >= _STEP_TOKENS:
                     steps.append((sums[index] - sums[before]) / added)
-        # Imported late: it takes longer than many a command does.
+        # Imported late: importing it takes longer than many commands.
         from statistics import median
 
         low, high = _BYTES_PER_TOKEN
@@ -180,7 +180,7 @@ class _Check:
         return position < len(self._changes) and self._changes[position] <= index
 
     def is_removed(self, doubt: Doubt) -> bool:
-        """Whether much left the claimed context between two requests, estimated by what earlier requests had added."""
+        """Whether the claimed context lost much between two requests, estimated by what earlier requests had added."""
         index = doubt.message_index
         before = self.request_before(index)
         added: dict[int, int] = {}

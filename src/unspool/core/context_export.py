@@ -1,4 +1,4 @@
-"""A context as lists: the calls, results, prompts, answers and summaries the model had before it."""
+"""Exports a context as lists: ids of calls and results, and texts of prompts, answers and summaries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .session import Context, Session
 
 
 class ContextLists(msgspec.Struct):
-    """What was in a context, by kind, each in the order in which the model saw it."""
+    """The contents of a context by kind, each in the order in which the model saw it."""
 
     calls: list[str]
     results: list[str]
@@ -21,14 +21,14 @@ class ContextLists(msgspec.Struct):
 
 
 class ReplyLists(msgspec.Struct):
-    """What the model answered."""
+    """The calls and texts of a reply."""
 
     calls: list[str]
     texts: list[str]
 
 
 class ReplyContext(msgspec.Struct, kw_only=True):
-    """One reply of the model with what it had before it."""
+    """One reply of the model with its context."""
 
     session: str
     message_index: int
@@ -38,7 +38,7 @@ class ReplyContext(msgspec.Struct, kw_only=True):
 
 
 def each_reply(session: Session) -> Iterator[ReplyContext]:
-    """All replies of a session, also on abandoned branches. Inherited replies belong to their own session."""
+    """Yield all replies of a session with their contexts, including inherited ones and those on abandoned branches."""
     for reply in session.replies():
         index = reply.message_indices[0]
         context = session.context_at(index)
@@ -52,7 +52,7 @@ def each_reply(session: Session) -> Iterator[ReplyContext]:
 
 
 def list_context(session: Session, context: Context) -> ContextLists:
-    """Sort the messages of a context by what they are."""
+    """Group the contents of a context by kind."""
     lists = ContextLists([], [], [], [], [])
     omitted = set(context.omitted_calls)
     for index in context.message_indices:

@@ -1,4 +1,4 @@
-"""What a context has more than the one before it, where nothing has left it: far cheaper than a whole context."""
+"""Finds the messages added to a context since an earlier one, if none left it: far cheaper than a whole context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tree import Tree
 
 
 class ContextGrowth:
-    """How the context grows from one response to the next."""
+    """The growth of the context from one response to the next."""
 
     def __init__(self, contexts: ContextMap, tree: Tree) -> None:
         self._changes = contexts.changes()
@@ -19,7 +19,7 @@ class ContextGrowth:
 
     @cached_property
     def _owners(self) -> dict[int, list[int]]:
-        """The messages beside which a side message is in context."""
+        """For each side message, the messages that bring it into the context."""
         found: dict[int, list[int]] = {}
         if self._tree.has_sides:
             for index in range(len(self._tree)):
@@ -28,12 +28,12 @@ class ContextGrowth:
         return found
 
     @cached_property
-    def _beside(self) -> list[int]:
+    def _all_sides(self) -> list[int]:
         """All side messages, in order."""
         return sorted(self._owners)
 
     def added(self, before: int, request: int, context: Container[int]) -> list[int] | None:
-        """The messages that `request` has more than `before`, whose context is given; None if it may have fewer."""
+        """Return the messages that `request` adds to the given context of `before`; None if some may have left it."""
         parents = self._tree.parents
         end = parents[before]
         if request <= before or bisect_right(self._changes, request) > bisect_left(self._changes, end):
@@ -50,7 +50,7 @@ class ContextGrowth:
             return
         for index in chain:
             yield from (side for side in self._tree.sides(index) if side < request)
-        owners, beside = self._owners, self._beside
-        for side in beside[bisect_left(beside, before) : bisect_left(beside, request)]:
+        owners, sides = self._owners, self._all_sides
+        for side in sides[bisect_left(sides, before) : bisect_left(sides, request)]:
             if any(owner in context for owner in owners[side]):
                 yield side

@@ -11,7 +11,7 @@ import msgspec
 def to_builtins(value: Any) -> Any:
     """Convert a record, or any part of one, to dicts, lists, strings and numbers.
 
-    Fields have the names they have in the JSON. Times are RFC 3339 strings, and fields that hold their default are left
+    Fields have the same names as in JSON. Times are RFC 3339 strings, and fields that hold their default are left
     out. JSON that is kept as it was written, such as the input of a tool call, is decoded; `msgspec.to_builtins` does
     that only if it is given `enc_hook`.
 
@@ -35,9 +35,9 @@ def to_json(value: Any) -> bytes:
 
 
 def enc_hook(value: Any) -> Any:
-    """Convert what msgspec leaves to its caller: JSON kept as it was written, and paths.
+    """Convert the types that msgspec leaves to its caller: JSON that is kept as it was written, and paths.
 
-    Pass it to msgspec where a record is part of something larger.
+    Pass it to msgspec if a record is part of a larger value.
 
     >>> import unspool
     >>> session = unspool.load(next(unspool.sessions(unspool.samples())))

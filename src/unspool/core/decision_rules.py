@@ -1,4 +1,4 @@
-"""Rules that a person's decisions suggest: what was always allowed, and what was denied again and again.
+"""Suggests rules from a person's decisions: what was always allowed, and what was repeatedly denied.
 
 A suggestion is a text for the person to copy. Nothing is ever applied.
 """
@@ -16,15 +16,15 @@ import msgspec
 from .decisions import RecordedDecision
 
 MIN_ALLOWED = 5
-"""Times that the same was allowed, and never denied, before a rule is suggested."""
+"""How many times the same action has to be allowed, and never denied, before a rule is suggested."""
 MIN_DENIED = 3
-"""Times that something was denied with the same reason before an instruction is suggested."""
+"""How many times actions have to be denied with the same reason before an instruction is suggested."""
 MAX_EVIDENCE = 50
-"""Decisions that are listed with a suggestion, the latest ones."""
+"""The maximum number of decisions listed with a suggestion, the latest ones."""
 _LONGEST_COMMAND = 4_000
 
 _COMPOUND = re.compile(r"[;&|<>`$(){}\[\]\n\r\\*?!#~]")
-"""Signs that make a command more than one program with its arguments."""
+"""Characters that make a command more than one program with its arguments."""
 _PROGRAM = re.compile(r"(?:\./)?[A-Za-z0-9][\w.+-]*")
 _SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*")
 _UNLIMITED = {
@@ -39,11 +39,11 @@ _WITH_SUBCOMMANDS = {
     "git", "go", "gradle", "helm", "just", "kubectl", "make", "mix", "mvn", "nix", "npm", "pip", "pnpm", "podman",
     "poetry", "rails", "rake", "terraform", "uv", "yarn",
 }  # fmt: skip
-"""Programs whose subcommands say little about each other."""
+"""Programs whose subcommands do different things: a rule also names the subcommand."""
 _RUNNERS = {"run", "exec", "x", "dlx", "shell", "eval", "api"}
-"""Subcommands that run something else."""
+"""Subcommands that run other programs."""
 _RUN_BY_NAME = {"bun", "npm", "pnpm", "yarn", "poetry", "uv"}
-"""Programs whose `run` is followed by the name of what runs."""
+"""Programs whose `run` is followed by the name of a script or program."""
 
 
 class DecisionEvidence(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -70,17 +70,17 @@ class RuleSuggestion(msgspec.Struct, kw_only=True, omit_defaults=True):
     kind: Literal["allow", "instruct"]
     agent: str
     subject: str
-    """What was always allowed, or the reason that was given again and again."""
+    """The command or tool that was always allowed, or the reason that was given repeatedly."""
     count: int
     question: str
     """The suggestion as a question to the person."""
     rule: RuleText | None = None
-    """None: this agent has no rule for it."""
+    """None if this agent has no such rules."""
     evidence: list[DecisionEvidence]
 
 
 class RuleWriter(msgspec.Struct, frozen=True):
-    """How the rules of one agent are written."""
+    """Writes rules for one agent."""
 
     allow_command: Callable[[tuple[str, ...]], RuleText | None]
     allow_tool: Callable[[str], RuleText | None]
@@ -91,14 +91,14 @@ class RuleWriter(msgspec.Struct, frozen=True):
 def suggest_rules(
     decisions: Iterable[RecordedDecision], writer_of: Callable[[str], RuleWriter]
 ) -> list[RuleSuggestion]:
-    """The rules that decisions of people suggest, those with most decisions first."""
+    """Return the rules that people's decisions suggest, those with the most decisions first."""
     own = [one for one in decisions if one.by == "user" and one.verdict != "interrupt"]
     found = [*_allowed(own, writer_of), *_denied(own, writer_of)]
     return sorted(found, key=lambda one: -one.count)
 
 
 def command_prefix(command: str) -> tuple[str, ...] | None:
-    """The start of a command that a rule can name; None if a rule for it would allow too much, or nothing."""
+    """Return the start of a command that a rule can name; None if a rule for it would allow too much, or nothing."""
     if len(command) > _LONGEST_COMMAND or _COMPOUND.search(command):
         return None
     try:
@@ -129,7 +129,7 @@ def _with_subcommand(words: list[str]) -> tuple[str, ...] | None:
 
 
 _Subject = tuple[str, tuple[str, ...]]
-"""An agent, and the start of a command; or an empty one and the name of a tool."""
+"""An agent, and either the first words of a command, or an empty string and the name of a tool."""
 
 
 def _subject(decision: RecordedDecision) -> _Subject | None:
@@ -148,7 +148,7 @@ def _allowed(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleW
         if subject is not None:
             by_subject.setdefault(subject, []).append(decision)
     for (agent, prefix), ones in by_subject.items():
-        # An input that the person had to change is no approval of what was asked.
+        # A call that was allowed with a changed input was not approved as the model asked for it.
         unchanged = [one for one in ones if one.verdict.startswith("allow") and one.input is msgspec.UNSET]
         if len(unchanged) < MIN_ALLOWED or len(unchanged) < len(ones):
             continue
@@ -191,7 +191,7 @@ def _denied(decisions: list[RecordedDecision], writer_of: Callable[[str], RuleWr
 
 
 def _plain(reason: str) -> str:
-    """A reason without what people vary: case, spaces and punctuation at its end."""
+    """Normalise a reason: ignore case, repeated spaces and punctuation at the end."""
     return " ".join(reason.casefold().split()).rstrip(".! ")
 
 

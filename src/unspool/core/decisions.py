@@ -24,7 +24,7 @@ TurnEnd = Literal["interrupted", "completed", "unknown"]
 EVIDENCE = SUPERVISED
 _CAUSE = f"{EVIDENCE}: "
 _CLOCKS_DIFFER = timedelta(seconds=1)
-"""Agents round their times, or take them a moment before they write."""
+"""Tolerance for times: agents round them, or take them a moment before they write."""
 
 
 class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -44,7 +44,7 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The browser tab or program that sent it."""
     reason: str | None = None
     action: m.Action | None = None
-    """What the person saw."""
+    """The action that the person saw."""
     asked_at: datetime | None = None
     """When the agent asked."""
     digest: str | None = None
@@ -60,8 +60,8 @@ class RecordedDecision(msgspec.Struct, kw_only=True, omit_defaults=True):
     subagent: str | None = None
     """The sub-agent that asked. Its calls are in a log of its own."""
     turn: TurnEnd = "interrupted"
-    """What became of an interrupted turn. `completed`: it was over before the agent reacted. `unknown`: the server was
-    killed, so that nobody saw the end."""
+    """How an interrupted turn ended. `completed`: it was over before the agent reacted. `unknown`: the server was
+    killed, so the end was not observed."""
 
 
 Evidence = Callable[[str, str], Iterable[RecordedDecision]]
@@ -71,7 +71,7 @@ Describe = Callable[[str, msgspec.Raw], m.Action]
 
 
 def no_evidence(_agent: str, _session: str) -> Iterable[RecordedDecision]:
-    """The evidence where nothing is known beside the files."""
+    """Return no decisions, so that only the files count."""
     return ()
 
 
@@ -112,7 +112,7 @@ class DecidedEvents:
     # --- denied ---
 
     def deny(self, call_id: str, decision: RecordedDecision) -> None:
-        """A person, or a timeout in place of a person, denied a call."""
+        """Record that a person, or a timeout instead of a person, denied a call."""
         by: m.RejectedBy = "user" if decision.by == "user" else "host"
         known = self._rejection_of(call_id)
         if known is not None:
@@ -160,7 +160,7 @@ class DecidedEvents:
     # --- allowed ---
 
     def allow(self, call_id: str, decision: RecordedDecision, describe: Describe) -> None:
-        """A person allowed a call, perhaps with another input. If it looks rejected, it was stopped while it ran."""
+        """Record that a person allowed a call, perhaps with another input. If it looks rejected, it was interrupted."""
         rejection = self._rejection_of(call_id)
         if rejection is not None and rejection.by in _PEOPLE:
             self._interrupt_rejected(rejection, "tool", "allowed before it was stopped", 0.9)
@@ -191,7 +191,7 @@ class DecidedEvents:
     # --- interrupted ---
 
     def interrupt(self, decision: RecordedDecision) -> None:
-        """A turn was interrupted: nobody rejected its calls. It is one event, however many traces it left."""
+        """Record that a turn was interrupted and no call rejected. It is one event, however many traces it left."""
         if decision.turn == "completed":
             return
         turn = self._turn_of(decision)
@@ -215,7 +215,7 @@ class DecidedEvents:
         return self._turns.at(decision.at) if self._builder.kind == "main" else range(0)
 
     def _trace_of(self, decision: RecordedDecision, turn: range) -> m.Interruption | None:
-        """What the files, or an earlier decision about the same turn, say about an interruption."""
+        """Find the interruption in the events of the files, or of an earlier decision about the same turn."""
         interruptions = self._events.interruptions
         for event in interruptions:
             if set(decision.call_ids) & set(event.tool_use_ids):
@@ -225,7 +225,7 @@ class DecidedEvents:
         return next((event for event in in_turn if _is_trace(event, decision)), known[0] if known else None)
 
     def _new_interruption(self, decision: RecordedDecision, turn: range) -> m.Interruption | None:
-        """An interruption that left no trace: the agent was stopped before it could write one."""
+        """Add an interruption that left no trace: the agent was stopped before it could write one."""
         if self._builder.kind == "subagent":
             return None  # An interruption belongs to the session in which it happened.
         if decision.turn == "unknown" and not decision.call_ids and not self._turns.is_unfinished(turn, decision.at):
@@ -255,7 +255,7 @@ class DecidedEvents:
             self._set_outcome(call_id, event.message_index, "interrupted")
 
     def _interrupt_rejected(self, rejection: m.Rejection, during: m.During, evidence: str, confidence: float) -> None:
-        """Turn a rejection into an interruption, unless the files report that one, too."""
+        """Turn a rejection into an interruption, unless the files already report the interruption."""
         self._events.rejections.remove(rejection)
         where = rejection.message_index
         denied = {event.tool_use_id for event in self._events.rejections}
@@ -291,7 +291,7 @@ class DecidedEvents:
         return event.message_index in turn or event.interrupted_message_index in turn
 
     def _set_outcome(self, call_id: str, where: int | None, outcome: m.Outcome) -> None:
-        """Correct the outcome in the message with the result: that of the event, or where the call was closed."""
+        """Correct the outcome in the message with the result: the one of the event, or the one that closed the call."""
         call = self._builder.calls.find(call_id)
         ended = call.ended if call is not None else None
         # Readers close a call just before or just after they add the message with its result.
@@ -299,7 +299,7 @@ class DecidedEvents:
             self._builder.set_outcome(cast(int, index), call_id, outcome)
 
     def _message_of(self, call_id: str, decision: RecordedDecision) -> int | None:
-        """The message with the end of a call, or with the call; for a call that was not logged, the last one before."""
+        """Return the message with the end of a call, or with the call; if it was not logged, the last one before."""
         for event in self._events.interruptions:
             if call_id in event.tool_use_ids and event.message_index is not None:
                 return event.message_index
@@ -314,7 +314,7 @@ class DecidedEvents:
 
 
 class Turns:
-    """Finds the turn of a session that was running at some point."""
+    """Finds the turn of a session that was running at a point in time."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
@@ -324,7 +324,7 @@ class Turns:
         return self._builder.last_before(moment)
 
     def at(self, moment: datetime) -> range:
-        """The messages of the turn that was running."""
+        """Return the messages of the turn that was running at a moment."""
         index = self.last_before(moment)
         return range(0) if index is None else self.around(index)
 
@@ -356,12 +356,12 @@ class Turns:
 
 
 def recorded_cause(event: m.Interruption) -> str | None:
-    """What ended a turn that no person interrupted, as it was recorded."""
+    """Return the recorded cause of an interruption; None if a person interrupted the turn, or no cause was recorded."""
     return event.evidence.removeprefix(_CAUSE) if event.evidence.startswith(_CAUSE) else None
 
 
 def is_supervised(event: m.Rejection | m.Interruption) -> bool:
-    """Whether a recorded decision shows an event."""
+    """Whether an event is based on a recorded decision."""
     return event.evidence.startswith(EVIDENCE)
 
 
@@ -372,24 +372,24 @@ def _starts_turn(flag: int) -> bool:
 def _is_trace(event: m.Interruption, decision: RecordedDecision) -> bool:
     """Whether an event of the same turn can be the trace of a decision.
 
-    Agents write down their own interruptions as those of the user. A marker comes after the decision; where there is
-    none, the event was inferred and has the time of the prompt.
+    Agents log interruptions that they made themselves as the user's. A marker comes after the decision; without a
+    marker, the event was inferred and has the time of the prompt.
     """
     if event.type != "user" or is_supervised(event):
         return False
     return event.confidence < 1 or event.timestamp is None or event.timestamp >= decision.at - _CLOCKS_DIFFER
 
 
-def _fuller(ours: m.Action | None, shown: m.Action | None) -> m.Action | None:
-    """Of two actions the one that says more: the log of an agent may have lost the input of a rejected call."""
-    if ours is None or shown is None:
-        return ours or shown
-    return shown if ours == m.Action(ours.raw_input) and bytes(ours.raw_input) in _NO_INPUT else ours
+def _fuller(logged: m.Action | None, shown: m.Action | None) -> m.Action | None:
+    """Return the action with more details: an agent's log may have lost the input of a rejected call."""
+    if logged is None or shown is None:
+        return logged or shown
+    return shown if logged == m.Action(logged.raw_input) and bytes(logged.raw_input) in _NO_INPUT else logged
 
 
 _NO_INPUT = (b"", b"null", b"{}")
 _PEOPLE: tuple[m.RejectedBy, ...] = ("user", "host")
-"""Who a recorded decision speaks for. A rule or a hook may reject what a person allowed."""
+"""Whose rejections a recorded decision overrides. A rule or a hook may still reject what a person allowed."""
 _TYPES: dict[str, m.RejectionType] = {
     "command": "command", "edit": "edit", "plan": "plan", "question": "option", "permission": "permission",
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The errors that a caller may want to tell apart. The message says what failed, why, and what to try.
+"""The errors that a caller may want to distinguish. The message says what failed, why, and what to try.
 
 A damaged line in a log is not an error: it becomes a `Problem` in the record.
 """
@@ -31,16 +31,16 @@ class RejectedValueError(UnspoolError):
 
 
 class BusyError(UnspoolError):
-    """Another program holds what is needed. It may work later."""
+    """Another program is using what is needed. Trying again later may work."""
 
 
 class NotWritableError(UnspoolError):
-    """The store or its folder cannot be written. What is stored may still be readable."""
+    """The store or its folder cannot be written to. Stored data may still be readable."""
 
 
 class RedactedStoreError(NotWritableError):
-    """The store has the sessions of this machine without their secrets, and must not get others."""
+    """The store only has sessions without their secrets, and no others may be added."""
 
 
 class MissingExtraError(UnspoolError):
-    """A feature whose optional packages are not installed."""
+    """The optional packages of a feature are not installed."""

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Row:
-    """Base of the parts of the table. The help of the command line needs them and should not load msgspec for that."""
+    """Base of the parts of the table. It is not a Struct, so that `--help` does not have to load msgspec."""
 
     def __init__(self, **values: object) -> None:
         self.__dict__.update(values)
 
 
 class Recorded(_Row):
-    """Where the record and the stream hold the events of a kind."""
+    """The location of the events of a kind in the record and the stream."""
 
     field: str = ""
     """The field of the record; default: the kind's plural."""
     group_name: str = ""
-    """The Struct in that field, where it is not a plain list: it also holds the events of the session this one was
+    """The Struct in that field, if it is not a plain list: it also holds the events of the session this one was
     forked from."""
     tag: str = ""
     """The type of a stream line, and the field in it that holds the event; default: the kind's name."""
@@ -49,7 +49,7 @@ class Recorded(_Row):
 
     @cached_property
     def group(self) -> type[m.Compaction] | None:
-        """That Struct."""
+        """The Struct in the field, if it is not a plain list."""
         return _struct(self.group_name) if self.group_name else None
 
 
@@ -61,13 +61,13 @@ class Marked(_Row):
     """`is:` finds the messages that the store has marked."""
 
     word: str
-    """What the store calls the mark."""
+    """The name of the mark in the store."""
     fields: tuple[str, ...]
     """Fields of the event that name the messages, or the tool calls in them."""
 
 
 class InContext(_Row):
-    """`is:` finds the messages that were removed from the context by it."""
+    """`is:` finds the messages that the event removed from the context."""
 
     state: m.ContextState
 
@@ -84,7 +84,7 @@ Search: TypeAlias = AtEvent | Marked | InContext | OnBranch | InSubagent
 
 
 class Look(_Row):
-    """How pages show a kind of event."""
+    """The appearance of a kind of event."""
 
     sign: str = "•"
     terminal_sign: str = ""
@@ -97,12 +97,12 @@ class Look(_Row):
 
 
 class Mark(_Row):
-    """How a kind of event is marked on the timeline of a session."""
+    """The mark of a kind of event on the timeline of a session."""
 
     name: str = ""
     """Default: the kind's name."""
     index: str = ""
-    """The field of the event that says where; default: the one that the record uses."""
+    """The field of the event with the message to mark; default: the same as in the record."""
     is_at_start: bool = False
     """An event without an index happened before the first message. Others without one are not marked."""
 
@@ -114,38 +114,38 @@ class Listing(_Row):
     about: str
     """One sentence that says what is listed."""
     empty: str
-    """What an empty list means."""
+    """The explanation of an empty list."""
     command: str = ""
     """The help of the command of the same name; without it there is no command."""
 
 
 class EventKind(_Row):
-    """One kind of event: what it is called, where it is kept, and how it is found and shown."""
+    """One kind of event: what it is called, where it is stored, and how it is found and shown."""
 
     name: str
     """Its name on the command line, in the API and in the store."""
     struct_name: str
     """Its Struct in `model`."""
     noun: str
-    """What one is called in a sentence, with the article."""
+    """The noun for one event in a sentence, with its article."""
     plural: str
     aliases: tuple[str, ...] = ()
-    """More words by which a filter may name it."""
+    """Synonyms that filters accept."""
     recorded: Recorded = Recorded()
     search: Search = AtEvent()
     look: Look = Look()
     mark: Mark | None = Mark()
     listing: Listing | None = None
     rank: int = 99
-    """Its place among badges and lists."""
+    """Its position among badges and lists."""
     entry_rank: int | None = None
-    """Its place among the entries that events add to a message in a transcript; None: it has no entry of its own."""
+    """Its position among the entries that events add to a message in a transcript; None if it has no entry."""
 
-    # What every session that is read asks for is cached.
+    # Properties that are used for every session are cached.
 
     @cached_property
     def struct(self) -> type[Any]:
-        """What holds such an event."""
+        """The Struct of its events."""
         return _struct(self.struct_name)
 
     @cached_property
@@ -175,23 +175,23 @@ class EventKind(_Row):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All words by which a filter may name it, the name first."""
+        """All words that filters accept for it, the name first."""
         found = (self.name, self.plural, self.tag, self.field, self.look.badge, *self.aliases)
         return tuple(dict.fromkeys(word for word in found if word))
 
     def of(self, record: Any) -> list[Any]:
-        """Such events in a record, or in anything with the fields of one."""
+        """Return the events of this kind in a record, or in anything with the fields of one."""
         held: Any = getattr(record, self.field)
         events: list[Any] = held if self.recorded.group is None else held.boundaries
         return events
 
     def inherited(self, record: Any) -> list[Any]:
-        """Such events of the session that a session was forked from, as far as its record has them."""
+        """Return the inherited events of this kind: those of the session that this one was forked from, if recorded."""
         events: list[Any] = [] if self.recorded.group is None else getattr(record, self.field).inherited
         return events
 
     def value(self, events: list[Any], inherited: list[Any] | None = None) -> list[Any] | m.Compaction:
-        """What the record holds in the field for these events."""
+        """Return the value of the record's field for these events."""
         group = self.recorded.group
         return events if group is None else group(events, [] if inherited is None else inherited)
 
@@ -202,7 +202,7 @@ class EventKind(_Row):
         return index
 
     def timeline_index(self, event: Any) -> int | None:
-        """The message at which an event is marked on the timeline; None: it is not."""
+        """The message at which an event is marked on the timeline; None if it is not marked."""
         if self.mark is None:
             return None
         index: int | None = getattr(event, self.mark.index) if self.mark.index else self.index_of(event)
@@ -228,7 +228,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
             title="Compactions",
             about="Where a summary replaced older messages.",
             empty="no context grew too large.",
-            command="list where context was compacted, and to how much",
+            command="list compactions, with the tokens before and after",
         ),
         rank=3,
     ),
@@ -263,7 +263,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
             title="Interruptions",
             about="Turns and tool calls that were stopped before they finished.",
             empty="nothing was stopped.",
-            command="list what was stopped, by whom, and in the middle of what",
+            command="list what was stopped, by whom, and what was running",
         ),
         rank=2,
         entry_rank=1,
@@ -280,7 +280,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
             title="Rejections",
             about="Tool calls that were rejected, with the reason if one was given.",
             empty="nothing was rejected.",
-            command="list what was rejected, why, and the change or command that was rejected",
+            command="list rejections, with the reason and the change or command that was rejected",
         ),
         rank=1,
     ),
@@ -350,7 +350,7 @@ EVENT_KINDS: tuple[EventKind, ...] = (
     EventKind(
         name="branch",
         struct_name="Branch",
-        noun="a line of the conversation that was left",
+        noun="an abandoned branch",
         plural="branches",
         aliases=("branched",),
         recorded=Recorded(index="root_index", is_off_path=True),
@@ -386,7 +386,7 @@ _BY_WORD = {word: kind for kind in EVENT_KINDS for word in kind.words}
 
 
 def find_kind(word: str) -> EventKind:
-    """The kind that a user means: by its name, its plural, what it is called in the record, or a synonym."""
+    """Return the kind with a name that a user wrote: its name, its plural, its field in the record, or a synonym."""
     kind = _named(word)
     if kind is None:
         raise UsageError(_unknown(word, EVENT_NAMES))
@@ -394,7 +394,7 @@ def find_kind(word: str) -> EventKind:
 
 
 def find_listed_kind(word: str) -> EventKind:
-    """The same, among the kinds that are listed across sessions."""
+    """Like `find_kind`, but only among the kinds that are listed across sessions."""
     kind = _named(word)
     if kind is None or kind.listing is None:
         raise UsageError(_unknown(word, [kind.plural for kind in LISTED_KINDS]))
@@ -420,7 +420,7 @@ def iter_events(session: Session) -> Iterator[tuple[EventKind, m.Event]]:
 
 
 def count_events(session: Session) -> dict[str, int]:
-    """How many events of each kind a session has, by the kind's name."""
+    """Return the number of events of each kind in a session, by the kind's name."""
     return {kind.name: len(kind.of(session)) for kind in EVENT_KINDS}
 
 
@@ -434,5 +434,5 @@ def event_fields(empty: Any) -> list[tuple[str, Any] | tuple[str, Any, Any]]:
 
 
 def no_events() -> dict[str, Any]:
-    """The same fields, with nothing in them yet."""
+    """Return the event fields of a record without events."""
     return {kind.field: kind.value([]) for kind in EVENT_KINDS}

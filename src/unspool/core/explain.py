@@ -1,4 +1,4 @@
-"""Explains a message of a record: what the record says about it, by which rule, from which lines, and how certain."""
+"""Explains what a record says about a message: by which rule, from which lines, and how certain it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .session import Session
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A place in a log."""
+    """A line of a log."""
 
     path: str
     line: int
@@ -30,14 +30,14 @@ class Fact(msgspec.Struct, omit_defaults=True, kw_only=True):
     says: str
     """What the record says."""
     rule: str | None = None
-    """What the files have to show for it."""
+    """The condition in the files that leads to it."""
     otherwise: str | None = None
-    """What would have made it otherwise."""
+    """What would have led to a different result."""
     evidence: str | None = None
-    """What in the files shows it, in the words of the record."""
+    """The evidence for it in the files, in the words of the record."""
     confidence: float = 1.0
     lines: list[Line] = []
-    """The lines that it is based on, besides the message's own."""
+    """The lines that it is based on, in addition to the message's own."""
 
 
 class Explanation(msgspec.Struct, kw_only=True):
@@ -142,7 +142,7 @@ _SHOWN_LINES = 8
 
 
 def _indices(event: Any) -> Iterator[int]:
-    """All messages that an event names."""
+    """Yield the indices of all messages that an event refers to."""
     for name in event.__struct_fields__:
         value = getattr(event, name)
         if name.endswith("_index") and isinstance(value, int):

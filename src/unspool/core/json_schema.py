@@ -1,4 +1,4 @@
-"""The JSON Schema of what is exported, made from the Structs themselves."""
+"""Generates the JSON Schema of exported sessions from the Structs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .stream import StreamLine
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of a session record, and of the lines of the stream form.
+    """Return the JSON Schema of a session record, and of the lines of the stream format.
 
     >>> import unspool
     >>> unspool.json_schema()["title"]

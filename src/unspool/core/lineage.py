@@ -1,7 +1,7 @@
-"""How sessions follow from each other, as one graph: forks, branches, cleared contexts, approved plans, sub-agents.
+"""The graph of how sessions follow from each other: forks, branches, cleared contexts, approved plans, sub-agents.
 
 Sessions are added one by one, as records without their messages. A session that another one names but that was not
-added is a node marked as missing. Logs are untrusted and may name each other in circles: every walk here is a loop
+added is a node marked as missing. Logs are untrusted and may refer to each other in cycles: every walk here is a loop
 that visits a session once.
 """
 
@@ -18,11 +18,11 @@ from .session import Session
 
 _END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 _LEVELS = 20
-"""Levels above a session that its row in an outline describes: a chain of sessions may be longer than a line."""
+"""The maximum number of levels that a row of an outline describes: a chain of sessions may be longer than a line."""
 
 
 class SessionKey(NamedTuple):
-    """What identifies a session: ids are unique for one agent only."""
+    """Identifies a session: ids are only unique for one agent."""
 
     agent: str
     id: str
@@ -44,7 +44,7 @@ class LineageNode(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"id"
     ended_at: datetime | None = None
     """The latest time in its log."""
     origin: m.OriginKind = "new"
-    """How it started, also if the session it follows from is unknown."""
+    """How it started, even if the session it follows from is unknown."""
     usage: m.Usage = m.Usage()
     """Its own tokens, without inherited ones."""
     missing: bool = False
@@ -52,7 +52,7 @@ class LineageNode(msgspec.Struct, omit_defaults=True, kw_only=True, rename={"id"
 
     @property
     def key(self) -> SessionKey:
-        """What identifies the session."""
+        """The agent and the id of the session."""
         return SessionKey(self.agent, self.id)
 
 
@@ -66,9 +66,9 @@ class LineageEdge(msgspec.Struct, omit_defaults=True, kw_only=True):
     target: str
     """The id of the session that follows from it."""
     kind: m.OriginKind
-    """How it follows."""
+    """How the later session follows from the earlier one."""
     evidence: str | None = None
-    """What in the files shows it."""
+    """The evidence for it in the files."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
 
@@ -100,7 +100,7 @@ class OutlineRow(NamedTuple):
     depth: int
     """The number of sessions above it."""
     lasts: tuple[bool, ...]
-    """For each level down to this one: whether the session there is the last one. Only for the lowest levels."""
+    """For each level down to this one, whether the session is the last one at it. Only for the lowest levels."""
 
 
 class Lineage:
@@ -112,7 +112,7 @@ class Lineage:
         self._from: dict[SessionKey, dict[SessionKey, None]] = {}
         self._to: dict[SessionKey, dict[SessionKey, None]] = {}
         self._origins: dict[SessionKey, SessionKey] = {}
-        """The session that a session itself names as its origin, which outranks what other sessions say."""
+        """The session that a session names as its origin, which takes precedence over what other sessions say."""
         for head in heads:
             self.add(head)
 
@@ -148,15 +148,15 @@ class Lineage:
     # --- one session ---
 
     def node(self, key: SessionKey) -> LineageNode | None:
-        """A session of the graph."""
+        """Return a session of the graph."""
         return self._nodes.get(key)
 
     def edges_to(self, key: SessionKey) -> list[LineageEdge]:
-        """How a session follows from others."""
+        """Return the edges that lead to a session."""
         return [self._edges[source, key] for source in self._from.get(key, {})]
 
     def edges_from(self, key: SessionKey) -> list[LineageEdge]:
-        """How others follow from a session."""
+        """Return the edges that start at a session."""
         return [self._edges[key, target] for target in self._to.get(key, {})]
 
     def ancestors(self, key: SessionKey) -> list[LineageNode]:
@@ -212,7 +212,7 @@ class Lineage:
         yield from self._to.get(key, {})
 
     def _time(self, key: SessionKey) -> tuple[datetime, str]:
-        """When a session started. One without a time is as old as the first session that follows from it."""
+        """Return when a session started. One without a time is as old as the first session that follows from it."""
         nodes = (self._nodes[key], *(self._nodes[each] for each in self._to.get(key, {})))
         if nodes[0].started_at is not None:
             return nodes[0].started_at, key.id
@@ -234,7 +234,7 @@ class Lineage:
         return sorted(found, key=lambda key: (self._time(key)[0], depths[key], key.id))
 
     def _parents(self, keys: Iterable[SessionKey]) -> dict[SessionKey, SessionKey | None]:
-        """For each session, the one that it most certainly follows from. Circles are cut where they are oldest."""
+        """For each session, the one that it most certainly follows from. Cycles are broken at their oldest session."""
         found = dict.fromkeys(keys)
         parents = {key: self._parent(key, found) for key in found}
         done: set[SessionKey] = set()
@@ -259,7 +259,7 @@ class Lineage:
 
 
 def edges_of(head: Session) -> Iterator[LineageEdge]:
-    """What a session says about itself, and then about the sessions that follow from it."""
+    """Yield the edges that a session records: to itself, and then to the sessions that follow from it."""
     info, origin = head.info, head.info.origin
     if origin.session is not None:
         yield LineageEdge(
@@ -290,7 +290,7 @@ def edges_of(head: Session) -> Iterator[LineageEdge]:
 
 
 def sum_usage(usages: Iterable[m.Usage]) -> m.Usage:
-    """The sum of tokens. A number that no session recorded is not known, and stays so."""
+    """Sum the tokens. A number that no session recorded stays None."""
     totals: dict[str, int] = {}
     for usage in usages:
         for name in m.Usage.__struct_fields__:
@@ -300,7 +300,7 @@ def sum_usage(usages: Iterable[m.Usage]) -> m.Usage:
 
 
 def _reach(start: SessionKey, step: Callable[[SessionKey], Iterable[SessionKey]]) -> list[SessionKey]:
-    """Everything that can be reached from a session, itself included."""
+    """Return everything that can be reached from a session, including itself."""
     found = {start: None}
     left = [start]
     while left:

@@ -18,7 +18,7 @@ from .actions import Question as Question
 from .actions import Task as Task
 
 SCHEMA = "unspool/1"
-"""Name and version of the record; changes when a reader of the old form would misread the new one."""
+"""Name and version of the record; changes when a reader of the old format would misread the new one."""
 
 Kind = Literal["main", "subagent"]
 Role = Literal["user", "assistant", "system"]
@@ -163,7 +163,7 @@ class InterruptionMark(msgspec.Struct, tag="interruption", gc=False):
     """Marks where a turn was interrupted; `interruptions` has the event."""
 
     during: During
-    """What was running."""
+    """What the agent was doing when it was interrupted."""
 
 
 class CompactionMark(msgspec.Struct, tag="compaction", omit_defaults=True, gc=False):
@@ -174,7 +174,7 @@ class CompactionMark(msgspec.Struct, tag="compaction", omit_defaults=True, gc=Fa
 
 
 class Hook(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
-    """A command of the user that the agent program ran at an event."""
+    """A command set up by the user, which the agent program ran at an event."""
 
     name: str | None = None
     """The event with its subject, such as `SessionStart:resume` or `PreToolUse:Bash`."""
@@ -183,7 +183,7 @@ class Hook(msgspec.Struct, omit_defaults=True, kw_only=True, gc=False):
     command: str | None = None
     """The command that ran."""
     exit_code: int | None = None
-    """How it ended; 0 if it succeeded."""
+    """Its exit code; 0 if it succeeded."""
     call_id: str | None = None
     """The call that it ran for."""
 
@@ -241,7 +241,7 @@ class Message(msgspec.Struct, omit_defaults=True, gc=False):
     branch: int = 0
     """The branch it is on. 0 is the active path; `branches` lists the others."""
     context: ContextState = "live"
-    """Whether the model still has it at the tip, and if not, why."""
+    """Whether it is still in context at the tip, and if not, why."""
     link: Link = "recorded"
     """`stitched`: the recorded parent is missing, and the message was attached to the one before it."""
     queued: bool = False
@@ -312,7 +312,7 @@ class ContextClear(msgspec.Struct, omit_defaults=True, kw_only=True):
     timestamp: datetime | None = None
     """When it happened."""
     evidence: Literal["history", "session", "logs"]
-    """What shows it: the prompt history, the session itself, or other logs of the agent."""
+    """The evidence for it: the prompt history, the session itself, or other logs of the agent."""
     confidence: float
     """How certain it is, from 0 to 1."""
     next_session: str | None = None
@@ -325,17 +325,17 @@ class Interruption(msgspec.Struct, omit_defaults=True, kw_only=True):
     message_index: int | None
     """The message that records it."""
     interrupted_message_index: int | None
-    """What was cut off: the last message of the model, or the prompt that got no answer."""
+    """The message that was cut off: the last one of the model, or the prompt that got no answer."""
     type: InterruptedBy
     """Who interrupted."""
     during: During
-    """What was running."""
+    """What the agent was doing when it was interrupted."""
     timestamp: datetime | None = None
     """When it happened."""
     tool_use_ids: list[str] = []
     """The calls that were stopped."""
     evidence: str
-    """What in the files shows it."""
+    """The evidence for it in the files."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
 
@@ -358,7 +358,7 @@ class Rejection(msgspec.Struct, omit_defaults=True, kw_only=True):
     by: RejectedBy
     """Who or what rejected it."""
     evidence: str
-    """What in the files shows it."""
+    """The evidence for it in the files."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
     action: Action | None = None
@@ -373,7 +373,7 @@ class InputChange(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A person changed the input of a call before allowing it, so that something else ran than the model asked for."""
 
     message_index: int
-    """The message that holds the call."""
+    """The message that contains the call."""
     tool_use_id: str
     """The id of the call."""
     tool_name: str
@@ -385,7 +385,7 @@ class InputChange(msgspec.Struct, omit_defaults=True, kw_only=True):
     ran: Action
     """What ran instead."""
     evidence: str
-    """What shows it."""
+    """The evidence for it."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
 
@@ -396,11 +396,11 @@ class Rollback(msgspec.Struct, omit_defaults=True, kw_only=True):
     message_index: int | None
     """The first message after it."""
     dropped_message_indices: list[int]
-    """The messages that were left behind."""
+    """The messages that were abandoned."""
     timestamp: datetime | None = None
     """When it happened."""
     evidence: str
-    """What in the files shows it."""
+    """The evidence for it in the files."""
 
 
 class Failure(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -428,7 +428,7 @@ class Orphan(msgspec.Struct, omit_defaults=True, kw_only=True):
     """An unfinished call: a tool call without a result."""
 
     message_index: int
-    """The message that holds the call."""
+    """The message that contains the call."""
     tool_use_id: str
     """The id of the call."""
     tool_name: str
@@ -464,14 +464,14 @@ class Subagent(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Resume(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """The agent was restarted on this session."""
+    """The agent was started again with this session."""
 
     message_index: int
     """The first message after it."""
     lost_message_indices: list[int] = []
     """Messages that the agent did not load into the context again."""
     evidence: str
-    """What in the files shows it."""
+    """The evidence for it in the files."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
 
@@ -486,9 +486,9 @@ class Branch(msgspec.Struct, omit_defaults=True, kw_only=True):
     tip_index: int
     """Its last message."""
     length: int
-    """How many messages it has."""
+    """The number of messages on it."""
     reason: BranchReason
-    """Why it was left."""
+    """Why it was abandoned."""
     parent_index: int | None = None
     """The message it branches off from; absent if the conversation was restarted from the beginning."""
 
@@ -503,7 +503,7 @@ class Problem(msgspec.Struct, omit_defaults=True, kw_only=True):
     source: Source | None = None
     """Where the line is."""
     message_index: int | None = None
-    """The message that is concerned, if it is not about a line."""
+    """The message concerned, if the problem is not about a line."""
     record: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     """The record, if it is intact but of an unknown kind. (`Raw | None` can be encoded but not decoded.)"""
 
@@ -539,13 +539,13 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     message: str | None = None
     """The id of the message in that session after which this one continues."""
     evidence: str | None = None
-    """What in the files shows it."""
+    """The evidence for it in the files."""
     confidence: float = 1.0
     """How certain it is, from 0 to 1."""
 
 
 class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A file that the record was read from, and an account of its lines."""
+    """A file that the record was read from, with counts of its lines."""
 
     path: str
     """The path of the file."""
@@ -554,13 +554,13 @@ class LogFile(msgspec.Struct, omit_defaults=True, kw_only=True):
     lines: int = 0
     """Lines that are not blank."""
     records: dict[str, int] = {}
-    """How many records there are of each of the agent's own kinds."""
+    """The number of records of each of the agent's own kinds."""
     damaged: int = 0
     """Lines that are not an intact record."""
     role: FileRole = "log"
     """What the file is for. `base`: only the beginning of it belongs to this session."""
     text: str | None = None
-    """The text of a `memory` file, which the agent keeps beside the log."""
+    """The text of a `memory` file, which the agent keeps next to the log."""
 
 
 Event = (
@@ -584,7 +584,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Facts about a session, without its content."""
 
     id: str
-    """The session's id. That of a sub-agent begins with the id of its session."""
+    """The session's id. The id of a sub-agent begins with the id of the session that started it."""
     agent: str
     """The agent's short name, as in the table of agents."""
     kind: Kind
@@ -622,7 +622,7 @@ class SessionInfo(msgspec.Struct, omit_defaults=True, kw_only=True):
     unanswered: Unanswered = "omitted"
     """What the agent does with an unfinished call in later requests: omit it, make up a result, or send it as it is."""
     plan: str | None = None
-    """The subscription that the agent was used with, where the log names one. Its tokens were not billed one by one."""
+    """The subscription that the agent was used with, if the log names one. It is not billed by tokens."""
 
 
 class End(msgspec.Struct):
@@ -631,4 +631,4 @@ class End(msgspec.Struct):
     session: str
     """The id of the session."""
     counts: dict[str, int]
-    """How many messages and events there were."""
+    """The number of messages and of events of each kind."""

@@ -1,4 +1,4 @@
-"""A session as a small card of HTML, for notebooks."""
+"""Shows a session as a small HTML card, for notebooks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DIM = "opacity:.7;font-size:.9em"
 
 
 def session_card(session: Session) -> str:
-    """Title, agent, times and counts. Everything comes from a log, so everything is escaped."""
+    """Return title, agent, times and counts as HTML. Everything comes from a log, so everything is escaped."""
     title = escape(session.title or session.id)
     facts = " · ".join(escape(fact) for fact in _facts(session))
     counts = " · ".join(escape(count) for count in _counts(session))

@@ -1,4 +1,4 @@
-"""Cells of notebooks, from the text of a notebook file. Agents know where a call or its result has one."""
+"""Cells of notebooks, from the text of a notebook file. The agents know which calls and results contain one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CellMode = Literal["replace", "insert", "delete"]
 SUFFIX = ".ipynb"
 LANGUAGE = "python"
 _LONGEST = 4_000_000
-"""Characters; larger notebooks are shown as text."""
+"""Size limit in characters; larger notebooks are shown as text."""
 _KINDS: dict[str, CellKind] = {"markdown": "markdown", "raw": "raw"}
 
 
@@ -33,7 +33,7 @@ class NotebookCell(msgspec.Struct, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is, or what is done with it."""
+        """A label for the cell, or for what is done with it."""
         name = f" {self.id}" if self.id else ""
         if self.mode == "delete":
             return f"Delete cell{name}"
@@ -50,7 +50,7 @@ def cell_kind(given: object) -> CellKind:
 
 
 def is_notebook(path: str | None) -> bool:
-    """Whether a path is that of a notebook."""
+    """Whether a path has the suffix of a notebook."""
     return path is not None and path.lower().endswith(SUFFIX)
 
 
@@ -96,7 +96,7 @@ def _printed(output: object) -> str:
 
 
 def _text(value: object, separator: str = "") -> str:
-    """A text, which a notebook may keep as a list of lines."""
+    """Return a text, which a notebook may store as a list of lines."""
     return value if isinstance(value, str) else separator.join(_lines(value))
 
 

@@ -1,4 +1,4 @@
-"""Tool calls that wait for their result."""
+"""Tool calls that are waiting for their result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Call(NamedTuple):
     raw_input: msgspec.Raw
     timestamp: datetime | None
     ended: int | None = None
-    """How many messages there were when its result was read."""
+    """The number of messages when its result was read."""
 
 
 class OpenCalls:
@@ -48,9 +48,9 @@ class OpenCalls:
         return True
 
     def close(self, call_id: str, count: int) -> tuple[Call | None, bool]:
-        """Return the call that a result answers, and whether it was the last open one of its message.
+        """Return the call that a result belongs to, and whether it was the last open one of its message.
 
-        `count` is how many messages there are. The input of a call is only known the first time.
+        `count` is the number of messages so far. The input of a call is only available the first time.
         """
         call = self.open.pop(call_id, None)
         if call is None:

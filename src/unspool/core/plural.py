@@ -1,10 +1,10 @@
-"""Numbers with their nouns."""
+"""Formats numbers with their nouns."""
 
 from __future__ import annotations
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun in the right form: `1 branch`, `2 branches`, `3 entries`, `1,000 files`."""
+    """Format a number with its noun in the right form: `1 branch`, `2 branches`, `3 entries`, `1,000 files`."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("ry"):

@@ -25,7 +25,7 @@ PROBLEM_KINDS = {
     "torn": ProblemKind("incomplete line", "incomplete lines", True),
     "not-json": ProblemKind("line that is not JSON", "lines that are not JSON", True),
     "nul-bytes": ProblemKind("line with NUL bytes", "lines with NUL bytes", True),
-    "too-deep": ProblemKind("line with too many levels", "lines with too many levels", True),
+    "too-deep": ProblemKind("line nested too deeply", "lines nested too deeply", True),
     "not-a-record": ProblemKind("line without a record", "lines without a record", True),
     "salvaged": ProblemKind("partly damaged line", "partly damaged lines", True),
     "leftover": ProblemKind("fragment of a line", "fragments of lines", True),
@@ -34,24 +34,24 @@ PROBLEM_KINDS = {
     "broken-compression": ProblemKind("damaged compressed file", "damaged compressed files", True),
     "damaged-in-store": ProblemKind("part damaged in the store", "parts damaged in the store", True),
     "cycle": ProblemKind("circular reference", "circular references", True),
-    "unpaired-surrogate": ProblemKind("line with half a character", "lines with half a character", False),
+    "unpaired-surrogate": ProblemKind("line with an incomplete character", "lines with an incomplete character", False),
     "missing-parent": ProblemKind("missing parent", "missing parents", False),
     "duplicate-id": ProblemKind("duplicate id", "duplicate ids", False),
     "unknown-record": ProblemKind("record of an unknown kind", "records of an unknown kind", False),
     "unknown-shape": ProblemKind("record with unexpected fields", "records with unexpected fields", False),
     CONTEXT_DOUBT: ProblemKind("doubtful context", "doubtful contexts", False),
-    "more-problems": ProblemKind("list of problems that was cut", "lists of problems that were cut", False),
+    "more-problems": ProblemKind("incomplete list of problems", "incomplete lists of problems", False),
 }
 """All kinds, by the reason in the record."""
 
 
 def kind_of_problem(problem: m.Problem) -> ProblemKind:
-    """The kind of a problem. One that is not in the table was found by the reader of another agent."""
+    """Return the kind of a problem. A reason that is not in the table comes from the reader of another package."""
     name = problem.reason.replace("-", " ")
     return PROBLEM_KINDS.get(problem.reason) or ProblemKind(name, name, True)
 
 
 def count_problems(problems: Iterable[m.Problem]) -> list[str]:
-    """How many problems of each kind there are, in words, the most frequent first."""
+    """Return the number of problems of each kind in words, the most frequent first."""
     counts = Counter(kind_of_problem(problem) for problem in problems)
     return [f"{count:,} {kind.one if count == 1 else kind.many}" for kind, count in counts.most_common()]

@@ -1,4 +1,4 @@
-"""Rebuild what a call would have done. The readers know the tools; this knows how to show a change or a question."""
+"""Reconstructs what a call would have done. The readers know the tools; this module shows changes and questions."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from . import model as m
 from .notebook_cells import CellMode
 
 _SLOW_AT = 4_000
-"""Lines from which a minimal diff takes too long; a plain replacement is shown instead."""
+"""Number of lines above which a minimal diff takes too long; a plain replacement is shown instead."""
 _LONGEST_PATH = 1_000
 _CONTEXT = 3
 _HUNK = re.compile(r"\A@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 def input_of(raw: msgspec.Raw) -> dict[str, Any]:
-    """The input of a call by its fields; empty when it has none."""
+    """Return the input of a call as a dict; empty if it is not an object."""
     given = decode_any(raw)
     return given if isinstance(given, dict) else {}
 
 
 def text_in(given: dict[str, Any], *keys: str) -> str | None:
-    """The first of some fields that holds text."""
+    """Return the first of some fields that contains text."""
     return next((value for key in keys if isinstance(value := given.get(key), str)), None)
 
 
@@ -45,7 +45,7 @@ _subject = msgspec.json.Decoder(Subject)
 
 
 def subject_in(raw: msgspec.Raw) -> Subject | None:
-    """The subject of a call; None if its input is anything but a plain object."""
+    """Return the subject of a call; None if its input is not a valid object."""
     try:
         return _subject.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -78,7 +78,7 @@ class PathsIn:
     def __call__(self, raw: msgspec.Raw) -> list[str]:
         """The paths, each once."""
         data = bytes(raw)
-        # Most calls have none, and looking for some bytes is much faster than looking for a pattern.
+        # Most calls have none, and searching for bytes is much faster than searching for a pattern.
         for sign in self._signs:
             if sign in data:
                 return self._search(data)
@@ -144,7 +144,7 @@ def replacement_diff(path: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """A text that takes the place of another."""
+    """A text that replaces another."""
 
     old: str
     new: str
@@ -191,12 +191,12 @@ def _common(old: list[str], new: list[str]) -> int:
 
 
 def _moved(found: re.Match[str], lines: int) -> str:
-    """The head of a hunk that starts further down."""
+    """Return the header of a hunk, moved down by some lines."""
     return f"@@ -{int(found[1]) + lines}{found[2] or ''} +{int(found[3]) + lines}{found[4] or ''} @@"
 
 
 def creation_diff(path: str, content: str) -> str:
-    """Unified diff of a file that would have been written; what stood there before is not in the log."""
+    """Unified diff of a file that would have been written; what the file contained before is not in the log."""
     new = lines_of(content)
     return joined(["--- /dev/null\n", f"+++ {path}\n", f"@@ -0,0 +1,{len(new)} @@\n", *("+" + line for line in new)])
 
@@ -209,10 +209,10 @@ def _hunks(old: list[str], new: list[str]) -> list[str]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Only LF ends a line of a file."""
+    """Split a text into lines with their ends. Only LF ends a line."""
     return list(io.StringIO(text, newline="\n"))
 
 
 def joined(lines: Iterable[str]) -> str:
-    """End every line, and say where the file had no newline at its end, as diff does."""
+    """Join the lines of a diff, and mark a missing newline at the end of a file, as diff does."""
     return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)

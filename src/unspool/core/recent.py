@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A dictionary that keeps at least the last `limit` keys and drops older ones, so that no log makes it grow."""
+    """A dictionary that keeps at least the last `limit` keys and drops older ones, to bound its size for any log."""
 
     __slots__ = ("limit", "new", "old")
 

@@ -1,4 +1,4 @@
-"""How people name sessions: by id, by the beginning of an id, or as `latest`. The same rules apply everywhere.
+"""Resolves names of sessions: an id, the beginning of an id, or `latest`. The same rules apply everywhere.
 
 A name may be, in this order:
 
@@ -30,9 +30,9 @@ def looks_like_path(name: str) -> bool:
 
 
 def resolve_name(name: str, candidates: Iterable[T], id_of: Callable[[T], str], total: Callable[[], int]) -> list[T]:
-    """The candidates that a name means: one, or several copies of one session that share an id.
+    """Return the candidates that a name refers to: one, or several copies of one session that share an id.
 
-    `total` counts the sessions there are, for the message where none matches.
+    `total` returns the number of all sessions, for the error message if none matches.
     """
     found = matching(name, candidates, id_of)
     if not found:
@@ -44,7 +44,7 @@ def resolve_name(name: str, candidates: Iterable[T], id_of: Callable[[T], str], 
 
 
 def matching(name: str, candidates: Iterable[T], id_of: Callable[[T], str]) -> list[T]:
-    """The candidates that fit a name best: those with this id, or else those whose id begins with it."""
+    """Return the candidates that match a name best: those with this id, or else those whose id begins with it."""
     wanted = name.casefold()
     levels: tuple[list[T], ...] = ([], [], [], [])
     for candidate in candidates:
@@ -56,7 +56,7 @@ def matching(name: str, candidates: Iterable[T], id_of: Callable[[T], str]) -> l
 
 
 def _level(name: str, wanted: str, id: str) -> int | None:
-    """How well a name fits an id; 0 is best, None is not at all."""
+    """Return how well a name matches an id: 0 is best, None is no match."""
     if id == name:
         return 0
     whole = id.casefold()
@@ -65,19 +65,19 @@ def _level(name: str, wanted: str, id: str) -> int | None:
         return 1
     if own == wanted:
         return 2
-    # The id of a sub-agent begins with that of its parent: the beginning of that means the parent alone.
+    # The id of a sub-agent begins with its parent's id, but the beginning of that only refers to the parent.
     parts = whole.split("/") if "/" in wanted else [own]
     starts = wanted.split("/")
-    fits = len(parts) >= len(starts) and all(map(str.startswith, parts, starts))
-    return 3 if fits else None
+    is_match = len(parts) >= len(starts) and all(map(str.startswith, parts, starts))
+    return 3 if is_match else None
 
 
 def ambiguous(name: str, choices: list[str]) -> AmbiguousError:
-    """The error for a name that means several sessions."""
+    """Return the error for a name that matches several sessions."""
     shown = ", ".join(choices[:_SHOWN]) + (", …" if len(choices) > _SHOWN else "")
     return AmbiguousError(f"{name!r} matches {len(choices):,} sessions: {shown}")
 
 
 def no_sessions() -> NotFoundError:
-    """The error for `latest` where there is no session."""
+    """Return the error for `latest` if there are no sessions."""
     return NotFoundError("there are no sessions yet")

@@ -1,7 +1,7 @@
-"""The rules by which a record says what happened: for each piece of evidence, the rule behind it and its alternative.
+"""The rules behind a record: for each piece of evidence, the rule, and what would have changed the result.
 
-Readers name the evidence of an event in a few words. This table, and those of the agents, say what the words mean. A
-test checks that every piece of evidence in the recordings has a rule.
+Readers name the evidence of an event in a few words. This table and those of the agents explain these words. A test
+checks that every piece of evidence in the recordings has a rule.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import NamedTuple, TypeAlias
 
 
 class Rule(NamedTuple):
-    """Why a record says something."""
+    """The reason why a record says something."""
 
     text: str
-    """What the files have to show."""
+    """The condition that the files meet."""
     otherwise: str
-    """What would have made it otherwise."""
+    """What would have led to a different result."""
 
 
 RuleKey: TypeAlias = tuple[str, str]
-"""What a rule is about, and the evidence or value that it explains."""
+"""The subject of a rule, and the evidence or value that it explains."""
 Rules: TypeAlias = Mapping[RuleKey, Rule]
 
 COMMON: Rules = {
@@ -29,7 +29,7 @@ COMMON: Rules = {
         "A later compaction that does not keep it, or a later clear.",
     ),
     ("context", "compacted"): Rule(
-        "A later compaction on the active path replaced it by a summary.",
+        "A later compaction on the active path replaced it with a summary.",
         "If the compaction listed it among the messages it keeps, it would still be in context.",
     ),
     ("context", "cleared"): Rule(
@@ -37,7 +37,7 @@ COMMON: Rules = {
         "Without the clear it would still be in context.",
     ),
     ("context", "rewound"): Rule(
-        "It is on a branch that a person left by going back to an earlier message.",
+        "It is on a branch that a person abandoned by going back to an earlier message.",
         "If the active path ended on this branch, it would be in context.",
     ),
     ("context", "abandoned"): Rule(
@@ -49,39 +49,39 @@ COMMON: Rules = {
         "Without an answer of the model on it, the prompt would count as interrupted.",
     ),
     ("branch", "interrupted"): Rule(
-        "The branch begins with a prompt that the model never answered, and another prompt took its place.",
+        "The branch begins with a prompt that the model never answered, and another prompt replaced it.",
         "With an answer of the model on it, the branch would be a rewind.",
     ),
     ("branch", "resumed"): Rule(
-        "The branch begins with a model message whose call has no result, and the conversation continued beside it.",
-        "With a result of the call, the branch would be a retry.",
+        "The branch begins with a model message whose call has no result, and the conversation continued without it.",
+        "If the call had a result, the branch would be a retry.",
     ),
     ("branch", "retry"): Rule(
-        "The branch begins with a model message, and the conversation continued beside it with another one.",
-        "If the message held a call without a result, the branch would come from a resume.",
+        "The branch begins with a model message, and the conversation continued with another one instead.",
+        "If the message had a call without a result, the branch would come from a resume.",
     ),
     ("branch", "fork"): Rule(
         "The log itself says that the conversation was forked here.",
         "Without that record, the reason would be inferred from how the branch begins.",
     ),
     ("rollback", "branch"): Rule(
-        "A branch was left by going back, and the next prompt continues from an earlier message.",
+        "A branch was abandoned by going back, and the next prompt continues from an earlier message.",
         "Without an answer of the model on the branch, it would be an interruption.",
     ),
     ("interruption", "abandoned prompt"): Rule(
-        "A prompt got no answer, and another prompt took its place.",
+        "A prompt got no answer, and another prompt replaced it.",
         "A recorded interruption would make it certain; an answer of the model would make it a rewind.",
     ),
     ("interruption", "supervisor"): Rule(
-        "unspool ran the agent, and its log of decisions has the interruption.",
+        "unspool ran the agent, and its decision log has the interruption.",
         "Without the decision, only the files of the agent would show it.",
     ),
     ("rejection", "supervisor"): Rule(
-        "unspool ran the agent, and its log of decisions has the rejection.",
+        "unspool ran the agent, and its decision log has the rejection.",
         "Without the decision, only the files of the agent would show it.",
     ),
     ("input_change", "supervisor"): Rule(
-        "unspool ran the agent, and its log of decisions has the input with which the call was allowed.",
+        "unspool ran the agent, and its decision log has the input with which the call was allowed.",
         "Without the decision, the input of the model would be shown.",
     ),
     ("orphan", "killed"): Rule(
@@ -110,12 +110,12 @@ COMMON: Rules = {
         "If the file had the parent, the message would be attached to that.",
     ),
     ("compaction", ""): Rule(
-        "The agent recorded a compaction. What it replaced is what was in context before it, without what it keeps.",
+        "The agent recorded a compaction. It replaced everything in context except the messages it kept.",
         "Without the record, everything before it would still be in context.",
     ),
     ("error", ""): Rule(
         "The agent recorded the failure of a call, a request or a response, and nobody had rejected or stopped it.",
-        "The sentence of a rejection, or an interruption, would make it one of those.",
+        "The text of a rejection or an interruption would make it one of those instead.",
     ),
     ("subagent", ""): Rule(
         "A call started the sub-agent, or the log names it.",
@@ -130,7 +130,7 @@ COMMON: Rules = {
         "Once the agent finishes the line, it is read.",
     ),
     ("problem", "salvaged"): Rule(
-        "A damaged line held an intact record, which was read.",
+        "A damaged line contained an intact record, which was read.",
         "An intact line would be read without a problem.",
     ),
     ("problem", "missing-parent"): Rule(

@@ -1,4 +1,4 @@
-"""The whole record of a session, and the questions that can be asked of it."""
+"""The whole record of a session, with methods to query it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ToolUse(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A tool call together with its result."""
 
     message_index: int
-    """The message that holds the call."""
+    """The message that contains the call."""
     branch: int = 0
     """The branch of that message; 0 is the active path."""
     call: m.ToolCall
@@ -63,7 +63,7 @@ class ToolUse(msgspec.Struct, omit_defaults=True, kw_only=True):
     result: m.ToolResult | None = None
     """The result; None if the call has none."""
     result_index: int | None = None
-    """The message that holds the result."""
+    """The message that contains the result."""
     outcome: m.Outcome
     """How the call ended; `unknown` if nothing in the log says so."""
     rejection: m.Rejection | None = None
@@ -138,7 +138,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         problems: list[m.Problem]
 
     annotations: list[Annotation] = []
-    """Pins, notes and tags of a person. They are in exported sessions only: the agents' files have none."""
+    """Pins, notes and tags that people added. Only exported sessions have them: the agents' files have none."""
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -176,7 +176,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
     # --- messages ---
 
     def active_path(self) -> list[m.Message]:
-        """The conversation as the agent itself would show it: everything up to the tip, without dead branches."""
+        """The conversation as the agent itself would show it: everything up to the tip, without abandoned branches."""
         return self.branch(0)
 
     def branch(self, id: int) -> list[m.Message]:
@@ -248,7 +248,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
     # --- context ---
 
     def context_at(self, index: int) -> Context:
-        """What the model had in its context when the message at `index` was written.
+        """Return what the model had in its context when the message at `index` was written.
 
         For a prompt, that is what the model had when the prompt reached it, without the prompt itself. `len(session)`
         means the next message, which is not written yet: see `context_now`.
@@ -260,7 +260,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return self._context_of(self.context_map.before(self.first_part(index)))
 
     def first_part(self, index: int) -> int:
-        """The message with which the response that a message is part of begins, whatever the order of the log."""
+        """Return the first message of the response that a message is part of, whatever the order of the log."""
         reply = self.messages[index].reply
         if reply is None:
             return index
@@ -270,7 +270,7 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return first
 
     def context_now(self) -> Context:
-        """What the model would have in its context if the session were continued at its tip."""
+        """Return what the model would have in its context if the session were continued at its tip."""
         if self.info.tip is None:
             return Context(message_indices=[])
         return self._context_of(self.context_map.upto(self.info.tip))
@@ -298,18 +298,18 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """All tables of this session, as Arrow tables by name. Needs the extra `unspool[data]`."""
-        # By name, as the record does not depend on what is made of it.
+        # Imported by name: the core does not depend on the packages that use it.
         made: dict[str, pa.Table] = import_module("unspool.data.tables").session_tables(self)
         return made
 
     @cached_property
     def context_map(self) -> ContextMap:
-        """What was in context at each message, as sets of messages."""
+        """The context at each message, as sets of messages."""
         boundaries = [*self.compaction.inherited, *self.compaction.boundaries]
         return ContextMap(self._tree, boundaries, self.context_clears, self.resumes, self.find_gaps())
 
     def find_gaps(self) -> frozenset[int]:
-        """The gaps of the log at which the context starts again."""
+        """The gaps of the log at which the context starts over."""
         gaps = [message.index for message in self.messages if message.link == "stitched"]
         return find_ends(gaps, self._billed, lambda: [message.source.length for message in self.messages])
 
@@ -345,19 +345,19 @@ class Session(_Record, kw_only=True, tag="session", dict=True):
         return frozenset(orphan.message_index for orphan in self.orphans)
 
     def _unanswered(self, indices: list[int]) -> list[str]:
-        """Calls in these messages that no result in them answers."""
+        """Return the calls in these messages that have no result in them."""
         blocks = [block for index in indices for block in self.messages[index].blocks]
         answered = {block.call_id for block in blocks if isinstance(block, m.ToolResult)}
         return [block.id for block in blocks if isinstance(block, m.ToolCall) and block.id not in answered]
 
 
 def first_from(found: Sequence[tuple[int, E]], index: int) -> tuple[int | None, E | None]:
-    """The first one at or after a message, else the last one before it, because a log may have the result first.
+    """Return the first item at or after a message, else the last one before it: a log may have the result first.
 
-    An id may be used again on another branch.
+    There may be several, because an id may be used again on another branch.
     """
-    place = bisect_left(found, index, key=lambda pair: pair[0])
-    return found[min(place, len(found) - 1)] if found else (None, None)
+    position = bisect_left(found, index, key=lambda pair: pair[0])
+    return found[min(position, len(found) - 1)] if found else (None, None)
 
 
 def _outcome(result: m.ToolResult | None, rejection: m.Rejection | None, interrupted: bool) -> m.Outcome:

@@ -1,4 +1,4 @@
-"""Where the messages of a session go while it is read.
+"""Sinks, which receive the messages of a session while it is read.
 
 A builder passes each message to its sink, and later everything that the rest of the log reveals about it. The sink
 decides what to keep: all messages, only their times and ids, or only those that can still change.
@@ -15,15 +15,15 @@ from typing import Protocol
 from . import model as m
 
 SkipMessage = Callable[[datetime | None, str | None, int], None]
-"""Takes the time and the id of a message, and the bytes of its record."""
+"""Receives the time and the id of a message, and the bytes of its record."""
 
 
 class MessageSink(Protocol):
-    """Takes the messages of one session, in order, and the changes to them."""
+    """Receives the messages of one session, in order, and the changes to them."""
 
     @property
     def skip(self) -> SkipMessage | None:
-        """Called instead of `add` if the sink needs no messages, so that none are made; else None."""
+        """Called instead of `add` if the sink needs no messages, so that none are created; else None."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class MessageSink(Protocol):
         ...
 
     def add(self, message: m.Message) -> None:
-        """Take the next message."""
+        """Receive the next message."""
         ...
 
     def find_ids(self, ids: set[str]) -> dict[str, list[int]]:
@@ -54,23 +54,23 @@ class MessageSink(Protocol):
         ...
 
     def set_blocks(self, index: int, blocks: list[m.Block], usage: m.Usage | None, record: int) -> None:
-        """Take the new content of a message that the log repeats in full; `record` numbers the repetition."""
+        """Receive the new content of a message that the log repeats in full; `record` numbers the repetition."""
         ...
 
     def set_author(self, index: int, author: m.Author) -> None:
-        """Take a corrected author."""
+        """Receive a corrected author."""
         ...
 
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
-        """Take a corrected outcome of a call."""
+        """Receive a corrected outcome of a call."""
         ...
 
     def set_usage(self, index: int, usage: m.Usage | None) -> None:
-        """Take the usage of a response, or None if another message has it now."""
+        """Receive the usage of a response, or None if another message has it now."""
         ...
 
     def set_parent(self, index: int, parent: int, is_stitched: bool) -> None:
-        """Take a parent that was only found after the last line."""
+        """Receive a parent that was only found after the last line."""
         ...
 
 
@@ -86,7 +86,7 @@ class KeepMessages:
 
     @property
     def times(self) -> array[float]:
-        """Times of all messages; computed when they are asked for, as few sessions need them."""
+        """Times of all messages; computed on demand, because few sessions need them."""
         messages = self.messages
         if len(self._times) < len(messages):
             self._times.extend(seconds(message.timestamp) for message in messages[len(self._times) :])
@@ -134,7 +134,7 @@ class KeepMessages:
 
 
 class MessageIndex:
-    """Base of sinks that keep no messages: what stays is the time and the length of each, and a hash of its id."""
+    """Base of sinks that keep no messages, only the time and the length of each, and a hash of its id."""
 
     def __init__(self) -> None:
         self.times: array[float] = array("d")
@@ -143,7 +143,7 @@ class MessageIndex:
 
     @property
     def messages(self) -> list[m.Message]:
-        """None are kept."""
+        """Always empty."""
         return []
 
     def time_of(self, index: int) -> float:
@@ -166,19 +166,19 @@ class MessageIndex:
         return found
 
     def set_blocks(self, index: int, blocks: list[m.Block], usage: m.Usage | None, record: int) -> None:
-        """There is no message to change."""
+        """Do nothing: there is no message to change."""
 
     def set_author(self, index: int, author: m.Author) -> None:
-        """There is no message to change."""
+        """Do nothing: there is no message to change."""
 
     def set_outcome(self, index: int, call_id: str, outcome: m.Outcome) -> None:
-        """There is no message to change."""
+        """Do nothing: there is no message to change."""
 
     def set_usage(self, index: int, usage: m.Usage | None) -> None:
-        """There is no message to change."""
+        """Do nothing: there is no message to change."""
 
     def set_parent(self, index: int, parent: int, is_stitched: bool) -> None:
-        """There is no message to change."""
+        """Do nothing: there is no message to change."""
 
 
 class DropMessages(MessageIndex):
@@ -186,11 +186,11 @@ class DropMessages(MessageIndex):
 
     @property
     def skip(self) -> SkipMessage:
-        """Take the time, the id and the length."""
+        """`note`, which only needs the time, the id and the length."""
         return self.note
 
     def add(self, message: m.Message) -> None:
-        """Take the time, the id and the length of a message."""
+        """Keep the time, the id and the length of a message."""
         self.note(message.timestamp, message.id, message.source.length)
 
 
@@ -217,7 +217,7 @@ class ReplaySink(MessageIndex):
         self._release()
 
     def set_blocks(self, index: int, blocks: list[m.Block], usage: m.Usage | None, record: int) -> None:
-        """Take the newer content, and pass on the messages held back for it."""
+        """Receive newer content, and pass on the messages held back for it."""
         self._records[index] = record
         if self._held and self._held[0].index <= index:
             replace_blocks(self._held[index - self._held[0].index], blocks, usage)
@@ -233,7 +233,7 @@ class ReplaySink(MessageIndex):
 
 
 def seconds(timestamp: datetime | None) -> float:
-    """A time as a number; 0.0 if it is unknown."""
+    """Convert a time to seconds since the epoch; 0.0 if it is unknown."""
     return timestamp.timestamp() if timestamp is not None else 0.0
 
 
@@ -245,7 +245,7 @@ def apply_outcome(message: m.Message, call_id: str, outcome: m.Outcome) -> None:
 
 
 def replace_blocks(message: m.Message, blocks: list[m.Block], usage: m.Usage | None) -> None:
-    """Give a message its newer content."""
+    """Replace the content of a message with newer content."""
     message.blocks = blocks
     if usage is not None:
         message.usage = usage

@@ -1,4 +1,4 @@
-"""The stream form: the same content as the record, as many small lines in reading order.
+"""The stream format: the same content as the record, as many small lines in reading order.
 
 A session begins with a `session` line and ends with an `end` line that counts what was between them. Events follow
 the message they belong to; those that belong to no message, and the annotations of a person, come before the end.
@@ -75,12 +75,12 @@ else:
 
 
 def iter_stream(session: Session) -> Iterator[StreamLine]:
-    """A record as stream lines."""
+    """Yield the stream lines of a record."""
     return lines_around(session, session.messages)
 
 
 def lines_around(head: Session, messages: Iterable[m.Message]) -> Iterator[StreamLine]:
-    """Stream lines of a record whose messages come from elsewhere, one at a time."""
+    """Yield the stream lines of a record whose messages are passed separately, one at a time."""
     events = sorted(((_LAST if index is None else index, line) for index, line in event_lines(head)), key=itemgetter(0))
     position = count = 0
     yield SessionLine(head.schema, head.info)
@@ -98,7 +98,7 @@ def lines_around(head: Session, messages: Iterable[m.Message]) -> Iterator[Strea
 
 
 def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
-    """Whole records from stream lines."""
+    """Build whole records from stream lines."""
     for line in lines:
         if isinstance(line, SessionLine):
             session = empty(line.session)
@@ -107,7 +107,7 @@ def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
         elif isinstance(line, AnnotationLine):
             session.annotations.append(line.annotation)
         elif isinstance(line, EndLine):
-            # A branch may begin before another one and still have the higher number: in a log that is out of order.
+            # In a log that is out of order, a branch may begin before another one and still have the higher number.
             session.branches.sort(key=lambda branch: branch.id)
             yield session
         else:
@@ -117,7 +117,7 @@ def collect(lines: Iterable[StreamLine]) -> Iterator[Session]:
 
 
 def empty(info: m.SessionInfo) -> Session:
-    """A record with nothing in it yet."""
+    """Return a record without messages and events."""
     return Session(info=info, messages=[], **no_events())
 
 

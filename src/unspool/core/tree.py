@@ -1,10 +1,10 @@
 """The conversation as a tree of numbers: paths, branches, and side messages.
 
-Messages are known by their index and a few flags, never by their text, so that a session of a million messages is a
+A message is represented by its index and a few flags, never by its text, so that a session of a million messages is a
 few arrays. Nothing recurses, every pass is linear, and messages on the active path cost next to nothing.
 
 Two children do not make a fork: parallel tool calls, further parts of a model response, progress and hook lines are
-also attached beside the chain. Only a child under which the conversation continues (with a prompt or another model
+also attached next to the chain. Only a child under which the conversation continues (with a prompt or another model
 response) starts a branch; everything else is a side message of the message it is attached to. A command for the agent,
 such as one that ends it, continues nothing, and the model never sees it if the conversation bypasses it.
 """
@@ -37,13 +37,13 @@ STANDIN = 256
 COMMAND = 512
 """A command for the agent, not for the model."""
 OUTPUT = 1024
-"""The output of such a command: the agent has done it, and the model is not asked."""
+"""The output of such a command: the agent ran it without asking the model."""
 
 NONE = -1
 
 
 class BranchShape(NamedTuple):
-    """A branch beside the active path."""
+    """A branch off the active path."""
 
     root: int
     tip: int
@@ -51,7 +51,7 @@ class BranchShape(NamedTuple):
 
 
 class Tree:
-    """Parents and flags of all messages, the end of the active path, and what follows from them."""
+    """Parents and flags of all messages, the end of the active path, and everything derived from them."""
 
     def __init__(self, parents: array[int], flags: array[int], tip: int) -> None:
         self.parents = parents
@@ -73,7 +73,7 @@ class Tree:
         return chain
 
     def in_order(self, messages: set[int]) -> list[int]:
-        """Sort messages as the conversation has them: by their place in the log, but none before its parent."""
+        """Sort messages in the order of the conversation: by their index, but none before its parent."""
         order = sorted(messages)
         if self._early.isdisjoint(messages):
             return order
@@ -95,7 +95,7 @@ class Tree:
         return frozenset(index for index, parent in enumerate(self.parents) if parent > index)
 
     @cached_property
-    def _beside(self) -> list[int]:
+    def _off_path(self) -> list[int]:
         """Messages that are not on the active path, parents before children."""
         path = self.path(self.tip)
         if len(path) == len(self.parents):
@@ -111,7 +111,7 @@ class Tree:
         return found if all(self.parents[index] < index for index in found) else self._sorted(found)
 
     def _sorted(self, messages: list[int]) -> list[int]:
-        """A damaged log may name parents that come later in the file."""
+        """Sort parents before children: a damaged log may name parents that come later in the file."""
         inside = set(messages)
         children: dict[int, list[int]] = {}
         order = []
@@ -127,27 +127,27 @@ class Tree:
 
     @cached_property
     def _heavy(self) -> dict[int, int]:
-        """Messages beside the active path under which the conversation continues, each with the newest of those."""
+        """Messages off the active path under which the conversation continues, each with the newest of these."""
         newest: dict[int, int] = {}
-        if not self._beside:
+        if not self._off_path:
             return newest
         parents, flags = self.parents, self.flags
         last_turn = self._last_turn()
-        beside = set(self._beside)
-        for index in reversed(self._beside):
+        off_path = set(self._off_path)
+        for index in reversed(self._off_path):
             flag = flags[index]
             # A further part of a response counts only if its call was abandoned: the agent was killed while it ran,
             # and a later turn continued from the part before.
             begins = not flag & CONTINUED or (flag & UNANSWERED and index < last_turn)
             if begins and flag & (PROMPT | MODEL) and not flag & (QUEUED | COMMAND):
                 newest[index] = max(index, newest.get(index, index))
-            if index in newest and parents[index] in beside:
+            if index in newest and parents[index] in off_path:
                 parent = parents[index]
                 newest[parent] = max(newest[index], newest.get(parent, NONE))
         return newest
 
     def last_said(self) -> int:
-        """Return the last prompt or answer of the active path, without commands that the agent has done itself."""
+        """Return the last prompt or answer of the active path, ignoring commands that the agent ran itself."""
         last, is_done = self.tip, False
         while last >= 0 and (not self.flags[last] & (PROMPT | MODEL) or (is_done and self.flags[last] & COMMAND)):
             is_done = bool(self.flags[last] & OUTPUT) or (is_done and not self.flags[last] & COMMAND)
@@ -164,7 +164,7 @@ class Tree:
     @property
     def has_bypassed(self) -> bool:
         """Whether there are commands that the conversation bypassed."""
-        return any(self.flags[index] & COMMAND for index in self._beside)
+        return any(self.flags[index] & COMMAND for index in self._off_path)
 
     @property
     def has_sides(self) -> bool:
@@ -182,8 +182,9 @@ class Tree:
 
     @cached_property
     def _light(self) -> dict[int, list[int]]:
+        """The side messages attached directly to each message."""
         found: dict[int, list[int]] = {}
-        for child in self._beside:
+        for child in self._off_path:
             if child not in self._heavy and self.parents[child] >= 0 and not self.flags[child] & COMMAND:
                 found.setdefault(self.parents[child], []).append(child)
         return found
@@ -215,11 +216,11 @@ class Tree:
         """Return the branch of each message that is on one, and the branches; they are numbered from 1."""
         branch: dict[int, int] = {}
         shapes: list[BranchShape] = []
-        if not self._beside:
+        if not self._off_path:
             return branch, shapes
         parents, heavy = self.parents, self._heavy
         follower = self._followers()
-        for index in self._beside:
+        for index in self._off_path:
             parent = parents[index]
             number = branch.get(parent, 0)
             if index in heavy and (not number or follower[parent] != index):
@@ -232,10 +233,10 @@ class Tree:
         return branch, shapes
 
     def _followers(self) -> dict[int, int]:
-        """For each message beside the path, the child that continues its branch: the one with the newest message."""
+        """For each message off the path, the child that continues its branch: the one with the newest message."""
         heavy = self._heavy
         follower: dict[int, int] = {}
-        for index in self._beside:
+        for index in self._off_path:
             parent = self.parents[index]
             if index in heavy and (parent not in follower or heavy[index] > heavy[follower[parent]]):
                 follower[parent] = index
@@ -243,7 +244,7 @@ class Tree:
 
 
 def find_cycles(parents: array[int], suspects: Iterable[int]) -> list[int]:
-    """Return the first message of each ring of parents that goes through one of the suspects."""
+    """Return the first message of each cycle of parents that contains one of the suspects."""
     state = bytearray(len(parents))
     entries = []
     for start in suspects:

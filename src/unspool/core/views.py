@@ -20,8 +20,13 @@ OrphanMode = Literal["hide", "mark", "synthesize"]
 
 E = TypeVar("E", bound=msgspec.Struct)
 
-_PLACES = ("message_index", "interrupted_message_index", "after_message_index", "summary_message_index")
-_LISTS = ("replaced_message_indices", "preserved_message_indices", "dropped_message_indices", "lost_message_indices")
+_INDEX_FIELDS = ("message_index", "interrupted_message_index", "after_message_index", "summary_message_index")
+_INDEX_LISTS = (
+    "replaced_message_indices",
+    "preserved_message_indices",
+    "dropped_message_indices",
+    "lost_message_indices",
+)
 
 
 class View:
@@ -50,8 +55,8 @@ class View:
         return msgspec.structs.replace(
             message,
             index=self._moved(message.index),
-            parent_index=self._place(message.parent_index),
-            reply=self._place(message.reply),
+            parent_index=self._new_index(message.parent_index),
+            reply=self._new_index(message.reply),
         )
 
     def head(self) -> Session:
@@ -63,7 +68,7 @@ class View:
             return msgspec.structs.replace(session)
         return msgspec.structs.replace(
             session,
-            info=msgspec.structs.replace(session.info, tip=self._place(session.info.tip)),
+            info=msgspec.structs.replace(session.info, tip=self._new_index(session.info.tip)),
             **{kind.field: self._events(session, kind) for kind in EVENT_KINDS},
         )
 
@@ -94,7 +99,7 @@ class View:
     def _moved(self, index: int) -> int:
         return index - bisect_left(self._dead, index)
 
-    def _place(self, index: int | None) -> int | None:
+    def _new_index(self, index: int | None) -> int | None:
         return None if index is None or index in self._gone else self._moved(index)
 
     def _kept(self, events: list[E]) -> list[E]:
@@ -104,10 +109,10 @@ class View:
             if getattr(event, "message_index", None) in self._gone:
                 continue
             changes: dict[str, object] = {}
-            for name in _PLACES:
+            for name in _INDEX_FIELDS:
                 if hasattr(event, name):
-                    changes[name] = self._place(getattr(event, name))
-            for name in _LISTS:
+                    changes[name] = self._new_index(getattr(event, name))
+            for name in _INDEX_LISTS:
                 if hasattr(event, name):
                     changes[name] = [self._moved(index) for index in getattr(event, name) if index not in self._gone]
             found.append(msgspec.structs.replace(event, **changes))

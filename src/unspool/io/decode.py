@@ -16,14 +16,15 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from ..core.plural import counted
 from ..core.timestamps import parse_moment
 from .lines import Block, block_of
 
 T = TypeVar("T")
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
-"""A number of tokens, turns or records. What is negative, or more than anything has, was not counted but damaged:
-it is left out like a field of another type, and cannot spoil a sum."""
+"""A number of tokens, turns or records. A negative or impossibly large number is damaged: it is left out like a field
+of an unexpected type, so that it cannot distort a sum."""
 
 _DAMAGE = (msgspec.DecodeError, UnicodeDecodeError)
 _ESCAPE = re.compile(
@@ -31,19 +32,19 @@ _ESCAPE = re.compile(
     rb"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # one half of a pair
     rb"|\\."  # any other escape, so that an escaped backslash is never taken for the start of one
 )
-_NOTHING = b"\0 \t\r\n"
+_BLANK = b"\0 \t\r\n"
 INVALID = "invalid-utf8"
 """The reason of a problem: bytes that are not UTF-8 were replaced."""
 _RECORD_START = re.compile(rb'\{"')
 _SALVAGE_EFFORT = 12
-"""Limit for scanning a damaged line for records, as a multiple of its length, so that no line takes forever."""
+"""Limit for scanning a damaged line for records, as a multiple of its length, so that no line takes too long."""
 
 _MOST_DIGITS = 4_000
-"""Python refuses to convert longer numbers, because that takes quadratic time."""
+"""Python refuses to convert numbers of more than 4,300 digits, because that takes quadratic time."""
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS + 1))
 _STRIDE = 200
 _DIGITS_IN_SAMPLE = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS // _STRIDE))
-"""What every number that is too long leaves of itself in a sample of its bytes, which is searched much faster."""
+"""Matches every number that is too long in a sample of the bytes, which is searched much faster."""
 _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|(-?[0-9]{%d,})(?![0-9.eE])' % (_MOST_DIGITS + 1))
 
 _generic = msgspec.json.Decoder()
@@ -60,7 +61,7 @@ class Location(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is wrong with a line, or with a part of one."""
+    """A problem with a line, or with a part of one."""
 
     reason: str
     detail: str
@@ -108,7 +109,7 @@ class RecordDecoder(Generic[T]):
         data, starts = block.data, block.starts
         count = len(starts) - 1
         try:
-            # When every line begins with a brace, none is blank, so a glued pair cannot hide behind a gap.
+            # If every line begins with a brace, none is blank, so a blank line cannot hide two records on one line.
             if bytes(map(data.__getitem__, starts[:-1])) == b"{" * count:
                 records = self._decoder.decode_lines(data)
                 if len(records) == count:
@@ -144,15 +145,15 @@ class RecordDecoder(Generic[T]):
         return Batch(records, locations, block, damages, filled)
 
     def line(self, line: bytes, location: Location, torn: bool = False) -> Iterator[tuple[T, Location] | Damage]:
-        """Decode one line: the records in it, and what is wrong with it."""
+        """Decode one line: yield the records in it, and the problems with it."""
         try:
             yield self._decoder.decode(line), location
         except (*_DAMAGE, RecursionError) as error:
             yield from self._unusual(line, location, str(error), torn)
 
     def _unusual(self, line: bytes, location: Location, why: str, torn: bool) -> Iterator[tuple[T, Location] | Damage]:
-        if not line.strip(_NOTHING):
-            yield Damage("nul-bytes", "a line of nothing", location, lost=True)
+        if not line.strip(_BLANK):
+            yield Damage("nul-bytes", "the line only has NUL bytes and whitespace", location, lost=True)
             return
         repaired, reason = repair_line(line)
         value = _value(repaired)
@@ -187,12 +188,13 @@ class RecordDecoder(Generic[T]):
             yield Damage("torn" if is_cut else "not-json", why, location, lost=True)
             return
         kept = sum(end - start for start, end, _ in pieces)
-        yield Damage("salvaged", f"{len(pieces)} of a damaged line: {kept} of {len(line)} bytes", location, lost=False)
+        detail = f"{counted(len(pieces), 'record')} recovered from a damaged line: {kept} of {len(line)} bytes"
+        yield Damage("salvaged", detail, location, lost=False)
         for start, end, record in pieces:
             yield record, Location(location.line, location.offset + start, end - start)
 
     def _intact_records(self, line: bytes) -> Iterator[tuple[int, int, T]]:
-        """Find the records in a line that is not one itself."""
+        """Find the intact records in a damaged line."""
         # Latin-1 keeps one character per byte; the structure of JSON is ASCII, so the offsets are right.
         text = line.decode("latin-1")
         scan = json.JSONDecoder(strict=True, parse_int=_whole_number).raw_decode
@@ -215,12 +217,12 @@ class RecordDecoder(Generic[T]):
 
 
 def repair_line(line: bytes) -> tuple[bytes, str | None]:
-    """Repair what has one obvious repair: half an emoji, invalid UTF-8, a run of NULs around a record.
+    """Repair what has one obvious repair: half a surrogate pair, invalid UTF-8, NUL bytes around a record.
 
-    Returns the line, and what was wrong with it.
+    Returns the line, and the reason of the problem, if any.
     """
     reason = None
-    repaired = line.strip(_NOTHING)
+    repaired = line.strip(_BLANK)
     if len(repaired) < len(line.strip()):
         reason = "nul-bytes"
     # Node cuts strings between surrogates and then writes the remaining half as an escape.
@@ -236,7 +238,7 @@ def repair_line(line: bytes) -> tuple[bytes, str | None]:
 
 
 def _value(line: bytes) -> object:
-    """The plain value of a line. Python's own decoder also accepts NaN and infinities; they become None."""
+    """Return the plain value of a line. Python's own decoder also accepts NaN and infinities; they become None."""
     try:
         return _generic.decode(line)
     except (*_DAMAGE, RecursionError):
@@ -259,13 +261,13 @@ def _finite(digits: str) -> float | None:
 
 
 def decode_object(line: bytes) -> dict[str, Any]:
-    """The object on a line, with None for numbers that no other program accepts; empty when it is not an object."""
+    """Return the object on a line, with None for numbers that other programs reject; empty if it is not an object."""
     value = _value(line)
     return value if isinstance(value, dict) else {}
 
 
 def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
-    """A copy of a piece of JSON that does not keep its line in memory, and that every program can read from one line.
+    """Return a copy of a piece of JSON, on one line, that every program can read, without a reference to its source.
 
     msgspec does not validate what it skips, so a raw value can contain invalid UTF-8. A number that is too long for
     most programs becomes a string of its digits.
@@ -284,7 +286,7 @@ def clean_raw(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
-    """A piece of a line as JSON, by the keys and indexes that lead to it."""
+    """Return a part of a line as JSON, by the keys and indexes that lead to it."""
     value = _value(repair_line(line)[0])
     try:
         for step in path:
@@ -295,7 +297,7 @@ def raw_in(line: bytes, *path: str | int) -> msgspec.Raw:
 
 
 def decode_any(data: bytes | str | msgspec.Raw) -> object:
-    """Decode JSON into plain values; None when it is invalid, or nested too deeply."""
+    """Decode JSON into plain values; None if it is invalid, or nested too deeply."""
     try:
         return _generic.decode(data) if data else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -303,7 +305,7 @@ def decode_any(data: bytes | str | msgspec.Raw) -> object:
 
 
 def json_kind(value: object) -> str:
-    """What kind of JSON a decoded value is."""
+    """Return the JSON type of a decoded value in words."""
     kinds = {dict: "an object", list: "an array", str: "a string", type(None): "null", bool: "a boolean"}
     return kinds.get(type(value), "a number")
 

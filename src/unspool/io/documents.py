@@ -1,4 +1,4 @@
-"""Logs that are one JSON document instead of lines: splits its one long list into elements.
+"""Splits logs that are a single JSON document instead of lines into the elements of their one long list.
 
 The agents that write such documents indent them by two spaces, so every element of the list begins and ends on lines
 of its own, and all complete elements of a torn document can be recovered. A document on one line is decoded whole.
@@ -39,7 +39,7 @@ class Document(NamedTuple):
 
 
 class _Lines:
-    """Counts lines up to positions that only grow, so that every byte is looked at once."""
+    """Counts lines up to increasing positions, so that every byte is only looked at once."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -48,7 +48,7 @@ class _Lines:
 
     def number(self, position: int) -> int:
         """The number of the line at a position."""
-        # Many times fewer steps than `count`, which looks at each byte.
+        # Many times faster than `count`, which looks at each byte.
         self._number += len(_NEWLINE.findall(self._data, self._position, position))
         self._position = position
         return self._number
@@ -87,18 +87,18 @@ def _elements(data: bytes, start: int, lines: _Lines) -> tuple[list[Element], li
             stop = _find_end(data, stop)
         if stop < 0:
             location = Location(lines.number(offset), offset, len(data) - offset)
-            return found, [Damage("torn", "an unfinished element", location, lost=True)], len(data)
+            return found, [Damage("torn", "an incomplete element", location, lost=True)], len(data)
         position = stop
         stop -= data[stop - 1] == _COMMA
         found.append(Element(data[offset:stop], Location(lines.number(offset), offset, stop - offset)))
     return found, [], position
 
 
-# Documents are megabytes of indented lines: `find` passes over them many times faster than a regular expression.
+# Documents are megabytes of indented lines: `find` searches them many times faster than a regular expression.
 
 
 def _find_element(data: bytes, position: int) -> tuple[int, int] | None:
-    """Where the next element begins, and where its first line ends, which may have all of it."""
+    """Return where the next element begins, and where its first line ends, which may contain all of it."""
     while (begin := data.find(_ELEMENT, position)) >= 0:
         rest = begin + len(_ELEMENT)
         stop = _line_end(data, rest)
@@ -109,7 +109,7 @@ def _find_element(data: bytes, position: int) -> tuple[int, int] | None:
 
 
 def _find_end(data: bytes, position: int) -> int:
-    """Where the last line of an element ends; -1 when there is none."""
+    """Return where the last line of an element ends; -1 if it has no end."""
     while (begin := data.find(_ELEMENT_END, position)) >= 0:
         rest = begin + len(_ELEMENT_END)
         stop = _line_end(data, rest)
@@ -125,11 +125,11 @@ def _line_end(data: bytes, position: int) -> int:
 
 
 def _whole(data: bytes, key: str) -> Document:
-    """Decode a document with another layout, which is all or nothing."""
+    """Decode a document with another layout. If it is damaged, nothing can be recovered."""
     lines = data.count(b"\n") + 1
     value = decode_any(data)
     if not isinstance(value, dict):
-        return Document({}, [], [_damage(data, 0, "not-json", "neither a document nor lines")], lines)
+        return Document({}, [], [_damage(data, 0, "not-json", "neither a JSON document nor JSON lines")], lines)
     items = value.pop(key, None)
     location = Location(1, 0, len(data))
     listed = items if isinstance(items, list) else []
@@ -138,7 +138,7 @@ def _whole(data: bytes, key: str) -> Document:
     if items is not None and not isinstance(items, list):
         damages.append(_damage(data, 0, "unknown-shape", f"{key}: {json_kind(items)} instead of an array"))
     if lost := len(listed) - len(elements):
-        damages.append(_damage(data, 0, "not-a-record", f"{lost} of {len(listed)} elements of {key} are no objects"))
+        damages.append(_damage(data, 0, "not-a-record", f"{lost} of {len(listed)} elements of {key} are not objects"))
     return Document(value, elements, damages, lines)
 
 

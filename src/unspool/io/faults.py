@@ -1,7 +1,7 @@
-"""Collects the errors of the file system that readers cope with.
+"""Collects file system errors that readers tolerate.
 
-A reader reports what it cannot read as a problem of the session, or does without it. A program that replaces what it
-read before has to know: an error is not a change of the file.
+A reader reports what it cannot read as a problem of the session, or continues without it. A program that replaces what
+it read before has to know about the error, because it does not mean that the file changed.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from pathlib import Path
 
 
 class NotRegularError(OSError):
-    """What is at a path is neither a file nor a link to one."""
+    """There is something at a path that is neither a file nor a link to one."""
 
 
 GONE = (FileNotFoundError, NotADirectoryError, NotRegularError)
-"""What is raised where there is no file, which is a fact and not a fault."""
+"""Errors that are raised if there is no file, which is not a fault."""
 
 
 class Faults:
-    """The errors that were noted in a block, by path."""
+    """The errors that were reported in a block, by path."""
 
     def __init__(self) -> None:
         self.errors: dict[Path, OSError] = {}
-        """What could not be read although it exists."""
+        """Paths that exist but could not be read."""
         self.gone: dict[Path, OSError] = {}
-        """What was looked for and does not exist."""
+        """Paths that were looked up and do not exist."""
 
     def note(self, error: OSError, path: Path) -> None:
-        """Add an error, without its traceback: that would keep everything its frames refer to, this object included."""
+        """Add an error, without its traceback, which would keep everything in memory that its frames refer to."""
         error.__traceback__ = None
         is_gone = isinstance(error, GONE) or error.errno == ELOOP
         (self.gone if is_gone else self.errors).setdefault(path, error)
 
     def pass_on(self) -> None:
-        """Note all of them again in the surrounding block."""
+        """Report all of them to the enclosing block."""
         for path, error in (*self.errors.items(), *self.gone.items()):
             note_fault(error, path)
 
 
 def note_fault(error: OSError, path: Path | str | None = None) -> None:
-    """Report an error to the innermost `collect_faults`, if any. `path` if the error does not have it."""
+    """Report an error to the innermost `collect_faults`, if any. `path` is needed if the error has no file name."""
     faults = _faults.get()
     where = path if path is not None else error.filename
     if faults is not None and where is not None:
@@ -52,7 +52,7 @@ def note_fault(error: OSError, path: Path | str | None = None) -> None:
 
 @contextmanager
 def collect_faults() -> Iterator[Faults]:
-    """Collect what is noted in a block."""
+    """Collect the errors that are reported in a block."""
     faults = Faults()
     token = _faults.set(faults)
     try:

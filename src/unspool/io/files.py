@@ -21,15 +21,16 @@ from .sources import COMPRESSED, LineFile, LogSource
 
 T = TypeVar("T")
 
-_REMEMBERED = 1 << 15
+_MAX_CACHED = 1 << 15
+"""The maximum number of files in each cache of `while_unchanged`."""
 _LARGEST = 1 << 30
-"""Bytes of a file that is read at once."""
+"""The maximum size of a file that is read as a whole, in bytes."""
 _LONGEST_START = 1 << 26
-"""Bytes in which the first line of a log has to end."""
+"""The first line of a log has to end within this many bytes."""
 _MOST_UNPACKED = 1 << 26
-"""Bytes that any compressed log may have."""
+"""Decompressed bytes that any compressed log may have."""
 _MOST_RATIO = 250
-"""How many times its size a larger one may have: the logs of agents compress to about a tenth."""
+"""The maximum compression ratio of a larger one: the logs of agents compress to about a tenth."""
 
 
 class FollowedFile:
@@ -50,7 +51,7 @@ class FollowedFile:
             _followed.reset(token)
 
     def batches(self, read: Callable[[int], bytes], decoder: RecordDecoder[T], log: m.LogFile) -> Iterator[Batch[T]]:
-        """What is in the file, then an empty batch each time its end is reached; then what has been added since."""
+        """Yield the content of the file, an empty batch each time its end is reached, and then what was added since."""
         splitter = LineSplitter()
         while True:
             while chunk := read(BLOCK_SIZE):
@@ -67,12 +68,12 @@ _followed: ContextVar[FollowedFile | None] = ContextVar("followed", default=None
 
 
 def log_of(path: Path, role: m.FileRole = "log") -> m.LogFile:
-    """The entry in the record for a log that is about to be read."""
+    """Return the entry in the record for a log that is about to be read."""
     return m.LogFile(path=name_of(path), size=0, role=role)
 
 
 def name_of(path: str | Path) -> str:
-    """A path as valid text: file names may contain bytes that are not."""
+    """Return a path as valid text: file names may contain bytes that are not."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
@@ -82,7 +83,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def stem_of(path: Path) -> str:
-    """The name of a file without its suffix, as valid text: what a session is called that has no other name."""
+    """The name of a file without its suffix, as valid text: the name of a session that has no other."""
     return name_of(path.stem)
 
 
@@ -200,7 +201,7 @@ def read_everything(path: Path) -> bytes:
 
 
 def read_whole(path: Path) -> bytes | None:
-    """The bytes of a file that is read at once; None when it cannot be read, or is larger than any agent writes."""
+    """Read a whole file; None if it cannot be read, or is larger than any file that an agent writes."""
     try:
         with open_file(path) as file:
             return file.read() if os.fstat(file.fileno()).st_size <= _LARGEST else None
@@ -220,7 +221,7 @@ def read_first(path: Path, size: int) -> tuple[bytes, int] | None:
 
 
 def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
-    """Cache what a function reads from a file until the file changes; programs that follow many files call often."""
+    """Cache what a function reads from a file until the file changes; programs that follow many files call it often."""
     known: dict[Path, tuple[int, T]] = {}
     _caches.append(known)
 
@@ -236,7 +237,7 @@ def while_unchanged(read: Callable[[Path], T]) -> Callable[[Path], T]:
         found = known.get(path)
         if found is not None and found[0] == stamp:
             return found[1]
-        if len(known) >= _REMEMBERED:
+        if len(known) >= _MAX_CACHED:
             known.clear()
         with collect_faults() as faults:
             value = read(path)
@@ -252,13 +253,13 @@ _caches: list[dict[Path, Any]] = []
 
 
 def forget_unchanged() -> None:
-    """Empty these caches: files that were read once and are not followed need not be remembered."""
+    """Empty the caches of `while_unchanged`: files that were read once and are not followed need not stay in memory."""
     for known in _caches:
         known.clear()
 
 
 def is_closed(path: Path) -> bool:
-    """Whether there is a file that we have no permission to read."""
+    """Whether there is a file that cannot be opened."""
     try:
         with open_file(path):
             return False
@@ -270,7 +271,7 @@ def is_closed(path: Path) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Size of a file; 0 when it is gone."""
+    """Return the size of a file; 0 if it is gone."""
     try:
         return path.stat().st_size
     except OSError as error:
@@ -292,7 +293,7 @@ def _bounded(read: Callable[[int], bytes], limit: int) -> Callable[[int], bytes]
 
 
 def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
-    """Decompress in small pieces, and stop where a file turns out to be many times larger than it looks."""
+    """Decompress in small pieces, and raise an error if the result is suspiciously large for the size of the file."""
     packed, unpacked = _Counted(read), 0
     reader = zstandard.ZstdDecompressor().stream_reader(cast("IO[bytes]", packed), read_across_frames=True)
 
@@ -302,7 +303,7 @@ def _unpacked(read: Callable[[int], bytes]) -> Callable[[int], bytes]:
         unpacked += len(data)
         if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed.count):
             raise zstandard.ZstdError(
-                f"{packed.count:,} bytes unpack to over {unpacked - len(data):,}; the rest is left out"
+                f"{packed.count:,} bytes decompress to over {unpacked - len(data):,}; the rest is skipped"
             )
         return data
 

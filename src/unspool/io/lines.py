@@ -10,12 +10,12 @@ from typing import NamedTuple
 BLOCK_SIZE = 1 << 18
 """Bytes read at a time: large enough to be fast, small enough not to matter for memory."""
 
-# The C library of Linux returns freed memory to the system, and gets it again for the next block, page by page. Of the
-# memory for small pieces it keeps twice the size of the largest one that was freed so far, so it is given a large one.
+# The C library of Linux returns freed memory to the system, and gets it again for the next block, page by page. It
+# retains up to twice the size of the largest piece that was freed so far, so a large one is allocated and freed once.
 bytes(16 * BLOCK_SIZE)
 
 LONGEST_LINE = 1 << 29
-"""Bytes that a line may have. A file without line ends, such as a sparse one, would fill the memory."""
+"""The maximum length of a line in bytes. A file without line ends, such as a sparse one, would fill the memory."""
 
 
 class Block(NamedTuple):
@@ -36,7 +36,7 @@ class Block(NamedTuple):
 
 
 def find_starts(data: bytes) -> list[int]:
-    """Where lines begin, and one past the newline that ends, or would end, the last one.
+    """Return where lines begin, and one past the newline that ends, or would end, the last one.
 
     Only LF ends a line: str.splitlines() would also cut at U+2028, which is legal inside a JSON string.
     """
@@ -52,15 +52,15 @@ def find_starts(data: bytes) -> list[int]:
 
 
 def block_of(data: bytes) -> Block:
-    """Bytes as the first block of a file."""
+    """Return bytes as the first block of a file."""
     return Block(data, 1, 0, find_starts(data))
 
 
 class LineSplitter:
     """Turns chunks of bytes into blocks of complete lines.
 
-    Agents write one record per line, but the bytes arrive in whatever pieces the operating system returns, so the
-    last piece is often half a line. It is held back until its newline arrives.
+    Agents write one record per line, but the bytes arrive in whatever pieces the operating system returns, so a piece
+    often ends within a line. The beginning of that line is held back until its newline arrives.
     """
 
     def __init__(self) -> None:
@@ -95,13 +95,13 @@ class LineSplitter:
         return whole
 
     def _hold(self, piece: bytes) -> None:
-        """Keep the beginning of a line until the rest arrives, unless it cannot be a record any more."""
+        """Keep the beginning of a line until the rest arrives. Raises OSError if it is too long to be a record."""
         if not piece:
             return
         self._rest.append(piece)
         self._held += len(piece)
         if self._held > LONGEST_LINE:
-            raise OSError(EFBIG, f"a line of over {LONGEST_LINE >> 20} MB, which is left out with all that follows")
+            raise OSError(EFBIG, f"a line is longer than {LONGEST_LINE >> 20} MB; it and all that follows are skipped")
 
     def rest(self) -> bytes:
         """Return the bytes of the unfinished line."""
@@ -117,7 +117,7 @@ class LineSplitter:
 
 
 def iter_blocks(read: Callable[[int], bytes], size: int = BLOCK_SIZE) -> Iterator[Block]:
-    """All blocks that `read` returns, with at most one block and one unfinished line in memory."""
+    """Yield all blocks that `read` returns, with at most one block and one unfinished line in memory."""
     splitter = LineSplitter()
     while chunk := read(size):
         if block := splitter.feed(chunk):

@@ -1,4 +1,4 @@
-"""Lists and opens files in folders where anything may be: pipes, devices, links in circles, closed folders."""
+"""Lists and opens files in folders that may contain anything: pipes, devices, circular links, unreadable folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .faults import NotRegularError, note_fault
 
 _NOT_REGULAR = "not a regular file"
 NotListed = Callable[[Path, str], None]
-"""Takes what was found but cannot be listed, and why."""
+"""Called with each path that was found but cannot be listed, and the reason."""
 
 
 class Mount(Protocol):
@@ -28,7 +28,7 @@ class Mount(Protocol):
         ...
 
     def fetch(self, path: Path) -> None:
-        """Make all bytes of a file present, for a program that opens it by itself. Raises OSError."""
+        """Fetch all bytes of a file, for code that does not open it through this mount. Raises OSError."""
         ...
 
 
@@ -59,7 +59,7 @@ def open_file(path: Path) -> FileIO:
 
 
 def fetch_file(path: Path) -> None:
-    """Make sure that a program which opens a file by itself finds its bytes. Raises OSError."""
+    """Make all bytes of a file available to code that does not use `open_file`. Raises OSError."""
     mount = _mount_of(path)
     if mount is not None:
         mount.fetch(path)
@@ -74,20 +74,20 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def why_no_file(path: Path) -> str:
-    """Why there is no file to read at a path."""
+    """Return the reason why there is no file to read at a path."""
     if path.is_dir():
         return "is a directory"
     return _NOT_REGULAR if path.exists() else "no such file"
 
 
 def files_in(folder: Path, suffix: str = "") -> list[Path]:
-    """The regular files directly in a folder, and links to some, whose names end so; none if it cannot be read."""
+    """Return the regular files directly in a folder, and links to such, by suffix; none if it cannot be read."""
     entries = [entry for entry in _entries(str(folder)) if entry.name.endswith(suffix)]
     return [folder / entry.name for entry in entries if _kind(entry) == "file"]
 
 
 def folders_in(folder: Path) -> list[Path]:
-    """The folders directly in a folder, and links to others, each folder once; none if it cannot be read."""
+    """Return the folders directly in a folder, and links to others, each once; none if it cannot be read."""
     kinds = [(entry, _kind(entry)) for entry in _entries(str(folder))]
     found = [entry for entry, kind in kinds if kind == "folder"]
     links = [entry for entry, kind in kinds if kind == "link"]
@@ -98,7 +98,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def walk_files(folder: Path, not_listed: NotListed | None = None) -> Iterator[Path]:
-    """All regular files below a folder, in the order of their names, then those below links to other folders.
+    """Yield all regular files below a folder, in the order of their names, then those below links to other folders.
 
     Each folder is walked once, however many links lead to it. `not_listed` is called for folders that cannot be read,
     and for what is neither a file nor a folder.
@@ -107,7 +107,7 @@ def walk_files(folder: Path, not_listed: NotListed | None = None) -> Iterator[Pa
 
 
 def walk_entries(folder: Path, not_listed: NotListed | None = None) -> Iterator[os.DirEntry[str]]:
-    """The same as entries, whose state costs less to ask for than that of a path."""
+    """Like `walk_files`, but yield directory entries, whose state is cheaper to get than that of a path."""
     folders, links = [str(folder)], deque[str]()
     known = _KnownFolders(str(folder))
     while folders or links:
@@ -131,20 +131,20 @@ def walk_entries(folder: Path, not_listed: NotListed | None = None) -> Iterator[
 
 
 class _KnownFolders:
-    """Folders that were found, and those above them. A link may lead to one of them under another name."""
+    """The folders found so far, and those above them. A link may lead to one of them under another name."""
 
     def __init__(self, top: str, *inner: str) -> None:
         self._names = [top, *inner]
-        """Those whose identities were not needed yet: there are few links."""
+        """Folders whose identities were not needed yet: links are rare."""
         self._top = top
         self._identities: set[tuple[int, int]] = set()
 
     def add(self, folders: Iterable[str]) -> None:
-        """Add folders that are no links."""
+        """Add folders that are not links."""
         self._names += folders
 
     def add_link(self, link: str) -> bool:
-        """Add the folder that a link leads to; returns whether it is new. What is above would lead in a circle."""
+        """Add the folder that a link leads to; returns whether it is new. Links to folders above would be circular."""
         if not self._identities:
             self._names += map(str, Path(os.path.realpath(self._top)).parents)
         self._identities.update(identity for name in self._names if (identity := identity_of(name)) is not None)
@@ -157,7 +157,7 @@ class _KnownFolders:
 
 
 def identity_of(path: str) -> tuple[int, int] | None:
-    """What two paths have in common that lead to the same file or folder; None if there is none."""
+    """Return the device and inode of the file or folder at a path, which identify it; None if there is none."""
     try:
         facts = os.stat(path)
     except OSError as error:
@@ -167,7 +167,7 @@ def identity_of(path: str) -> tuple[int, int] | None:
 
 
 def unlisted_in(place: Path) -> list[tuple[Path, str]]:
-    """What is at a path, or below it, that `walk_files` leaves out, and why."""
+    """Return what `walk_files` leaves out at or below a path, with the reason."""
     found: list[tuple[Path, str]] = []
     if place.is_dir():
         deque(walk_files(place, lambda path, why: found.append((path, why))), maxlen=0)
@@ -188,9 +188,9 @@ def _entries(folder: str, not_listed: NotListed | None = None) -> list[os.DirEnt
 
 
 def _kind(entry: os.DirEntry[str]) -> str:
-    """`file`, `folder`, `link` to a folder, or why it is none of them; empty for a link that leads nowhere.
+    """Return `file`, `folder`, `link` (to a folder), or why it is none of them; empty for a broken link.
 
-    One entry that cannot be looked at, such as a link to itself, must not hide the others.
+    One entry that cannot be examined, such as a link to itself, must not hide the others.
     """
     try:
         # Most are files.

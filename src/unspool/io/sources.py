@@ -1,7 +1,7 @@
-"""Where the bytes of a session come from: a file of lines, a whole JSON document, or rows of a SQLite database.
+"""The sources of a session's bytes: a file of lines, a whole JSON document, or rows of a SQLite database.
 
 Ingest, the archive and the readers see a log as a `LogSource`: something with a path that identifies it, a stamp that
-shows whether it changed, and bytes. What it is stored in stays in here.
+shows whether it changed, and bytes. Only this module knows what it is stored in.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _BUSY_SECONDS = 2.0
 
 
 class Stamp(NamedTuple):
-    """What shows, without reading it, whether a log has changed."""
+    """Shows whether a log has changed, without reading it."""
 
     device: int
     inode: int
-    """0 where the log is not a file of its own."""
+    """0 if the log is not a file of its own."""
     size: int
     changed: int
     """When it was last written, in nanoseconds since 1970."""
     ctime: int = 0
-    """When the file system last changed anything about it, which no program can set; 0 where it is not known."""
+    """When the file system last changed anything about it, which no program can set; 0 if it is unknown."""
 
 
 FileStamp = tuple[str, int, int, int, int, int]
@@ -50,7 +50,7 @@ class ByteStream(Protocol):
     """The part of a binary file that is used to read a log."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes; empty at the end."""
+        """Return the next bytes; empty at the end."""
         ...
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
@@ -78,22 +78,22 @@ class LogSource(Protocol):
         ...
 
     def stamp(self, known: Stamp | None = None) -> Stamp | None:
-        """Its current stamp, or None when it is gone. Raises OSError when that cannot be found out.
+        """Return its current stamp, or None if it is gone. Raises OSError if that cannot be determined.
 
         An unchanged log may return `known` instead of measuring.
         """
         ...
 
     def modified(self) -> int:
-        """When it was last written, in nanoseconds since 1970; 0 when it is gone."""
+        """When it was last written, in nanoseconds since 1970; 0 if it is gone."""
         ...
 
     def open(self) -> ByteStream:
-        """Its bytes as they are archived, compressed ones as they are. Raises OSError."""
+        """Open its bytes as they are archived, without decompressing them. Raises OSError."""
         ...
 
     def position(self, line: int, offset: int) -> str:
-        """Describes to a person where in the log a record begins."""
+        """Describe to a person where in the log a record begins."""
         ...
 
 
@@ -107,11 +107,11 @@ class LineFile:
 
     @property
     def is_appendable(self) -> bool:
-        """Yes, unless the agent has compressed it: it is finished then."""
+        """True, unless the agent has compressed it: then it is finished."""
         return self.path.suffix != COMPRESSED
 
     def stamp(self, known: Stamp | None = None) -> Stamp | None:  # noqa: ARG002 - asking the file system is cheap
-        """What the file system says about the file."""
+        """Return the state of the file in the file system."""
         try:
             facts = self.path.stat()
         except GONE:
@@ -130,11 +130,11 @@ class LineFile:
         return stamp.changed if stamp is not None else 0
 
     def open(self) -> ByteStream:
-        """The file."""
+        """Open the file."""
         return open_file(self.path)
 
     def position(self, line: int, offset: int) -> str:
-        """Line and byte."""
+        """Return the line and the byte."""
         return f"line {line}, byte {offset:,}"
 
 
@@ -145,12 +145,12 @@ class JsonDocument(LineFile):
 
     @property
     def is_appendable(self) -> bool:
-        """Never: its end is always in the way."""
+        """False: new records are not added at the end of the file."""
         return False
 
 
 def file_source(path: Path) -> LogSource:
-    """The source for a file, by its suffix."""
+    """Return the source for a file, by its suffix."""
     return JsonDocument(path) if path.suffix == ".json" else LineFile(path)
 
 
@@ -183,7 +183,7 @@ class SqliteSource:
         return path.parent, unquote(path.name.removesuffix(_ROWS))
 
     def stamp(self, known: Stamp | None = None) -> Stamp | None:
-        """The rows are only measured when `changed` is another number than before; without rows it is gone."""
+        """Return the stamp; None without rows. The rows are only measured if `changed` differs from the known stamp."""
         if known is not None and known.changed == self._changed:
             return known
         try:
@@ -196,15 +196,15 @@ class SqliteSource:
         return Stamp(0, 0, size, self._changed) if size else None
 
     def modified(self) -> int:
-        """The number that the session was found with."""
+        """Return the number that the session was found with."""
         return self._changed
 
     def open(self) -> ByteStream:
-        """The rows as they are now."""
+        """Open the rows as they are now."""
         return BytesIO(self._rows())
 
     def position(self, line: int, offset: int) -> str:  # noqa: ARG002 - a row has no offset that could be looked up
-        """The number of the row."""
+        """Return the number of the row."""
         return f"row {line}"
 
     def _rows(self) -> bytes:
@@ -213,7 +213,7 @@ class SqliteSource:
 
 
 def query(database: Path, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-    """Select rows of an agent's database, each as a dict. The database is never written. Raises OSError."""
+    """Select rows of an agent's database, each as a dict. The database is only read. Raises OSError."""
     import sqlite3
 
     try:
@@ -238,9 +238,9 @@ def _connect(database: Path) -> Connection:
 
 
 def _is_closed_write_ahead(database: Path) -> bool:
-    """Whether a database in write-ahead mode is open in no program.
+    """Whether a database is in write-ahead mode and no program has it open.
 
-    SQLite would create files beside it for the locks of readers, although no other program has it open.
+    SQLite would create files next to it for the locks of readers, although there are no other programs to lock out.
     """
     with open_file(database) as file:
         header = file.read(20)

@@ -29,7 +29,7 @@ from .tokenizer import lexeme, words_in
 T = TypeVar("T")
 
 DEEPEST = 8
-"""How deep parentheses may be nested. Each level may become three in the translation; SQLite overflows at 33."""
+"""The maximum nesting of parentheses. Each level may become three in the translation; SQLite overflows at 33."""
 MOST_WORDS = 1000
 _SHOWN = 60
 
@@ -44,7 +44,7 @@ class QueryError(UsageError):
 
 
 def _pointed_at(query: str, position: int) -> str:
-    """The query, or the part around the position, with a caret under it."""
+    """Return the query, or the part around the position, with a caret under the position."""
     start = max(0, min(position - _SHOWN // 2, len(query) - _SHOWN))
     shown = "".join(char if char.isprintable() else " " for char in query[start : start + _SHOWN])
     before, after = "…" * (start > 0), "…" * (start + _SHOWN < len(query))
@@ -108,7 +108,7 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a hit has to be, whatever its words. All filters apply together."""
+    """Conditions for a hit, in addition to its words. All filters apply together."""
 
     agent: Values[str] = Values()
     """The name of an agent."""
@@ -150,13 +150,13 @@ _Read: TypeAlias = Callable[[str, datetime | None], object]
 
 
 def _choice(what: str, *values: str, **others: str) -> _Read:
-    """A value from a list, or a synonym of one."""
+    """Return a reader of values from a list, or of synonyms of them."""
     known = {**{value: value for value in values}, **others}
 
     def read(value: str, _now: datetime | None) -> str:
         if value.lower() in known:
             return known[value.lower()]
-        raise ValueError(f"{value!r} is no {what}", f"choose from {', '.join(known)}")
+        raise ValueError(f"unknown {what} {value!r}", f"choose from {', '.join(known)}")
 
     return read
 
@@ -173,7 +173,7 @@ def _text(value: str, _now: datetime | None) -> str:
 def _name(value: str, _now: datetime | None) -> Name:
     name = Name(value.removesuffix("*"), value.endswith("*"))
     if not name.text:
-        raise ValueError("* needs a beginning before it", "tool:read*")
+        raise ValueError("* needs the beginning of a word", "for example tool:read*")
     return name
 
 
@@ -190,14 +190,14 @@ def _branch(value: str, _now: datetime | None) -> str | int:
         return value.lower()
     if re.fullmatch("[0-9]{1,9}", value):
         return int(value)
-    raise ValueError(f"{value!r} is no branch", "choose active, dead, or a number")
+    raise ValueError(f"unknown branch {value!r}", "choose active, dead, or a number")
 
 
 def _time(value: str, now: datetime | None) -> datetime | None:
     try:
         return parse_time(value, now)
     except UsageError:
-        raise ValueError(f"{value!r} is no time", "try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
+        raise ValueError(f"{value!r} is not a time", "try 2026-11-01, 2026-11-01T14:30, 7d, 12h, today") from None
 
 
 _FILTERS: dict[str, _Read] = {
@@ -215,15 +215,15 @@ _FILTERS: dict[str, _Read] = {
     "in": _choice("field", "user", "answer", "thinking", "input", "output", "note"),
 }
 _SYNONYMS = {"has": "is"}
-"""Synonyms of filters."""
-_OTHER_NAMES = {"since": "after", "until": "before"}
-"""Synonyms of values."""
+"""Other names that filters have."""
+_SUGGESTIONS = {"since": "after", "until": "before"}
+"""Filters to suggest for words that are not spelled alike."""
 
 
 def _meant(name: str) -> str | None:
-    """The filter that a misspelled word before a colon probably means. Short words resemble too many others."""
-    if name in _OTHER_NAMES:
-        return _OTHER_NAMES[name]
+    """Return the filter that an unknown word before a colon probably means. Short words resemble too many others."""
+    if name in _SUGGESTIONS:
+        return _SUGGESTIONS[name]
     near = get_close_matches(name, [known for known in _FILTERS if len(known) > 2], n=1, cutoff=0.8)
     return near[0] if near else None
 
@@ -239,10 +239,10 @@ class _Token(NamedTuple):
     kind: str
     """`(`, `)`, `OR`, `filter` or `words`."""
     start: int
-    """Where it begins, including a `-` before it."""
+    """Its position, including a `-` before it."""
     negated: bool = False
     node: Words | None = None
-    """The words; None where there are none, as in `&&`."""
+    """The words; None if there are none, as in `&&`."""
     name: str = ""
     value: object = None
 
@@ -279,7 +279,7 @@ class _Lexer:
         return self._word(start, negated)
 
     def _takes_minus(self) -> bool:
-        """Whether a `-` negates what follows. Two do not: `--force` is a word."""
+        """Skip a `-` that negates what follows; returns whether there is one. Two do not negate: `--force` is text."""
         if self._text[self._at] != "-" or self._text.startswith("--", self._at):
             return False
         following = self._text[self._at + 1 : self._at + 2]
@@ -296,7 +296,7 @@ class _Lexer:
         self._at += prefix
         node = self._words(self._text[start + 1 : end], prefix, start)
         if prefix and node is None:
-            self._fail("* needs a beginning before it", end + 1)
+            self._fail("* needs the beginning of a word", end + 1)
         return node
 
     def _word(self, start: int, negated: bool) -> _Token:
@@ -305,14 +305,14 @@ class _Lexer:
         if word == "OR" and not negated:
             return _Token("OR", start)
         if not word.strip("*"):
-            self._fail("* needs a beginning before it", begin)
+            self._fail("* needs the beginning of a word", begin)
         stem = word.removesuffix("*")
         # A star after anything but a letter or digit is not a wildcard: `foo.*`, `**bold**`.
         prefix = stem != word and words_in(stem + "x")[-1] != "x"
         return _Token("words", start, negated, self._words(stem, prefix, begin))
 
     def _plain(self) -> str:
-        """Text up to the next space or quote. Balanced parentheses are part of it: `main()`."""
+        """Return the text up to the next space or quote. Balanced parentheses are part of it: `main()`."""
         start, depth = self._at, 0
         while True:
             self._at = _end(_PLAIN, self._text, self._at)
@@ -333,13 +333,13 @@ class _Lexer:
         return Words(words, prefix) if words else None
 
     def _filter(self, found: re.Match[str], start: int, negated: bool) -> _Token | None:
-        """A filter; None where the word before the colon is an ordinary word."""
+        """Return a filter; None if the word before the colon is an ordinary word."""
         name = _SYNONYMS.get(found[1].lower(), found[1].lower())
         if name not in _FILTERS:
             follows = self._text[found.end() : found.end() + 1]
             if follows.strip() and (meant := _meant(name)):
-                advice = f'did you mean {meant}: (or the word, in quotes: "{name}:…")'
-                self._fail(f"there is no filter {name}:", found.start(), advice)
+                advice = f'did you mean {meant}: (to find the word, quote it: "{name}:…")'
+                self._fail(f"unknown filter {name}:", found.start(), advice)
             return None
         self._at = position = found.end()
         value = self._value()
@@ -352,7 +352,7 @@ class _Lexer:
             self._fail(reason, position, advice)
 
     def _value(self) -> str:
-        """The value of a filter, in quotes or up to the next space."""
+        """Return the value of a filter, in quotes or up to the next space."""
         if not self._text.startswith('"', self._at):
             return self._plain()
         start, self._at = self._at, self._closing_quote() + 1
@@ -371,7 +371,7 @@ class _Lexer:
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Where the match of a pattern ends; the pattern may match nothing."""
+    """Return where the match of a pattern ends; the pattern may match nothing."""
     found = pattern.match(text, position)
     return found.end() if found else position
 
@@ -399,19 +399,19 @@ class _Parser:
         self._filters: dict[str, Values[object]] = {}
 
     def query(self) -> Query:
-        """The whole query."""
+        """Parse the whole query."""
         match = self._any_of().node
         if (token := self._peek()) is not None:
-            self._fail("there is no ( for this )", token.start)
+            self._fail("unmatched )", token.start)
         self._check(match)
         fields = {{"is": "is_", "in": "in_"}.get(name, name): values for name, values in self._filters.items()}
-        return Query(match, Filters(**fields))  # type: ignore[arg-type]  # each reader gives what its field holds
+        return Query(match, Filters(**fields))  # type: ignore[arg-type]  # each reader returns the type of its field
 
     def _peek(self) -> _Token | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
 
     def _any_of(self) -> _Side:
-        """Alternatives separated by OR, up to a `)` or the end."""
+        """Parse alternatives separated by OR, up to a `)` or the end."""
         sides, signs = [self._all_of()], []
         while (token := self._peek()) is not None and token.kind == "OR":
             signs.append(token)
@@ -424,16 +424,16 @@ class _Parser:
         return _Side(node, sum(side.terms for side in sides), sum(side.filters for side in sides))
 
     def _check_side(self, sign: _Token, where: str, side: _Side) -> None:
-        """A filter cannot be one side of an OR: it applies to the whole query."""
+        """Check that a side of an OR is not empty, and not just a filter: filters apply to the whole query."""
         if side.terms:
             return
         if side.filters:
-            advice = "filters hold for the whole query, and several of one name mean any of them"
-            self._fail(f"nothing but a filter {where} OR", sign.start, advice)
+            advice = "filters apply to the whole query, and several of the same name match any of them"
+            self._fail(f"only a filter {where} OR", sign.start, advice)
         self._fail(f"nothing {where} OR", sign.start)
 
     def _all_of(self) -> _Side:
-        """Consecutive terms, up to an OR, a `)` or the end."""
+        """Parse consecutive terms, up to an OR, a `)` or the end."""
         nodes: list[Node] = []
         terms = filters = 0
         while (token := self._peek()) is not None and token.kind not in ("OR", ")"):
@@ -452,7 +452,7 @@ class _Parser:
         position = opening.start + opening.negated
         self._depth += 1
         if self._depth > DEEPEST:
-            self._fail(f"more than {DEEPEST} parentheses in each other", position)
+            self._fail(f"more than {DEEPEST} levels of parentheses", position)
         side = self._any_of()
         if self._peek() is None:
             self._fail("unclosed (", position)
@@ -464,7 +464,7 @@ class _Parser:
 
     def _keep(self, token: _Token) -> None:
         if self._depth:
-            self._fail("a filter in parentheses", token.start, "filters hold for the whole query and stand outside")
+            self._fail("a filter in parentheses", token.start, "filters apply to the whole query and go outside")
         known = self._filters.get(token.name, Values())
         if token.negated:
             self._filters[token.name] = Values(known.wanted, (*known.unwanted, token.value))
@@ -476,21 +476,21 @@ class _Parser:
         if match is None:
             words = next((token for token in self._tokens if token.kind == "words"), None)
             if words is not None:
-                self._fail("nothing to look for: no letters or digits", words.start)
+                self._fail("nothing to search for: no letters or digits", words.start)
             if not self._filters:
-                self._fail("nothing to look for: the query is empty", 0)
+                self._fail("nothing to search for: the query is empty", 0)
         elif not _is_positive(match):
             position = next(token.start for token in self._tokens if token.negated and token.kind != "filter")
             if next(sought(match), None) is None:
-                self._fail("nothing to look for: only what must not occur", position)
-            self._fail("nothing to look for beside OR", position, "without this, nearly everything would be found")
+                self._fail("nothing to search for: all words are excluded", position)
+            self._fail("only excluded words on one side of OR", position, "this would match nearly everything")
 
     def _fail(self, reason: str, position: int, advice: str = "") -> NoReturn:
         raise QueryError(reason, self._text, position, advice)
 
 
 def _joined(kind: type[All | AnyOf], nodes: list[Node]) -> Node | None:
-    """Several nodes as one; nodes of the same kind are merged."""
+    """Combine several nodes into one; nodes of the same kind are merged."""
     if len(nodes) < 2:
         return nodes[0] if nodes else None
     parts: list[Node] = []
@@ -511,7 +511,7 @@ def parse(text: str, now: datetime | None = None) -> Query:
 
 
 def sought(node: Node) -> Iterator[Words]:
-    """The words that may occur in a hit: all that are not negated."""
+    """Yield the words that may occur in a hit: all that are not negated."""
     yield from _leaves(node, True)
 
 
@@ -538,10 +538,10 @@ def matches(node: Node, words: Sequence[str]) -> bool:
 
 def _occurs(node: Words, words: Sequence[str]) -> bool:
     *before, last = node.words
-    for place in range(len(before), len(words)):
-        word = words[place]
-        fits = word.startswith(last) if node.prefix else word == last
-        if fits and list(words[place - len(before) : place]) == before:
+    for position in range(len(before), len(words)):
+        word = words[position]
+        is_match = word.startswith(last) if node.prefix else word == last
+        if is_match and list(words[position - len(before) : position]) == before:
             return True
     return False
 
@@ -550,14 +550,14 @@ def _occurs(node: Words, words: Sequence[str]) -> bool:
 
 
 def to_fts5(node: Node) -> str:
-    """The tree as the MATCH expression of SQLite's FTS5.
+    """Translate the tree to a MATCH expression of SQLite's FTS5.
 
-    In FTS5, NOT is a binary operator: there is no way to ask for everything without a word. So every part becomes an
+    In FTS5, NOT is a binary operator: it cannot express everything without a word. So every part becomes an
     expression with a sign, and signs are combined on the way up. The whole of a parsed query is always positive.
     """
     is_positive, text = _signed(node)
     if not is_positive:
-        raise ValueError("a query that only says what must not occur")
+        raise ValueError("a query that only excludes words")
     return text
 
 
@@ -583,7 +583,7 @@ def _signed(node: Node) -> tuple[bool, str]:
 
 
 def _without(found: list[str], absent: list[str]) -> str:
-    """All of the first and none of the second."""
+    """Return an expression for all of the first and none of the second."""
     both = [_grouped("AND", found), *([_grouped("OR", absent)] if absent else [])]
     return _grouped("NOT", both)
 
@@ -597,7 +597,7 @@ def _quoted(text: str) -> str:
 
 
 def to_tsquery(node: Node) -> str:
-    """The tree as a `tsquery` of PostgreSQL."""
+    """Translate the tree to a `tsquery` of PostgreSQL."""
     if isinstance(node, Words):
         lexemes = [_lexeme(word) for word in node.words]
         lexemes[-1] += ":*" * node.prefix

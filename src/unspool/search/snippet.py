@@ -1,4 +1,4 @@
-"""Snippets of hits: one line of the text, around the place with most of the words of the query."""
+"""Snippets of hits: one line of the text, around the part with the most words of the query."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OVERLAP = 1 << 12
 """How much of the next piece is searched with each; a longer phrase may be missed at the boundary."""
 _MOST_MATCHES = 200
 _MOST_TRIES = 300_000
-"""For each word. The letters of a short one such as `a` occur nearly everywhere, and are seldom a word."""
+"""For each search. The letters of a short word such as `a` occur nearly everywhere, but are rarely a word."""
 _AROUND = (2, 8)
-"""How many widths before and after a match are considered: more where so much whitespace is collapsed that the first
-are too few."""
+"""How much text before and after a match is considered, in widths: the larger number if so much whitespace is collapsed
+that the smaller is not enough."""
 _ALSO_ASCII = "\u017f\u212a"
 """The long s and the Kelvin sign: the only characters outside ASCII that fold to ASCII letters."""
 _NOISE = re.compile(
@@ -53,7 +53,7 @@ class _Match(NamedTuple):
 
 
 def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
-    """The part of a text that shows best why it matches, in at most `width` characters (at least 20).
+    """Return the part of a text that best shows why it matches, in at most `width` characters (at least 20).
 
     Without a match, or without a query, the beginning of the text.
     """
@@ -62,17 +62,17 @@ def snippet(text: str, node: Node | None, width: int = 160) -> Snippet:
     cluster = _densest(matches, width)
     start, end = (cluster[0].start, cluster[-1].end) if cluster else (0, 0)
     first, last, line = _around(text, start, end, width)
-    marks = [line.places(max(a, first) - first, b - first) for match in matches for a, b in match.words if b > first]
-    middle = line.places(start - first, end - first)
+    marks = [line.moved(max(a, first) - first, b - first) for match in matches for a, b in match.words if b > first]
+    middle = line.moved(start - first, end - first)
     return _cut(line.text, _merged(marks), middle, width, (first > 0, last < len(text)))
 
 
 def _around(text: str, start: int, end: int, width: int) -> tuple[int, int, _Line]:
-    """The text around a range: where it begins and ends, and the line it becomes."""
+    """Return where the text around a range begins and ends, and the line that it becomes."""
     for widths in _AROUND:
         first, last = max(0, start - widths * width), min(len(text), start + widths * width)
         line = _Line(text[first:last])
-        before, after = line.places(start - first, end - first)
+        before, after = line.moved(start - first, end - first)
         if (first == 0 or before >= width) and (last == len(text) or len(line.text) - after >= width):
             break
     return first, last, line
@@ -106,7 +106,7 @@ class _Search:
             at = divided.find(first, at + 1, end + len(first) - 1)
 
     def _at(self, divided: str, at: int) -> list[tuple[int, int]]:
-        """The positions of all words, if they are here."""
+        """Return the positions of all words if they match here, else an empty list."""
         if at and word_pattern().fullmatch("x" + divided[at - 1]):
             return []
         spans: list[tuple[int, int]] = []
@@ -123,15 +123,15 @@ class _Search:
 
 
 def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
-    """The first matches of each of the words."""
+    """Find the first matches of each of the words."""
     searches = [_Search(words) for words in dict.fromkeys(sought_for)]
     for base in range(0, len(text), _PIECE):
-        open_ones = [search for search in searches if not search.is_done]
-        if not open_ones:
+        unfinished = [search for search in searches if not search.is_done]
+        if not unfinished:
             break
         before = 1 if base else 0  # the character before shows whether a word begins
         piece = text[base - before : base + _PIECE + _OVERLAP]
-        if promising := _sieve(piece, open_ones):
+        if promising := _sieve(piece, unfinished):
             divided = divide(piece)
             for search in promising:
                 search.search(divided, before, before + _PIECE, base - before)
@@ -139,7 +139,7 @@ def _find(text: str, sought_for: Iterable[Words]) -> list[_Match]:
 
 
 def _sieve(piece: str, searches: list[_Search]) -> list[_Search]:
-    """The words that may occur at all: a cheap test that avoids folding most long texts."""
+    """Return the searches that may succeed at all: a cheap test that avoids folding most long texts."""
     if piece.isascii() or any(sign in piece for sign in _ALSO_ASCII):
         return searches
     rough = fold_ascii(piece)
@@ -148,7 +148,7 @@ def _sieve(piece: str, searches: list[_Search]) -> list[_Search]:
 
 
 def _densest(matches: list[_Match], width: int) -> list[_Match]:
-    """The first group of matches within the width that has the most words, and the most matches."""
+    """Return the first group of matches within the width that has the most words, and the most matches."""
     best: tuple[int, int] = (0, 0)
     chosen = (0, 0)
     inside: Counter[Words] = Counter()
@@ -182,35 +182,35 @@ class _Line:
                 length += noise.start() - at
                 has_space = False
             at = noise.end()
-            stands_for = _stands_for(noise, has_space)
-            pieces.append(stands_for)
-            length += len(stands_for)
-            has_space = stands_for == " " or (has_space and not stands_for)
+            replacement = _replacement(noise, has_space)
+            pieces.append(replacement)
+            length += len(replacement)
+            has_space = replacement == " " or (has_space and not replacement)
             self._starts.append(noise.start())
             self._ends.append((at, length))
         pieces.append(raw[at:])
         self.text = "".join(pieces).rstrip()
 
-    def places(self, start: int, end: int) -> tuple[int, int]:
-        """The new position of a range of the text."""
-        return self._place(start), self._place(end)
+    def moved(self, start: int, end: int) -> tuple[int, int]:
+        """Return the new position of a range of the text."""
+        return self._moved(start), self._moved(end)
 
-    def _place(self, place: int) -> int:
-        number = bisect_right(self._starts, place - 1) - 1
+    def _moved(self, position: int) -> int:
+        number = bisect_right(self._starts, position - 1) - 1
         if number >= 0:
-            end, moved = self._ends[number]
-            place = moved + max(0, place - end)
-        return min(place, len(self.text))
+            end, new_end = self._ends[number]
+            position = new_end + max(0, position - end)
+        return min(position, len(self.text))
 
 
-def _stands_for(noise: re.Match[str], has_space: bool) -> str:
+def _replacement(noise: re.Match[str], has_space: bool) -> str:
     if noise["unknown"]:
         return "\ufffd"
     return "" if noise["nothing"] or has_space else " "
 
 
 def _merged(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Marks in order, without empty and overlapping ones."""
+    """Sort marks, drop empty ones and merge overlapping ones."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(marks):
         if merged and start < merged[-1][1]:
@@ -221,16 +221,16 @@ def _merged(marks: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _cut(
-    text: str, marks: list[tuple[int, int]], middle: tuple[int, int], width: int, goes_on: tuple[bool, bool]
+    text: str, marks: list[tuple[int, int]], middle: tuple[int, int], width: int, has_more: tuple[bool, bool]
 ) -> Snippet:
-    """What fits the width around the middle, cut between words, with an ellipsis where text is left out."""
+    """Cut the text around the middle to the width, between words, with an ellipsis where text is left out."""
     start, end = 0, len(text)
-    if end + sum(goes_on) > width:
+    if end + sum(has_more) > width:
         room = width - 2
         lead = max(0, room - (middle[1] - middle[0])) // 2
         start = max(0, min(middle[0] - lead, end - room))
         end = min(end, start + room)
-    is_cut = start > 0 or goes_on[0], end < len(text) or goes_on[1]
+    is_cut = start > 0 or has_more[0], end < len(text) or has_more[1]
     if is_cut[0]:
         start = _word_start(text, start, middle[0])
     if is_cut[1]:
@@ -242,12 +242,12 @@ def _cut(
 
 
 def _word_start(text: str, start: int, limit: int) -> int:
-    """The next beginning of a word, if there is one before the limit."""
+    """Return the next beginning of a word, if there is one before the limit."""
     space = text.find(" ", max(0, start - 1), limit)
     return space + 1 if space >= 0 else start
 
 
 def _word_end(text: str, end: int, limit: int) -> int:
-    """The previous end of a word, if there is one after the limit."""
+    """Return the previous end of a word, if there is one after the limit."""
     space = text.rfind(" ", limit, end + 1)
     return space if space >= 0 else end

@@ -3,8 +3,8 @@
 The result is the same as that of SQLite's tokenizer `unicode61 remove_diacritics 0`. Its words consist of letters,
 numbers and private-use characters, by the tables of an old version of Unicode: characters that were unassigned then
 count as letters (among them the robot and the record button that agents print), and newer capital letters have no lower
-case. Python's tables are different and change with its version, so that the tokenizer's tables are copied here. So
-SQLite, PostgreSQL and code without a database split text alike.
+case. Python's tables are different and change with its version, so the tokenizer's tables are copied here. As a result,
+SQLite, PostgreSQL and code without a database split text in the same way.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _in_brackets(runs: Iterable[range]) -> str:
     return "".join(rf"\U{run[0]:08x}-\U{run[-1]:08x}" for run in runs)
 
 
-# The tables are made at first use: most commands import this module and split no text.
+# The tables are built on first use: most commands import this module but split no text.
 
 
 @cache
@@ -121,7 +121,7 @@ _FAR_ONE = re.compile(f"[{_in_brackets([range(_BEYOND, _END)])}]")
 
 
 def fold(text: str) -> str:
-    """Lower-case text of the same length, so that positions stay valid."""
+    """Convert text to lower case of the same length, so that positions stay valid."""
     if text.isascii():
         return text.lower()
     small = _small_letters()
@@ -129,12 +129,12 @@ def fold(text: str) -> str:
 
 
 def fold_ascii(text: str) -> str:
-    """Lower-case only A to Z, which is much faster: `bytes.lower` knows no other letters."""
+    """Convert only A to Z to lower case, which is much faster: `bytes.lower` ignores all other letters."""
     return text.encode("utf-8", "surrogatepass").lower().decode("utf-8", "surrogatepass")
 
 
 def divide(text: str) -> str:
-    """Folded text of the same length, with a space for each separator that the regex does not handle."""
+    """Fold text to the same length, with a space for each separator that the regex does not handle."""
     folded = fold(text)
     if folded.isascii():
         return folded
@@ -143,12 +143,12 @@ def divide(text: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """The words of a text, folded, in order."""
+    """Return the words of a text, folded, in order."""
     return word_pattern().findall(divide(text))
 
 
 def lexeme(word: str) -> str:
-    """A word as PostgreSQL can store it: truncated where it is too long, in texts and in queries alike."""
+    """Return a word as PostgreSQL can store it: truncated if it is too long, in texts and in queries alike."""
     if len(word) * 4 <= _LONGEST_LEXEME:
         return word
     return word.encode()[:_LONGEST_LEXEME].decode("utf-8", "ignore")

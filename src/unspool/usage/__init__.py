@@ -1,1 +1,1 @@
-"""What tokens cost: list prices as data, and the cost of counted tokens."""
+"""The cost of tokens: list prices as data, and the cost of counted tokens."""

@@ -1,6 +1,6 @@
-"""What tokens would have cost at the prices of the API.
+"""The cost of tokens at the prices of the API.
 
-A subscription is not billed by tokens: there, the cost only says how much use was made of it.
+A subscription is not billed by tokens: its cost only shows how much it was used.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class TokenCount(msgspec.Struct):
         return self.input + self.cache_read + self.cache_write
 
     def add(self, other: TokenCount) -> None:
-        """Add the counts of another."""
-        # One by one: pages add up thousands of them.
+        """Add other counts."""
+        # Written out for speed: pages add up thousands of them.
         self.input += other.input
         self.output += other.output
         self.cache_read += other.cache_read
@@ -63,7 +63,7 @@ class Cost(msgspec.Struct, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether anything has a price, or nothing was used."""
+        """Whether any tokens have a price, or there are none."""
         return self.usd > 0 or not self.unpriced_tokens
 
     def add(self, other: Cost) -> None:
@@ -100,7 +100,7 @@ def total_cost(costs: Iterable[Cost]) -> Cost:
 
 
 def dollars(cost: Cost) -> str:
-    """A cost in words: what is not known is not shown as free."""
+    """Format a cost. An unknown price is not shown as free."""
     if not cost.is_known:
         return "no price known"
     more = "+" if cost.unpriced_tokens else ""

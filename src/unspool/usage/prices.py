@@ -1,4 +1,4 @@
-"""Prices of models: the list that comes with unspool, and the user's own file, which replaces models of the list."""
+"""Prices of models: the list that comes with unspool, and the user's own file, which overrides models of the list."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"si
     cache_write: float | None = None
     cache_write_1h: float | None = None
     since: date | None = None
-    """The first day."""
+    """The first day on which it applies."""
     over: int = 0
     """Applies to requests with more input tokens than this."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a price."""
+        """Reject values that cannot be prices."""
         given = (self.input, self.output, self.cache_read, self.cache_write, self.cache_write_1h)
         if any(value is not None and not 0 <= value <= 1e6 for value in given):
-            raise ValueError("a price is a number of dollars per million tokens, from 0 to a million")
+            raise ValueError("a price must be a number of dollars per million tokens, from 0 to a million")
         if self.over and self.over not in REQUEST_SIZES:
-            raise ValueError(f"`over` is one of {', '.join(map(str, REQUEST_SIZES))}")
+            raise ValueError(f"`over` must be one of {', '.join(map(str, REQUEST_SIZES))}")
 
     @property
     def rates(self) -> tuple[float, float, float, float, float]:
@@ -80,12 +80,12 @@ class PriceTable:
         self._models = models
         self._found: dict[tuple[str, date, int], Price | None] = {}
         self.source = source
-        """What the prices are, and where they are from."""
+        """A description of where the prices come from."""
         self.checked = checked
         """When the list that comes with unspool was last compared with the providers' pages."""
 
     def price(self, model: str, day: date, size: int = 0) -> Price | None:
-        """The price of a model on a day, for requests of a size; None where it is not known.
+        """The price of a model on a day, for requests of a size; None if it is unknown.
 
         `size` is the number of `REQUEST_SIZES` that the input of the request exceeds.
         """
@@ -116,18 +116,18 @@ def _precedence(price: Price) -> tuple[int, date]:
 
 
 def bare_name(model: str) -> str:
-    """The name of a model without its provider, the date of its snapshot and the size of its context."""
+    """Return the name of a model without its provider, the date of its snapshot and the size of its context."""
     found = _DECORATION.match(model.strip().lower())
     return found["name"] if found else model
 
 
 def request_size(tokens: int) -> int:
-    """How many of the sizes that some prices depend on are exceeded by the input of a request."""
+    """Return how many of `REQUEST_SIZES` the input of a request exceeds."""
     return bisect_left(REQUEST_SIZES, tokens)
 
 
 def load_prices(folder: Path, environ: Mapping[str, str] | None = None) -> PriceTable:
-    """The prices that come with unspool, with those of the user's file in `folder` or in $UNSPOOL_PRICES."""
+    """Return the prices that come with unspool, with those of the user's file in `folder` or in $UNSPOOL_PRICES."""
     named = (os.environ if environ is None else environ).get(PRICES_VARIABLE)
     path = Path(named).expanduser() if named else folder / FILE_NAME
     try:
@@ -140,7 +140,7 @@ def load_prices(folder: Path, environ: Mapping[str, str] | None = None) -> Price
 
 
 def shipped_prices() -> PriceTable:
-    """The prices that come with unspool alone."""
+    """Return only the prices that come with unspool."""
     return _table(None, 0)
 
 

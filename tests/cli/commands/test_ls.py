@@ -111,7 +111,7 @@ def test_an_invalid_time_is_a_usage_error(run: Run, text: str) -> None:
     """The message says what a time looks like."""
     done = run("ls", "--since", text)
     assert done.code == 2
-    assert done.err.startswith(f"unspool: {text!r} is no time; try ")
+    assert done.err.startswith(f"unspool: {text!r} is not a time; try ")
 
 
 @pytest.mark.parametrize(

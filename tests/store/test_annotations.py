@@ -50,7 +50,7 @@ def test_a_tag_or_a_pin_is_added_once_and_a_note_every_time(store: Store) -> Non
 
 
 def test_invalid_ones_are_refused(store: Store) -> None:
-    with pytest.raises(UsageError, match="needs a text"):
+    with pytest.raises(UsageError, match="cannot be empty"):
         store.annotations.add("claude", "one", "note", "  ")
     with pytest.raises(UsageError, match="at most 60 characters"):
         store.annotations.add("claude", "one", "tag", "x" * 61)

@@ -500,7 +500,7 @@ def test_a_session_of_two_machines_is_not_removed_by_its_id(open_again: Open, tm
     assert here.sessions.find(name, is_exact=True).name == name
     synced(there, home)
     assert here.sessions.find(name).name == name
-    with pytest.raises(AmbiguousError, match="is a session of several machines: "):
+    with pytest.raises(AmbiguousError, match="exists on several machines: "):
         here.sessions.find(name, is_exact=True)
 
 

@@ -80,7 +80,7 @@ SWAP = ("UPDATE decision SET id = -3 WHERE id = 4", "UPDATE decision SET id = 4 
         (["DELETE FROM decision WHERE id = 1"], (None, "missing"), "The first entry of the chain is missing"),
         (["DELETE FROM decision"], (None, "missing"), "The first entry of the chain is missing"),
         (["UPDATE decision SET id = id + 10"], (1, "changed"), ""),
-        (SWAP, (4, "reordered"), "was written in another place"),
+        (SWAP, (4, "reordered"), "was moved after it was written"),
         (["PRAGMA user_version = 1"], (1, "truncated"), "missing at the end"),
     ],
 )

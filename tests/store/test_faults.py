@@ -191,7 +191,7 @@ def test_a_full_disk_is_reported_and_rolled_back(small: Store, tmp_path: Path) -
     home, before = tmp_path / "home", contents(small)
     for agent in AGENTS:
         log_of(agent, 400, "large").write(home)
-    with pytest.raises(UnspoolError, match=r"cannot grow.*nothing is lost"):
+    with pytest.raises(UnspoolError, match=r"cannot be written.*nothing is lost"):
         Syncer(small, home).run()
     assert difference(_without_new(small, before), before) == ""
     small.database.rows("PRAGMA max_page_count = 1000000")
@@ -206,7 +206,7 @@ def test_a_full_disk_while_a_session_grows(small: Store, tmp_path: Path) -> None
     for agent in AGENTS:
         path = log_of(agent).write(home)
         append(path, log_of(agent, 500).data[path.stat().st_size :])
-    with pytest.raises(UnspoolError, match="cannot grow"):
+    with pytest.raises(UnspoolError, match="free some disk space"):
         Syncer(small, home).run()
     assert difference(contents(small), before) == ""
     small.database.rows("PRAGMA max_page_count = 1000000")

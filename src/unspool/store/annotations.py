@@ -1,4 +1,4 @@
-"""Pins, notes and tags of this machine's user, by the name of the session: they outlast that it is read again."""
+"""Pins, notes and tags of this machine's user. They name the session, so they survive when it is stored again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from .database import Database
 from .rows import moment
 
 LONGEST = 10_000
-"""Characters of a note."""
+"""The largest number of characters in a note."""
 _LONGEST_TAG = 60
 _MOST = 2_000
-"""Annotations of one session."""
+"""The largest number of annotations of one session."""
 
 
 class Annotations:
-    """Reads and writes them."""
+    """Reads and writes annotations."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def of(self, agent: str, name: str) -> list[Annotation]:
-        """Those of a session: tags by name, then the rest by message and time."""
+        """The annotations of a session: tags by name, then the rest by message and time."""
         sql = """SELECT id, kind, text, message, at FROM annotation WHERE machine = ? AND agent = ? AND name = ?
             ORDER BY id"""
         rows = self._database.rows(sql, self._database.machine, agent, name)
@@ -34,10 +34,10 @@ class Annotations:
         return sorted(found, key=_order)
 
     def add(self, agent: str, name: str, kind: AnnotationKind, text: str = "", message: int | None = None) -> None:
-        """Add one. The same tag or pin is added only once."""
+        """Add an annotation. The same tag or pin is added only once."""
         text = text.strip()
         if not text and kind != "pin":
-            raise UsageError(f"A {kind} needs a text")
+            raise UsageError(f"A {kind} cannot be empty")
         if len(text) > (limit := _LONGEST_TAG if kind == "tag" else LONGEST):
             raise UsageError(f"A {kind} can have at most {limit:,} characters; this one has {len(text):,}")
         known = self.of(agent, name)
@@ -49,7 +49,7 @@ class Annotations:
         self._database.insert("annotation", "machine, agent, name, message, kind, text, at", [row])
 
     def remove(self, agent: str, name: str, id: int) -> None:
-        """Remove one of a session."""
+        """Remove an annotation of a session."""
         if all(one.id != id for one in self.of(agent, name)):
             raise NotFoundError(f"session {name} has no pin, note or tag {id}; it may have been removed already")
         self._database.rows("DELETE FROM annotation WHERE id = ? AND machine = ?", id, self._database.machine)

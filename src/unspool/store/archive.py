@@ -24,7 +24,7 @@ class ArchivedFile(NamedTuple):
 
 
 class FileArchive:
-    """Files of all machines. Methods that take a path mean this machine."""
+    """The files of all machines. Methods that take a path look for it on this machine."""
 
     def __init__(self, database: Database, chunks: Chunks, blocks: Blocks) -> None:
         """`blocks` may depend on the bytes of a file."""
@@ -49,7 +49,7 @@ class FileArchive:
         return set(map(tuple, self._database.rows(sql, self._database.machine)))
 
     def at(self, path: str) -> FileRow | None:
-        """The file at a path."""
+        """The file at a path; None if it is not archived."""
         sql = f"{_SELECTED} WHERE machine = ? AND path = ? AND replaced_at IS NULL"
         found = self._database.rows(sql, self._database.machine, path)
         return FileRow(*found[0]) if found else None
@@ -70,7 +70,7 @@ class FileArchive:
         return int(self._database.rows(sql, self._database.machine, *row[1:])[0][0])
 
     def remove(self, id: int) -> None:
-        """Delete a file with its bytes. Versions of it and messages that stay no longer depend on it."""
+        """Delete a file with its bytes. Other versions and messages that depend on it are repacked first."""
         self._blocks.detach(id)
         self._chunks.detach(id)
         self._chunks.remove(id)
@@ -81,14 +81,14 @@ class FileArchive:
     # --- versions ---
 
     def replace(self, id: int, at: float, row: FileRow) -> int:
-        """Insert the next version of a file, and return its id. The bytes of the one before stay."""
+        """Insert the next version of a file, and return its id. The bytes of the previous version stay."""
         self._database.rows("UPDATE file SET replaced_at = ? WHERE id = ?", at, id)
         new = self.put(row._replace(id=0))
         self._database.rows("UPDATE file SET replaced_by = ? WHERE id = ?", new, id)
         return new
 
     def versions(self, id: int) -> list[FileRow]:
-        """A file and what it replaced, the oldest first, without versions that another session was read from."""
+        """A file and the versions it replaced, the oldest first, without those that another session was read from."""
         found = [self.get(id)]
         sql = """SELECT id FROM file WHERE replaced_by = ?
             AND NOT EXISTS (SELECT 1 FROM session_file WHERE session_file.file = file.id) ORDER BY id DESC LIMIT 1"""
@@ -103,7 +103,7 @@ class FileArchive:
             self._database.insert("growth", "file, start, at", [(file, start, at)])
 
     def growth(self, file: int) -> list[tuple[int, float]]:
-        """When a file grew: how many bytes it had before, and the time."""
+        """The recorded growth of a file: the number of bytes it had before, and the time."""
         sql = "SELECT start, at FROM growth WHERE file = ? ORDER BY start"
         return [(int(start), at) for start, at in self._database.rows(sql, file)]
 
@@ -118,15 +118,15 @@ class FileArchive:
         return self._chunks.read(file, start)
 
     def intact_chunks(self, file: int, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
-        """The same chunks with their lengths; None for one that is damaged."""
+        """The lengths and bytes of the same chunks; None instead of the bytes if a chunk is damaged."""
         return self._chunks.intact(file, start)
 
     def packed_chunks(self, file: int, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """The same chunks still compressed: start, length, data."""
+        """The same chunks, each compressed on its own: start, length, data."""
         return self._chunks.packed(file, start)
 
     def chunk_start(self, file: int, offset: int) -> int:
-        """Where the chunk with a byte begins."""
+        """The start of the chunk that contains the byte at `offset`."""
         return self._chunks.start_of(file, offset)
 
     def shrink(self, file: int, newer: int) -> None:
@@ -152,9 +152,9 @@ class FileArchive:
         return [int(id) for (id,) in self._database.rows("SELECT session FROM session_file WHERE file = ?", file)]
 
     def beside_session(self, session: int) -> list[ArchivedFile]:
-        """Files of no session in the folder that is named like the log of this one, such as saved outputs."""
+        """Files that belong to no session, in the folder named like the log of this one, such as saved outputs."""
         path = f"file.path{self._database.bytewise}"
-        # A range of paths, which the index has: the other files of the machine are not looked at.
+        # A range of paths can use an index, so that not all files of the machine are read.
         sql = f"""SELECT file.id, file.agent, file.path FROM file
             WHERE file.machine = (SELECT machine FROM session WHERE id = ?) AND {path} >= ? AND {path} < ?
             AND file.replaced_at IS NULL
@@ -180,7 +180,7 @@ class FileArchive:
         return any(other != session for other in self.sessions_of(file))
 
     def paths_only_of_session(self, session: int) -> list[str]:
-        """The paths of those files."""
+        """The paths of the files that only this session needs."""
         return [self.get(id).path for id in self.only_of_session(session)]
 
     def find_for_session(self, session: int, path: str) -> int | None:
@@ -200,7 +200,7 @@ class FileArchive:
         return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine)}
 
     def set_unreadable(self, before: Iterable[str], now: dict[str, str], at: float) -> None:
-        """Replace some of those entries."""
+        """Replace the unreadable paths `before` with those `now`. Paths in both keep their entry."""
         known = set(before)
         for path in known - now.keys():
             sql = "DELETE FROM unreadable WHERE machine = ? AND path = ?"

@@ -1,7 +1,7 @@
 """Blocks of messages as they are stored: a JSON list of up to 64 messages, compressed.
 
-A block is written once, compressed on its own. When its session has been quiet for a while, each half is packed against
-its base, the archived bytes that its messages were read from: the messages are nearly a part of them.
+A block is first compressed on its own. Once its session has not changed for a while, each half is packed against its
+base, the archived bytes that its messages were read from, because these contain nearly all of the messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIGHT = 32
 _FETCHED = 8
 """The number of blocks that are fetched together."""
 _LONGEST_BASE = 4 << 20
-"""A base is unpacked to read a single message. Beyond this length, a block is packed on its own."""
+"""The base is unpacked even to read a single message. If it would be longer, a block is packed on its own."""
 _NO_LIMIT = 2**53
 _COLUMNS = "session, first, count, data, base, base_start, base_length"
 
@@ -44,13 +44,13 @@ class Block(NamedTuple):
     session: int
     first: int
     length: int
-    """How many messages it has."""
+    """The number of messages."""
     data: bytes
     base: Base | None
 
 
 class _Located(msgspec.Struct):
-    """The only field of a message that is needed to find its base."""
+    """The only field of a message that is needed to find the base."""
 
     source: m.Source
 
@@ -69,12 +69,12 @@ class Blocks:
     # --- reading ---
 
     def in_range(self, session: int, first: int, last: int | None) -> Iterator[tuple[Block, bytes | None]]:
-        """The blocks with messages in a range, with their JSON; None where it is damaged."""
+        """The blocks with messages in a range, each with its JSON; None instead of the JSON if it is damaged."""
         condition = "first > ? AND first + count > ? AND first < ? ORDER BY first"
         yield from self._select(session, condition, first - BLOCK, first, _NO_LIMIT if last is None else last)
 
     def each(self, session: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[Block, bytes | None]]:
-        """The blocks from one with a message on, or back from it. Few are in memory at a time."""
+        """The block with message `start` and all later, or earlier, blocks. Only a few are in memory at a time."""
         direction, order = ("<", "DESC") if backwards else (">", "ASC")
         condition = f"first {direction} ? AND first + count > ? ORDER BY first {order} LIMIT ?"
         position, end = (start + 1, -1) if backwards else (start - BLOCK, start)
@@ -85,7 +85,7 @@ class Blocks:
             position = found[-1][0].first
 
     def _select(self, session: int, condition: str, *values: object) -> list[tuple[Block, bytes | None]]:
-        # In one snapshot: otherwise a base could be removed after the block that needs it was read.
+        # In one snapshot: otherwise, a base could be removed after the block that needs it was read.
         with self._database.snapshot():
             sql = f"SELECT {_COLUMNS} FROM block WHERE session = ? AND {condition}"
             blocks = [_block(row) for row in self._database.rows(sql, session, *values)]
@@ -98,7 +98,7 @@ class Blocks:
             return None
 
     def json(self, block: Block) -> bytes:
-        """The messages of a block. Raises DamagedError."""
+        """The messages of a block as JSON. Raises DamagedError."""
         return unpack(block.data) if block.base is None else unpack_against(block.data, self._chunks.span(*block.base))
 
     def one(self, session: int, first: int) -> Block | None:
@@ -107,7 +107,7 @@ class Blocks:
         return _block(found[0]) if found else None
 
     def packed(self, session: int) -> Iterator[Block]:
-        """The blocks of a session, each compressed on its own; what is damaged stays as it is."""
+        """The blocks of a session, each compressed on its own; damaged ones stay as they are."""
         for block, json in self.each(session):
             yield block if block.base is None or json is None else block._replace(data=pack(json), base=None)
 
@@ -119,13 +119,13 @@ class Blocks:
         self._database.insert("block", "session, first, count, data", rows)
 
     def remove_from(self, session: int, first: int) -> None:
-        """Remove the blocks from a message on."""
+        """Remove the blocks from message `first` on."""
         self._database.rows("DELETE FROM block WHERE session = ? AND first >= ?", session, first)
 
     # --- packing against archived bytes ---
 
     def loose(self, quiet_since: int | None) -> dict[int, list[int]]:
-        """The first messages of blocks that could be packed tighter, by session, if no file of that changed since."""
+        """The first messages of blocks that could be packed tighter, by session, unless its files changed recently."""
         condition, values = quiet_file(self._database, quiet_since)
         sql = f"""SELECT block.session, block.first FROM block WHERE block.tight = 0 AND NOT EXISTS (
             SELECT 1 FROM session_file JOIN file ON file.id = session_file.file
@@ -136,9 +136,10 @@ class Blocks:
         return found
 
     def tighten(self, session: int, first: int, files: list[int | None]) -> None:
-        """Pack a block as small as possible, in a transaction; `files` are those of the session, in its own order.
+        """Pack a block as small as possible. Call it in a transaction.
 
-        It is divided in two: a message is read faster, and a page of the database has room for several small rows.
+        `files` are the ids of the session's files, in the order in which its messages refer to them. The block is split
+        in two: a message is read faster, and several small rows fit into a page of the database.
         """
         block = self.one(session, first)
         if block is None or block.base is not None:
@@ -155,7 +156,7 @@ class Blocks:
         self._database.insert("block", columns, [(*part[:-1], *(part.base or (None,) * 3), 1) for part in packed])
 
     def _packed_tightly(self, block: Block, number: int, messages: list[msgspec.Raw], files: list[int | None]) -> Block:
-        """Some messages of a block, from one on, as a block of their own."""
+        """Pack some messages of a block, which begin at `number` in it, as a separate block."""
         json = b"[" + b",".join(messages) + b"]"
         base = _base_of(json, files)
         known = b""
@@ -166,7 +167,7 @@ class Blocks:
         return Block(block.session, block.first + number, len(messages), data, base if known else None)
 
     def detach(self, file: int) -> None:
-        """Store the blocks that depend on a file on their own, before it is deleted."""
+        """Repack the blocks that depend on a file without a base, before it is deleted."""
         for session, first in self._database.rows("SELECT session, first FROM block WHERE base = ?", file):
             block = self.one(session, first)
             assert block is not None
@@ -183,11 +184,11 @@ def _block(row: Row) -> Block:
 
 
 def _base_of(json: bytes, files: list[int | None]) -> Base | None:
-    """Where most of the messages in a block are in one archived file."""
-    places: dict[int, list[m.Source]] = {}
+    """The part of an archived file from which most messages of a block were read; None if it is unknown or too long."""
+    by_file: dict[int, list[m.Source]] = {}
     for message in _SOURCES.decode(json):
-        places.setdefault(message.source.file, []).append(message.source)
-    number, sources = max(places.items(), key=lambda place: len(place[1]))
+        by_file.setdefault(message.source.file, []).append(message.source)
+    number, sources = max(by_file.items(), key=lambda item: len(item[1]))
     file = files[number] if number < len(files) else None
     start = min(source.offset for source in sources)
     length = max(source.offset + source.length for source in sources) - start

@@ -1,4 +1,4 @@
-"""The change log (table `journal`): what was written to the store, in order. Live views read it."""
+"""The change log (table `journal`): changes to the store, in order. Live views read it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .database import Database
 from .rows import Change
 
 _KEPT = 100_000
-"""How many entries are kept."""
+"""The number of entries to retain."""
 
 
 class ChangeLog:
@@ -44,7 +44,7 @@ class ChangeLog:
         return int(self._database.rows("SELECT coalesce(max(seq), 0) FROM journal")[0][0])
 
     def first_seq(self) -> int:
-        """The number of the oldest entry that is kept, or 0. A reader that has not seen the one before missed some."""
+        """The number of the oldest retained entry, or 0. A reader that has not seen the one before missed some."""
         return int(self._database.rows("SELECT coalesce(min(seq), 0) FROM journal")[0][0])
 
     def prune(self, keep: int = _KEPT) -> None:

@@ -1,8 +1,8 @@
 """The bytes of archived files, in compressed chunks.
 
-A chunk may be packed against the beginning of another one, its base, which is needed again to unpack it: the chunk at
-the same offset of the version that replaced it, the first chunk of its file, or that of a similar file. Archived bytes
-never change, however they are packed, so that neither does a base.
+A chunk may be packed against the beginning of another one, its base, which is needed again to unpack it. The base is
+the chunk at the same offset in the version that replaced the file, the first chunk of the same file, or the first chunk
+of a similar file. Archived bytes never change, however they are packed, so a base never changes either.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .damage import ADVICE
 from .database import Database, Row
 
 _WORTH_IT = 0.7
-"""A difference has to be smaller than the chunk by this factor."""
+"""A difference is stored if it is smaller than the chunk by this factor."""
 _LONGEST_CHAIN = 256
-"""Reading a version unpacks every one between it and the next that is stored as a whole."""
+"""The largest number of versions to unpack to read one: all up to the next version that is stored as a whole."""
 _SIMILAR = 0.9
-"""A chunk has to become smaller by this factor to be packed against another one."""
+"""A chunk is packed against another one if that makes it smaller by this factor."""
 _MOST_DEPENDENTS = 8
-"""How many files may be packed against the same one: if it is damaged, none of them can be read."""
+"""The largest number of files packed against the same one: if it is damaged, none of them can be read."""
 _CACHED = 4
-"""How many unpacked chunks are kept at least, and half of the most."""
+"""The number of unpacked chunks that are cached at least; there are at most twice as many."""
 _COLUMNS = "file, start, length, data, base, base_start, base_length"
 
 
@@ -41,7 +41,7 @@ class _Chunk(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What identifies it."""
+        """The primary key."""
         return self.file, self.start
 
 
@@ -51,7 +51,7 @@ class Chunks:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._recent: Recent[tuple[int, int], tuple[bytes, bytes]] = Recent(_CACHED)
-        """Chunks with what they were unpacked from: another program may have replaced them."""
+        """Packed and unpacked data of chunks. The former shows whether another program has replaced a chunk."""
 
     def put(self, file: int, start: int, length: int, data: bytes) -> None:
         """Add a chunk, or replace the one at the same offset."""
@@ -78,22 +78,22 @@ class Chunks:
         return bool(self._database.rows(sql, file, start))
 
     def span(self, file: int, start: int, length: int) -> bytes:
-        """Some bytes of a file."""
+        """Some bytes of a file. Raises DamagedError if not all of them are stored."""
         first, end = self.start_of(file, start), start + length
         sql = f"SELECT {_COLUMNS} FROM chunk WHERE file = ? AND start >= ? AND start < ? ORDER BY start"
         chunks = [_chunk(row) for row in self._database.rows(sql, file, first, end)]
         pieces = [self._unpacked(chunk)[max(0, start - chunk.start) :] for chunk in chunks]
         found = (pieces[0] if len(pieces) == 1 else b"".join(pieces))[:length]
         if len(found) < length:
-            raise DamagedError(f"{self._place(file, start, length)} are missing in the store; {ADVICE}")
+            raise DamagedError(f"{self._describe_bytes(file, start, length)} are missing in the store; {ADVICE}")
         return found
 
-    def _place(self, file: int, start: int, length: int) -> str:
+    def _describe_bytes(self, file: int, start: int, length: int) -> str:
         ((path,),) = self._database.rows("SELECT path FROM file WHERE id = ?", file)
         return f"{path}: bytes {start} to {start + length - 1}"
 
     def intact(self, file: int, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
-        """The same chunks with their lengths; None for one that is damaged."""
+        """The lengths and bytes of the chunks that `read` returns; None instead of the bytes if a chunk is damaged."""
         for chunk in self._each(file, start):
             data = None
             with suppress(DamagedError):
@@ -101,13 +101,13 @@ class Chunks:
             yield chunk.length, data
 
     def packed(self, file: int, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-        """The same chunks, each compressed on its own: start, length, data."""
+        """The chunks that `read` returns, each compressed on its own: start, length, data."""
         for chunk in self._each(file, start):
             whole = chunk.data if chunk.base is None else pack(self._unpacked(chunk))
             yield chunk.start, chunk.length, whole
 
     def start_of(self, file: int, offset: int) -> int:
-        """Where the chunk with a byte begins."""
+        """The start of the chunk that contains the byte at `offset`."""
         sql = "SELECT coalesce(max(start), 0) FROM chunk WHERE file = ? AND start <= ?"
         return int(self._database.rows(sql, file, offset)[0][0])
 
@@ -118,14 +118,14 @@ class Chunks:
     # --- packing against others ---
 
     def loose(self, quiet_since: int | None) -> list[tuple[int, int]]:
-        """The file and start of chunks that could be packed tighter, in files that have not changed since a time."""
+        """The file and start of chunks that could be packed tighter, in files that did not change recently."""
         condition, values = quiet_file(self._database, quiet_since)
         sql = f"""SELECT chunk.file, chunk.start FROM chunk JOIN file ON file.id = chunk.file
             WHERE chunk.tight = 0 AND chunk.base IS NULL AND {condition} ORDER BY chunk.file, chunk.start"""
         return [(int(file), int(start)) for file, start in self._database.rows(sql, *values)]
 
     def tighten(self, file: int, start: int) -> None:
-        """Pack a chunk as small as possible, against the first one of its file or, if it is that, of another file."""
+        """Pack a chunk as small as possible: the first one of a file against that of another, the rest against it."""
         chunk = self._one(file, start)
         if chunk is None or chunk.base is not None:
             return
@@ -140,11 +140,11 @@ class Chunks:
             data, columns = alone, (None, None, None)
         sql = """UPDATE chunk SET data = ?, base = ?, base_start = ?, base_length = ?, tight = 1
             WHERE file = ? AND start = ? AND data = ?"""
-        # Nothing happens if the chunk was replaced meanwhile.
+        # Nothing happens if the chunk was replaced in the meantime.
         self._database.rows(sql, data, *columns, file, start, chunk.data)
 
     def _similar_file(self, file: int) -> int | None:
-        """A file that the first chunk of one may be packed against: the last one of the same agent, or its base."""
+        """The file to pack the first chunk of a file against: the newest packed one of the same agent, or its base."""
         sql = """SELECT chunk.file, chunk.base FROM chunk JOIN file ON file.id = chunk.file
             JOIN file AS own ON own.machine = file.machine AND own.agent = file.agent AND own.id <> file.id
             WHERE own.id = ? AND chunk.start = 0 AND chunk.tight = 1 AND file.replaced_at IS NULL
@@ -161,7 +161,7 @@ class Chunks:
         return [int(other) for (other,) in self._database.rows(sql, file, file)]
 
     def shrink(self, file: int, newer: int) -> None:
-        """Store the chunks of a file as differences to those of a newer version, in a transaction."""
+        """Store the chunks of a file as differences to those of a newer version. Call it in a transaction."""
         if self._chain_length(file) >= _LONGEST_CHAIN:
             return
         for chunk in self._each(file, 0):
@@ -176,14 +176,14 @@ class Chunks:
             except DamagedError:
                 continue
             if len(data) < len(chunk.data) * _WORTH_IT:
-                # A new row: if an old one shrinks, SQLite keeps its page, with nearly nothing in it.
+                # Insert a new row: if an existing one shrinks, SQLite keeps its nearly empty page.
                 sql = "DELETE FROM chunk WHERE file = ? AND start = ? RETURNING tight"
                 ((tight,),) = self._database.rows(sql, file, chunk.start)
                 row = (file, chunk.start, chunk.length, data, newer, chunk.start, len(known), tight)
                 self._database.insert("chunk", f"{_COLUMNS}, tight", [row])
 
     def detach(self, file: int) -> None:
-        """Store chunks of other files that depend on a file as they are, before it is deleted."""
+        """Repack the chunks of other files that depend on a file without a base, before it is deleted."""
         sql = "SELECT file, start FROM chunk WHERE base = ? AND file <> ?"
         for other, start in self._database.rows(sql, file, file):
             chunk = self._one(other, start)
@@ -194,7 +194,7 @@ class Chunks:
             self.put(other, start, chunk.length, data)
 
     def _chain_length(self, file: int) -> int:
-        """How many versions depend on a file, one through the other."""
+        """The number of versions that depend on a file, directly or through other versions."""
         length = 0
         while earlier := self._dependents(file):
             length += 1
@@ -215,13 +215,13 @@ class Chunks:
         return _chunk(found[0]) if found else None
 
     def _chain(self, chunk: _Chunk) -> list[_Chunk]:
-        """A chunk, its base, the base of that, and so on."""
+        """A chunk, its base, the base of the base, and so on."""
         chain = [chunk]
         while chain[-1].base is not None:
             base = self._one(chain[-1].base, chain[-1].base_start or 0)
             if base is None:
-                where = self._place(chain[-1].base, chain[-1].base_start or 0, chain[-1].base_length or 0)
-                raise DamagedError(f"{where} are missing in the store; {ADVICE}")
+                location = self._describe_bytes(chain[-1].base, chain[-1].base_start or 0, chain[-1].base_length or 0)
+                raise DamagedError(f"{location} are missing in the store; {ADVICE}")
             chain.append(base)
         return chain
 
@@ -234,8 +234,8 @@ class Chunks:
             try:
                 data = self._content(link, data[: link.base_length])
             except DamagedError as error:
-                where = self._place(link.file, link.start, link.length)
-                raise DamagedError(f"{where} are damaged in the store: {error}; {ADVICE}") from error
+                location = self._describe_bytes(link.file, link.start, link.length)
+                raise DamagedError(f"{location} are damaged in the store: {error}; {ADVICE}") from error
         return data
 
     def _content(self, chunk: _Chunk, base: bytes) -> bytes:

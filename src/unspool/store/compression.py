@@ -1,8 +1,9 @@
-"""Compression for any thread, with checksums. A compressor is not thread-safe, so that each thread has its own.
+"""Compression with checksums, for use in any thread. A compressor is not thread-safe, so each thread has its own.
 
-Packed data is sealed: a byte that marks it, a checksum of what follows, and a frame of zstd, which ends with a checksum
-of the content. The first checksum shows every damage without unpacking. The second one shows whether other bytes, from
-a file or another store, are those that were packed. Stores of earlier versions have frames without either.
+Packed data is sealed: it consists of a marker byte, a checksum of the rest, and a zstd frame, which ends with a
+checksum of the content. The first checksum detects any damage without unpacking. The second one shows whether other
+bytes, from a file or another store, are the ones that were packed. Stores of earlier versions have frames without
+either checksum.
 """
 
 from __future__ import annotations
@@ -19,29 +20,29 @@ LEVEL = 1
 """The default level 3 takes 1.6 times as long and makes the store 9 % smaller."""
 _SEALED = b"\xb7"
 _UNSEALED = b"\x28"
-"""The first byte of every frame."""
+"""The first byte of every zstd frame."""
 _SUM = 4
-"""The length of a checksum."""
+"""The length of a checksum in bytes."""
 _START = len(_SEALED) + _SUM
 
 
-class _Own(threading.local):
+class _PerThread(threading.local):
     def __init__(self) -> None:
         self.pack = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compress
         self.unpack = zstandard.ZstdDecompressor().decompress
 
 
-_own = _Own()
+_per_thread = _PerThread()
 
 
 def pack(data: bytes) -> bytes:
     """Compress bytes."""
-    return seal(_own.pack(data))
+    return seal(_per_thread.pack(data))
 
 
 def unpack(data: bytes) -> bytes:
-    """Decompress bytes. Raises DamagedError if they are not those that were packed."""
-    return _unpacked(_own.unpack, data)
+    """Decompress bytes. Raises DamagedError if they are not what was packed."""
+    return _unpacked(_per_thread.unpack, data)
 
 
 def _unpacked(unpack: Callable[[memoryview], bytes], data: bytes) -> bytes:
@@ -54,7 +55,7 @@ def _unpacked(unpack: Callable[[memoryview], bytes], data: bytes) -> bytes:
 
 
 def seal(frame: bytes) -> bytes:
-    """Put the checksum of a frame before it."""
+    """Prefix a frame with its checksum."""
     return _SEALED + crc32(frame).to_bytes(_SUM, "big") + frame
 
 
@@ -64,21 +65,21 @@ def is_sealed(data: bytes) -> bool:
 
 
 def opened(data: bytes) -> memoryview:
-    """The frame in packed data. Raises DamagedError if it was changed; an unsealed one cannot be checked."""
+    """The frame in packed data. Raises DamagedError if it was changed; an unsealed frame cannot be checked."""
     view = memoryview(data)
     if is_sealed(data):
         if crc32(view[_START:]) != int.from_bytes(view[len(_SEALED) : _START], "big"):
             raise DamagedError("the checksum is wrong")
         return view[_START:]
     if data[:1] != _UNSEALED:
-        raise DamagedError("the data does not begin as it should")
+        raise DamagedError("the data has an invalid header")
     return view
 
 
 def unpack_damaged(data: bytes) -> bytes | None:
-    """The content of damaged data, if only what is before the content was hit, and its checksum proves that."""
+    """The content of damaged data, if its checksum proves that only the bytes before it are damaged; else None."""
     try:
-        content = _own.unpack(data[_START:])
+        content = _per_thread.unpack(data[_START:])
     except (zstandard.ZstdError, MemoryError):
         return None
     return content if is_content_of(pack(content), data) else None
@@ -94,11 +95,11 @@ _AGAINST = zstandard.ZstdCompressionParameters.from_level(3, window_log=22, hash
 _TIGHT_LEVEL = 12
 """Level 17 takes five times as long and makes archived files 3 % smaller."""
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 18, 24
-"""The logarithms of their sizes."""
+"""The binary logarithms of their sizes."""
 
 
 def pack_against(data: bytes, base: bytes) -> bytes:
-    """Compress bytes that are similar to others, which are needed again to decompress them."""
+    """Compress bytes that are similar to a base, which is needed again to decompress them."""
     return _packed_against(data, base, _AGAINST)
 
 
@@ -108,13 +109,13 @@ def _packed_against(data: bytes, base: bytes, parameters: zstandard.ZstdCompress
 
 
 def pack_tightly(data: bytes, base: bytes = b"") -> bytes:
-    """The same in as few bytes as can be had in reasonable time. Without a base, `unpack` decompresses it."""
+    """Compress bytes as well as possible in reasonable time. Without a base, `unpack` decompresses them."""
     window = min(max((len(data) + len(base)).bit_length(), _SMALLEST_WINDOW), _LARGEST_WINDOW)
     parameters = zstandard.ZstdCompressionParameters.from_level(_TIGHT_LEVEL, window_log=window, write_checksum=True)
     packed = _packed_against(data, base, parameters)
-    # What it replaces is removed, so that no error of a compressor may go unnoticed.
+    # The data that this replaces is deleted, so an error of the compressor must not go unnoticed.
     if unpack_against(packed, base) != data:
-        raise DamagedError("the data cannot be unpacked after it was packed")
+        raise DamagedError("the data was not the same after packing and unpacking")
     return packed
 
 

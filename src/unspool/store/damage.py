@@ -1,6 +1,6 @@
-"""Damage in a store: what was found to be damaged, and what takes the place of messages that cannot be read.
+"""Damage in a store: the parts that cannot be read, and placeholders for damaged messages.
 
-Reading continues where a block is damaged. Callers that show the result also show what is missing.
+Reading continues after a damaged block. Callers that show the result also show what is missing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from ..core import model as m
 
 ATTACHMENT = "damaged-in-store"
-"""The kind of attachment that takes the place of a message."""
+"""The kind of the attachment in a placeholder for a damaged message."""
 REASON = "damaged-in-store"
 """The reason of problems about damage."""
 ADVICE = "`unspool verify --repair` restores what it can"
@@ -32,7 +32,7 @@ class SessionDamage(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What is damaged."""
+        """A sentence that says what is damaged."""
         last = self.first + self.count - 1
         if self.part == "summary":
             what = "its summary is"
@@ -43,11 +43,11 @@ class SessionDamage(msgspec.Struct, frozen=True):
         return f"{what} damaged in the store; {ADVICE}"
 
     def problem(self) -> m.Problem:
-        """The same as a problem of the record."""
+        """The damage as a problem of the record."""
         return m.Problem(reason=REASON, detail=self.text, message_index=self.first)
 
     def placeholders(self) -> Iterator[m.Message]:
-        """Messages that say what is missing. Each follows the one before it, which is a guess."""
+        """Messages that say what is missing. The parent of each is assumed to be the message before it."""
         for index in range(self.first, self.first + self.count):
             text = f"Message {index} is damaged in the store"
             yield m.Message(
@@ -62,5 +62,5 @@ class SessionDamage(msgspec.Struct, frozen=True):
 
 
 def is_placeholder(message: m.Message) -> bool:
-    """Whether a message takes the place of a damaged one."""
+    """Whether a message is a placeholder for a damaged one."""
     return any(isinstance(block, m.Attachment) and block.kind == ATTACHMENT for block in message.blocks)

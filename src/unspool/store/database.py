@@ -1,7 +1,7 @@
 """The interface between the store and a database.
 
-Everything else in `store/` writes SQL that runs on every supported database. What differs between them (bulk inserts,
-locking, full-text search, migrations) is implemented in `backends/`.
+Everything else in `store/` writes SQL that runs on every supported database. The differences between them (bulk
+inserts, locking, full-text search, migrations) are handled in `backends/`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 Row = Sequence[Any]
 _MOST_IDS = 500
-"""Values in one statement."""
+"""The largest number of values in one statement."""
 
 
 class Database(ABC):
-    """One connection to a database that holds sessions."""
+    """One connection to a database with sessions."""
 
     machine: int
-    """The row id of this machine: a database may hold the sessions of several."""
+    """The row id of this machine: a database may contain the sessions of several."""
     location: str
     """The path or URL that `open_store` accepts."""
     read_only: bool = False
     is_shared: bool = False
-    """Whether other machines write to it as well. Each maintains its own sessions then."""
+    """Whether other machines write to it as well. If so, each maintains only its own sessions."""
     bytewise = ""
-    """What to add to a text so that it is compared by its bytes."""
+    """SQL to append to a text expression so that it is compared by its bytes."""
     names: NameTable
     words: WordIndex
 
@@ -42,11 +42,11 @@ class Database(ABC):
 
     @abstractmethod
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Run a statement and return its rows. `?` marks a value."""
+        """Run a statement and return its rows. `?` is the placeholder for a value."""
 
     @abstractmethod
     def iterate(self, sql: str, *values: object) -> Generator[Row]:
-        """Run a query and return its rows as they are needed. Close the generator where some may be left."""
+        """Run a query and yield its rows as they are needed. Close the generator if some may remain unread."""
 
     @abstractmethod
     def insert(self, table: str, columns: str, rows: Iterable[Row], sparse: str = "") -> None:
@@ -56,7 +56,7 @@ class Database(ABC):
     def append_change(self, row: Row) -> None:
         """Insert a row into the change log.
 
-        Readers continue from the last number they saw, so that a number must never become visible after a higher one.
+        Readers continue from the last number they saw, so a number must never become visible after a higher one.
         """
 
     @abstractmethod
@@ -69,9 +69,9 @@ class Database(ABC):
 
     @abstractmethod
     def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
-        """Hold the lock of the one process that updates this machine's sessions; others wait.
+        """Hold the lock that lets only one process at a time update this machine's sessions.
 
-        With `patience`, they raise `BusyError` after as many seconds.
+        Wait if another process holds it, and raise `BusyError` after `patience` seconds (by default, ten minutes).
         """
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Database(ABC):
         """Close the connection."""
 
     def compact(self) -> Iterator[None]:
-        """Give unused space back, step by step. A server does that by itself."""
+        """Release unused space, step by step. Database servers do so on their own."""
         yield from ()
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Database(ABC):
         """Run the database's own maintenance."""
 
     def check(self) -> list[str]:
-        """What is wrong with the database itself, apart from what is stored in it."""
+        """Return the faults of the database itself, as opposed to those of the data in it."""
         return []
 
     @property
@@ -103,18 +103,18 @@ class MatchIndex(NamedTuple):
     condition: str
     values: list[object]
     position: str
-    """What the rows are sorted by: the id, or the first id of its bucket."""
+    """The SQL expression to sort by: the id of a row, or the first id of its bucket."""
 
 
 class WordIndex(ABC):
     """The full-text index. Its entries have the ids of rows in the table `part`."""
 
     outdated: str | None = None
-    """A condition for rows of `part` that have to get other ids; None where ids mean nothing."""
+    """An SQL condition for rows of `part` that need new ids; None if ids are not in the order of ranks."""
 
     @abstractmethod
     def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
-        """Reserve an id in each of some buckets of the ranking. Ids in the same bucket increase."""
+        """Reserve an id in each of the given buckets of the ranking. Ids in the same bucket increase."""
 
     @abstractmethod
     def add(self, ids: Sequence[int], texts: Sequence[str | bytes], buckets: Sequence[int]) -> None:
@@ -126,14 +126,14 @@ class WordIndex(ABC):
 
     @abstractmethod
     def remove_unknown(self, ids: list[int]) -> None:
-        """Remove texts that cannot be given any more. This may take as long as reading the whole index."""
+        """Remove texts whose content is no longer available. This may take as long as reading the whole index."""
 
     @abstractmethod
     def index(self, node: Node | None) -> MatchIndex:
-        """How to select the rows of `part` that match a query; all rows without one."""
+        """Return the SQL that selects the rows of `part` that match a query; all rows without one."""
 
     def in_order(self, node: Node | None) -> Iterator[MatchIndex]:
-        """How to select the same rows in steps: all of a step have higher positions than those of the next."""
+        """Yield SQL that selects the same rows in steps. The rows of a step have higher positions than later ones."""
         yield self.index(node)
 
 
@@ -150,7 +150,7 @@ class NameTable:
         self._ids = {"": NOTHING}
 
     def ids(self, names: set[str]) -> dict[str, int]:
-        """The ids of at least these names; unknown names are added. The id of the empty name is `NOTHING`."""
+        """The ids of at least these names; new names are added. The id of the empty name is `NOTHING`."""
         for name in sorted(name for name in names if name not in self._ids):
             self._database.rows("INSERT INTO name (text) VALUES (?) ON CONFLICT (text) DO NOTHING", name)
             ((id,),) = self._database.rows("SELECT id FROM name WHERE text = ?", name)
@@ -158,7 +158,7 @@ class NameTable:
         return self._ids
 
     def texts(self, ids: Iterable[int]) -> dict[int, str]:
-        """The names with some ids; ids that no name has are left out."""
+        """The names with the given ids; unknown ids are left out."""
         wanted = sorted(set(ids))
         found: dict[int, str] = {}
         for first in range(0, len(wanted), _MOST_IDS):

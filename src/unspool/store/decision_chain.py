@@ -1,9 +1,9 @@
 """The hash chain of the decision log: how a row is appended, and the file that protects the newest one.
 
 Each row has the hash of the row before it, and a hash over that and its own content. So no row can be changed, removed,
-replaced or moved without breaking a link. The newest row has no next one to protect it; its number and hash are in a
-file beside the database. The file is written after the row is committed, and only by the holder of the database's write
-lock. So it always names a row that was committed: the newest one or, after a crash in between, an earlier one.
+replaced or moved without breaking a link. No later row protects the newest one, so its number and hash are in a file
+next to the database. The file is written after the row is committed, and only by the holder of the database's write
+lock. It therefore always names a committed row: the newest one or, after a crash in between, an earlier one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .private_files import replace_private
 HEAD_NAME = "decisions.head"
 """The file with the newest row, in the folder of the database."""
 BEFORE_START = "0" * 64
-"""Takes the place of the previous hash in the first row."""
+"""The previous hash of the first row."""
 TABLES = """
 ALTER TABLE decision ADD COLUMN kind TEXT NOT NULL DEFAULT 'decision';
 ALTER TABLE decision ADD COLUMN subject INTEGER;
@@ -35,17 +35,17 @@ _COLUMNS_BEFORE_CHAIN = "id, 'decision', NULL, run, agent, session, data, NULL, 
 _INSERT = f"INSERT INTO decision ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 LinkKind = Literal["decision", "session", "turn", "start", "break"]
-"""What a row records: a decision; the session of a decision, if that was known only later; the end of an interrupted
-turn; the start of the chain; or that rows were missing when the next one was to be written."""
+"""The content of a row: a decision; the session of a decision, if it became known only later; the end of an interrupted
+turn; the start of the chain; or that rows were missing when the next one was appended."""
 
 
 class Content(NamedTuple):
-    """What a row records. The hash covers all of it but the session."""
+    """The content of a row. The hash covers all of it except the session."""
 
     kind: LinkKind
     data: str
     subject: int | None = None
-    """The row to which this one adds a fact."""
+    """The number of the row that this one adds a fact to."""
     run: str = ""
     agent: str = ""
     session: str | None = None
@@ -77,25 +77,25 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the first row of a chain records about older rows, which had no hash when they were written."""
+    """The data of the first row of a chain, about older rows, which had no hash when they were written."""
 
     first: int
     """The number of the first row of the chain."""
     older: int
-    """How many rows there were before."""
+    """The number of older rows."""
     digest: str
-    """A hash over them as they were found."""
+    """A hash over the older rows as they were found."""
 
 
 class Break(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a row of kind `break` records: the newest row according to the file, and the one that was found."""
+    """The data of a row of kind `break`: the newest row according to the file, and the one that was found."""
 
     head: Head | None
     found: Head | None
 
 
 def hash_of(*parts: object) -> str:
-    """A hash over a list of values. As JSON, no two lists have the same text."""
+    """A hash over a list of values. They are encoded as JSON, in which different lists never have the same text."""
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
@@ -123,7 +123,8 @@ def start_chain(connection: sqlite3.Connection) -> None:
 def append(connection: sqlite3.Connection, folder: Path, content: Content) -> None:
     """Append a row, in the transaction of the caller, which has to be an immediate one.
 
-    If the newest rows were removed or replaced, a row that says so comes first. Otherwise the new row would hide it.
+    If the newest rows were removed or replaced, a row that says so is appended first. Otherwise, the new row would hide
+    that.
     """
     last = _last(connection)
     head = read_head(folder)
@@ -143,7 +144,7 @@ def _last(connection: sqlite3.Connection) -> Head | None:
 
 
 def _agree(connection: sqlite3.Connection, head: Head | str | None, last: Head) -> bool:
-    """Whether the file names a row of the chain. Without a file, the chain has just been started."""
+    """Whether the file names a row of the chain. It may be missing only if the chain has just been started."""
     if isinstance(head, Head):
         return bool(
             connection.execute("SELECT 1 FROM decision WHERE id = ? AND hash = ?", (head.id, head.hash)).fetchone()
@@ -168,7 +169,7 @@ def _insert(connection: sqlite3.Connection, previous: str, content: Content) -> 
 
 
 def read_head(folder: Path) -> Head | str | None:
-    """What the file says; None if there is none, and the reason if it cannot be read."""
+    """The newest row according to the file; None if there is no file, the reason if it cannot be read."""
     try:
         return msgspec.json.decode((folder / HEAD_NAME).read_bytes(), type=Head)
     except FileNotFoundError:
@@ -190,7 +191,7 @@ def save_head(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def catch_up(connection: sqlite3.Connection, folder: Path) -> None:
-    """Let the file name the newest row, if a crash kept it from doing so. What contradicts the log stays as it is."""
+    """Update the file if a crash prevented that. A file that contradicts the log stays as it is."""
     last = _last(connection)
     if last is not None and _agree(connection, read_head(folder), last):
         save_head(connection, folder)

@@ -1,9 +1,9 @@
 """The decisions that people made about running agents: the only code that writes and reads them.
 
-They are in the database of the run log, in a table of their own. The run log passes its connection, so that a decision
-is committed together with the entry about it. Rows are only ever appended, as links of a hash chain: what becomes known
-later about a decision is a row of its own, which readers combine with it. Everybody else reads with
-`recorded_decisions`, which is the evidence that the application passes to readers of sessions.
+They have their own table in the database of the run log. The run log passes its connection, so that a decision is
+committed together with the entry about it. Rows are only appended, as links of a hash chain: facts that become known
+later about a decision are added as another row, which readers combine with it. All other code uses
+`recorded_decisions`; the application passes the result to session readers as evidence.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ CREATE TABLE decision (
 CREATE INDEX decision_session ON decision (agent, session);
 """
 CHAIN_VERSION = 2
-"""The version of the run log since which the decisions are a chain."""
+"""The first version of the run log in which the decisions are a chain."""
 _SETTLED_SECONDS = 10.0
 """A database that was written to more recently is read again each time: its size and time may not have changed yet."""
 UNKNOWN = "|?"
-"""The mark of decisions that cannot be read: sessions that were read without them are read again when they can be."""
+"""The mark of unreadable decisions: sessions that were read without them are read again once they are readable."""
 _DECISION = msgspec.json.Decoder(RecordedDecision)
 _BySession = dict[tuple[str, str], list[RecordedDecision]]
 
@@ -61,7 +61,7 @@ def set_session(connection: sqlite3.Connection, folder: Path, run: str, session:
 
 
 def set_turn_end(connection: sqlite3.Connection, folder: Path, run: str, turn: TurnEnd) -> None:
-    """Append to the last interruption of a run what became of the turn."""
+    """Append to the last interruption of a run how the turn ended."""
     sql = """SELECT id, agent, session FROM decision WHERE run = ? AND kind = 'decision'
         AND json_extract(data, '$.verdict') = 'interrupt' ORDER BY id DESC LIMIT 1"""
     for id, agent, session in connection.execute(sql, (run,)).fetchall():
@@ -77,25 +77,25 @@ def decisions_about(connection: sqlite3.Connection, agent: str, session: str) ->
     return _read(connection, "agent = ? AND session = ?", agent, session).get((agent, session), [])
 
 
-# --- for everybody else ----------------------------------------------------------------------------------------------
+# --- for all other code ----------------------------------------------------------------------------------------------
 
 
 def recorded_decisions(agent: str, session: str) -> list[RecordedDecision]:
     """The decisions about a session that were made on this computer, in order.
 
-    Where they cannot be read there are none: the session's own files say what they can.
+    The list is empty if they cannot be read: then only the session's own files are evidence.
     """
     return decisions_if_readable(agent, session) or []
 
 
 def decisions_if_readable(agent: str, session: str) -> list[RecordedDecision] | None:
-    """The same; None where they cannot be read."""
+    """The same decisions; None if they cannot be read."""
     found = _load("agent = ? AND session = ?", agent, session)
     return None if found is None else found.get((agent, session), [])
 
 
 def all_decisions() -> list[RecordedDecision]:
-    """The decisions about all sessions that were made on this computer, in order; none where they cannot be read."""
+    """The decisions about all sessions that were made on this computer, in order; none if they cannot be read."""
     found = [decision for decisions in (_load("session IS NOT NULL") or {}).values() for decision in decisions]
     return sorted(found, key=lambda decision: decision.at)
 
@@ -107,7 +107,7 @@ def decision_mark(agent: str, session: str) -> str:
 
 
 def decision_marks(agent: str) -> dict[str, str]:
-    """The marks of all sessions with decisions; none where they cannot be read."""
+    """The marks of all sessions with decisions; none if they cannot be read."""
     found = _load("agent = ? AND session IS NOT NULL", agent) or {}
     return {session: _mark(decisions) for (owner, session), decisions in found.items() if owner == agent}
 
@@ -117,7 +117,7 @@ def _mark(decisions: list[RecordedDecision]) -> str:
 
 
 class DecisionChanges:
-    """Notices new decisions, whoever made them."""
+    """Detects new decisions, including those recorded by other processes."""
 
     def __init__(self) -> None:
         self._stamp: tuple[int, ...] = ()
@@ -139,7 +139,7 @@ class DecisionChanges:
 
 
 def _load(where: str, *values: str) -> _BySession | None:
-    """At least the decisions that meet a condition; None where they cannot be read."""
+    """At least the decisions that meet a condition; None if they cannot be read."""
     path = data_folder() / FILE_NAME
     stamp = _stamp(path)
     if not stamp:
@@ -158,7 +158,7 @@ def _is_settled(stamp: tuple[int, ...]) -> bool:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Times and sizes that change when the database is written to; empty where there is none."""
+    """Times and sizes that change when the database is written to; empty if there is no database."""
     found = []
     for name in (path, f"{path}-wal"):
         try:
@@ -176,7 +176,7 @@ def _all(path: Path, _: tuple[int, ...]) -> _BySession:
 
 
 def open_read_only(path: Path) -> sqlite3.Connection:
-    """The database of the run log, only to read it, also in a folder where nothing can be written."""
+    """Open the database of the run log read-only, even in a folder that is not writable."""
     from .backends.sqlite import connect_read_only
 
     return connect_read_only(path)
@@ -204,4 +204,4 @@ _SELECT = """SELECT agent, session, data,
      WHERE later.subject = decision.id AND later.kind = 'turn' ORDER BY later.id DESC LIMIT 1)
     FROM decision WHERE kind = 'decision'"""
 _SELECT_BEFORE_CHAIN = "SELECT agent, session, data, NULL FROM decision WHERE TRUE"
-"""A server of an earlier version may still be running."""
+"""For logs without a chain: a server of an earlier version may still be running."""

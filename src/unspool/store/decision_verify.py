@@ -1,4 +1,4 @@
-"""Verifies the decision log: finds what was changed, removed, replaced, reordered or cut off after it was written."""
+"""Verifies the decision log: finds entries that were later changed, removed, replaced or reordered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FaultKind = Literal["changed", "missing", "replaced", "reordered", "truncated", 
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A place where the log is not what was written."""
+    """A difference between the log and what was written to it."""
 
     entry: int | None
     """The number of the entry; None if no single one can be named."""
@@ -29,21 +29,21 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Verification(msgspec.Struct, kw_only=True):
-    """What the verification of a log has found."""
+    """The result of verifying a log."""
 
     decisions: int = 0
-    """Decisions in the chain."""
+    """The number of decisions in the chain."""
     not_covered: int = 0
-    """Decisions from before there was a chain: nothing shows that they are what was written."""
+    """The number of decisions from before the chain: nothing proves that they are what was written."""
     unprotected: int = 0
-    """The newest entries, if the file does not name them yet: their removal would not be noticed."""
+    """The number of newest entries that the file does not protect yet: their removal would not be noticed."""
     head: str | None = None
-    """The number and hash of the newest entry. A copy kept elsewhere shows later whether it is still there."""
+    """The number and hash of the newest entry. Keep a copy to check later that the entry still exists."""
     faults: list[Fault] = []
 
 
 class _Log(NamedTuple):
-    """The rows of a log, and what the file with the newest row said just before they were read."""
+    """The rows of a log, and the content of the file with the newest row just before they were read."""
 
     older: list[Link]
     chain: list[Link]
@@ -73,7 +73,7 @@ def verify_decisions(folder: Path, expected: Head | None = None) -> Verification
 
 
 def _read(folder: Path) -> _Log:
-    # The file first: it only names rows that are committed, so each row that it names must be found.
+    # Read the file first: it only names committed rows, so the row that it names must be found.
     head = read_head(folder)
     path = folder / FILE_NAME
     if not path.exists():
@@ -113,24 +113,24 @@ def _start_faults(log: _Log) -> Iterator[Fault]:
     if start is None or first is None:
         yield Fault(None, "missing", "The first entry of the chain is missing")
     elif first.id != start.first:
-        yield Fault(first.id, "changed", f"{_name(first)} has another number than when it was written")
+        yield Fault(first.id, "changed", f"{_name(first)} has a different number than when it was written")
     elif (len(log.older), digest_of_older(log.older)) != (start.older, start.digest):
-        yield Fault(None, "changed", f"Of {start.older} entries from before the chain, some were changed or removed")
+        yield Fault(None, "changed", f"Some of {start.older} entries from before the chain were changed or removed")
 
 
 def _link_faults(chain: list[Link]) -> Iterator[Fault]:
-    """Where the links of a chain are broken. A row that is changed does not make the next one wrong."""
-    places = {link.hash for link in chain}
+    """The faults in the links of a chain. A changed row does not make the next one faulty."""
+    hashes = {link.hash for link in chain}
     previous, number = BEFORE_START, chain[0].id if chain else 0
     for link in chain:
         if link.id != number:
             yield Fault(number, "missing", f"{_numbers(number, link.id - 1)} missing")
         elif link.hash != link.content.hash_after(link.previous or ""):
             yield Fault(link.id, "changed", f"{_name(link)} was changed after it was written")
-        elif link.previous != previous and link.previous in places:
-            yield Fault(link.id, "reordered", f"{_name(link)} was written in another place")
+        elif link.previous != previous and link.previous in hashes:
+            yield Fault(link.id, "reordered", f"{_name(link)} was moved after it was written")
         elif link.previous != previous:
-            text = f"Entry {link.id - 1} was replaced: {_name(link)} was written after another one"
+            text = f"Entry {link.id - 1} was replaced: {_name(link)} was written after a different one"
             yield Fault(link.id - 1, "replaced", text)
         if link.content.kind == "break":
             yield _break_fault(link)
@@ -138,7 +138,7 @@ def _link_faults(chain: list[Link]) -> Iterator[Fault]:
 
 
 def _break_fault(link: Link) -> Fault:
-    """What a writer found when it was to append to the log."""
+    """Describe what a writer found when it appended to the log."""
     noted = None
     with suppress(msgspec.DecodeError, TypeError):
         noted = msgspec.json.decode(link.content.data, type=Break)
@@ -166,7 +166,7 @@ def _session_faults(found: list[Link]) -> Iterator[Fault]:
 
 
 def _head_faults(log: _Log) -> Iterator[Fault]:
-    """What the file with the newest row shows."""
+    """The faults that the file with the newest row reveals."""
     if isinstance(log.head, Head):
         yield from _absent(log.chain, log.head, f"{HEAD_NAME} names")
     elif log.head is not None:
@@ -177,7 +177,7 @@ def _head_faults(log: _Log) -> Iterator[Fault]:
 
 
 def _absent(chain: list[Link], head: Head, named: str) -> Iterator[Fault]:
-    """Whether a row that was the newest one at some time is no longer in the chain."""
+    """A fault if a row that was once the newest one is no longer in the chain."""
     last = chain[-1].id if chain else 0
     found = next((link for link in chain if link.id == head.id), None)
     if head.id > last:
@@ -185,10 +185,10 @@ def _absent(chain: list[Link], head: Head, named: str) -> Iterator[Fault]:
     elif found is None:
         yield Fault(head.id, "missing", f"Entry {head.id} is missing: {named} it")
     elif found.hash != head.hash:
-        yield Fault(head.id, "replaced", f"{_name(found)} was replaced: {named} another one")
+        yield Fault(head.id, "replaced", f"{_name(found)} was replaced: {named} a different one")
 
 
-# --- words -----------------------------------------------------------------------------------------------------------
+# --- text ------------------------------------------------------------------------------------------------------------
 
 
 def _numbers(first: int, last: int) -> str:
@@ -196,7 +196,7 @@ def _numbers(first: int, last: int) -> str:
 
 
 def _name(link: Link) -> str:
-    """An entry by its number, with what it says now."""
+    """The number of an entry, with a summary of its current content."""
     with suppress(msgspec.DecodeError, TypeError):
         if link.content.kind == "decision":
             decision = msgspec.json.decode(link.content.data, type=RecordedDecision)

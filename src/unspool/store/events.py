@@ -43,7 +43,7 @@ class Events:
         return self._select(*filter.condition())
 
     def page(self, filter: EventFilter, limit: int, offset: int = 0) -> tuple[list[EventRow], int]:
-        """Some of the events that match, the most recent first, and how many match."""
+        """One page of the events that match, the most recent first, and the total number of matches."""
         where, values = filter.condition()
         ((total,),) = self._database.rows(f"SELECT count(*) FROM {_TABLES} WHERE {where}", *values)
         # The inner query sorts without the data, which may be large.

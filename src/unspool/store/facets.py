@@ -1,4 +1,4 @@
-"""How the matches of a search are distributed: over agents, projects, roles, tools and time."""
+"""The facets of a search: its matches by agent, project, role, tool and time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .indexed_text import AUTHORS
 from .search import QueryConditions
 
 MOST_MATCHES = 20_000
-"""Only the best matches are counted: the numbers of a frequent word would take longer than the search."""
+"""Only the best matches are counted: counting all those of a frequent word would take longer than the search."""
 PERIODS = ("today", "7d", "30d", "365d")
 
 
@@ -35,9 +35,9 @@ class SearchFacets(msgspec.Struct, kw_only=True):
     role: list[FacetValue] = []
     tool: list[FacetValue] = []
     after: list[FacetValue] = []
-    """Periods up to now, as the filter `after:` takes them; the shortest first."""
+    """Periods up to now, as the filter `after:` accepts them; the shortest first."""
     is_complete: bool = True
-    """False where there are more matches than were counted."""
+    """False if there are more matches than were counted."""
 
 
 class _Tally:
@@ -56,7 +56,7 @@ class _Tally:
 
 
 def count_facets(database: Database, query: Query, now: datetime | None = None) -> SearchFacets:
-    """The distribution of the matches of a query."""
+    """Count the matches of a query by facet."""
     agents, projects, roles, tools, periods = (_Tally() for _ in range(5))
     begins = [(word, _seconds(parse_time(word, now or datetime.now(UTC)))) for word in PERIODS]
     by_tool: dict[int, set[int]] = {}
@@ -88,7 +88,7 @@ def count_facets(database: Database, query: Query, now: datetime | None = None) 
 
 
 def _matches(database: Database, query: Query) -> Generator[Row]:
-    """The best matches first."""
+    """The matches of a query, the best first."""
     filters = QueryConditions(query.filters)
     for index in database.words.in_order(query.match):
         sql = f"""SELECT part.session, part.author, part.tool, part.at, session.agent, session.project

@@ -20,18 +20,18 @@ class Condition(NamedTuple):
 
 
 class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
-    """Which sessions; a field that is not set excludes nothing."""
+    """A filter for sessions. A field that is not set excludes nothing."""
 
     ids: tuple[int, ...] | None = None
     without: tuple[int, ...] = ()
-    """None of these ids."""
+    """Ids to exclude."""
     machine: int | None = None
     agent: str | None = None
     agents: tuple[str, ...] | None = None
     """Any of these agents."""
     name: str | None = None
     name_like: str | None = None
-    """The id, or the last part of it, begins with this text in any case."""
+    """The id, or the last part of it, begins with this text, ignoring case."""
     kind: m.Kind | None = None
     status: str | None = None
     project: str | None = None
@@ -50,7 +50,7 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
     parents: tuple[str, ...] | None = None
     """Was started by one of these sessions."""
     origin: str | None = None
-    """Names this session as the one it follows from."""
+    """Has this session as its origin."""
     file: str | None = None
     """Was read from the file at this path."""
     is_gone: bool | None = None
@@ -84,7 +84,7 @@ class SessionFilter(msgspec.Struct, kw_only=True, frozen=True):
         return Condition(f"{column} IN (SELECT session.id FROM session WHERE {condition.sql})", condition.values)
 
     def happened(self, column: str) -> Condition:
-        """The times of the filter as SQL over a column with a time in seconds."""
+        """The time range of the filter as SQL over a column with a time in seconds."""
         since, until = _seconds(self.active_since), _seconds(self.started_before)
         return all_of([_maybe(f"{column} >= ?", since), _maybe(f"{column} < ?", until)])
 
@@ -140,20 +140,20 @@ _HAS_FILE = """EXISTS (SELECT 1 FROM session_file JOIN file ON file.id = session
 _NESTED = """(session.kind <> 'main' AND (SELECT 1 FROM session AS above
     WHERE above.machine = session.machine AND above.agent = session.agent AND above.name = session.parent
     AND above.messages > 0 LIMIT 1) IS NOT NULL)"""
-"""Below another session in lists, which leave sessions without messages out.
+"""Listed below another session. Sessions without messages are not listed, so nothing is below them.
 
-For EXISTS, PostgreSQL would read all sessions before it returns the first.
+Not with EXISTS: PostgreSQL would then read all sessions before it returns the first.
 """
 
 
 class EventFilter(msgspec.Struct, kw_only=True, frozen=True):
-    """Which events."""
+    """A filter for events."""
 
     kinds: tuple[str, ...]
     sessions: SessionFilter = SessionFilter()
     tool: str | None = None
     since: datetime | None = None
-    """An event without a time of its own has that of the end of its session."""
+    """An event without a time is treated as if it happened at the end of its session."""
     until: datetime | None = None
 
     def condition(self) -> Condition:
@@ -184,7 +184,7 @@ def starting_with(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Lower-case text in which LIKE sees no wildcards. Both databases take a backslash as the escape character."""
+    """Lower-case text in which a backslash escapes the wildcards of LIKE."""
     return re.sub(r"([%_\\])", r"\\\1", text.lower())
 
 
@@ -209,7 +209,7 @@ def _none_of(column: str, values: Iterable[object]) -> Condition | None:
 
 
 def all_of(conditions: Iterable[Condition | None]) -> Condition:
-    """All of some conditions."""
+    """Combine conditions with AND, skipping None."""
     given = [condition for condition in conditions if condition is not None]
     sql = " AND ".join(condition.sql for condition in given)
     return Condition(sql or "TRUE", [value for condition in given for value in condition.values])

@@ -25,20 +25,20 @@ class ForgottenSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Exclusions(NamedTuple):
-    """What is not imported of one agent."""
+    """The sessions and files of one agent that are not imported."""
 
     names: frozenset[str]
     paths: frozenset[str]
 
 
 class ForgottenSessions:
-    """The forgotten sessions of this machine, except for `add`."""
+    """The forgotten sessions of this machine. Only `add` also accepts sessions of other machines."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def all(self) -> list[ForgottenSession]:
-        """All of them, the oldest first."""
+        """All forgotten sessions, the oldest first."""
         sql = "SELECT agent, name, path, at FROM forgotten WHERE machine = ? ORDER BY at, agent, name, path"
         found: dict[tuple[str, str], tuple[float, list[str]]] = {}
         for agent, name, path, at in self._database.rows(sql, self._database.machine):
@@ -49,12 +49,12 @@ class ForgottenSessions:
         ]
 
     def add(self, session: int, paths: Iterable[str]) -> None:
-        """Do not import a session again, which is about to be removed; `paths` are files that only it needs."""
+        """Exclude a session that is about to be removed from further imports; `paths` are files that only it needs."""
         ((machine, agent, name),) = self._database.rows(
             "SELECT machine, agent, name FROM session WHERE id = ?", session
         )
         self._remove(machine, agent, name)
-        # What was noted about it goes with it.
+        # Its pins, notes and tags are removed as well.
         self._database.rows("DELETE FROM annotation WHERE machine = ? AND agent = ? AND name = ?", machine, agent, name)
         rows = [(machine, agent, name, path, time.time()) for path in sorted({"", *paths})]
         self._database.insert("forgotten", "machine, agent, name, path, at", rows)
@@ -69,7 +69,7 @@ class ForgottenSessions:
 
 
 def exclusions(sessions: Iterable[ForgottenSession], agent: str) -> Exclusions:
-    """What is not imported of an agent."""
+    """The sessions and files of an agent that are not imported."""
     own = [session for session in sessions if session.agent == agent]
     return Exclusions(
         frozenset(session.name for session in own), frozenset(path for session in own for path in session.paths)

@@ -15,7 +15,7 @@ Field = Literal["user", "answer", "thinking", "input", "output", "note"]
 FIELDS: tuple[Field, ...] = get_args(Field)
 AUTHORS: tuple[m.Author, ...] = get_args(m.Author)
 
-_OF_AUTHOR: dict[m.Author, Field] = {"human": "user", "model": "answer"}
+_FIELD_OF_AUTHOR: dict[m.Author, Field] = {"human": "user", "model": "answer"}
 
 
 FIELD_NUMBER: dict[Field, int] = {field: number for number, field in enumerate(FIELDS)}
@@ -48,7 +48,7 @@ Unknown values are empty or `NOTHING`. A plain tuple, because there are very man
 the words does.
 """
 EncodedRow = tuple[int, int, int, str, str, int, bytes]
-"""The same with the text in UTF-8, as other processes pass it on: the index needs no other form of it."""
+"""The same with the text in UTF-8, as worker processes send it. The index accepts this form as well."""
 
 
 def rows_of(message: m.Message, tool_name_of: ToolNameOf, at: int) -> list[TextRow]:
@@ -68,7 +68,7 @@ def rows_of(message: m.Message, tool_name_of: ToolNameOf, at: int) -> list[TextR
             if text and not text.isspace():
                 found.append((index, _INPUT, who, block.name, model, at, text))
         else:
-            field, words = _said(block, author)
+            field, words = _text_of_block(block, author)
             if words and not words.isspace():
                 spoken = {} if spoken is None else spoken
                 spoken[field] = f"{spoken[field]}\n{words}" if field in spoken else words
@@ -79,21 +79,21 @@ def rows_of(message: m.Message, tool_name_of: ToolNameOf, at: int) -> list[TextR
 
 
 def texts_of(message: m.Message, tool_name_of: ToolNameOf) -> list[IndexedText]:
-    """The same texts with names for their columns."""
+    """The searchable texts of a message, with named columns."""
     return [indexed_text(message, row) for row in rows_of(message, tool_name_of, NOTHING)]
 
 
 def indexed_text(message: m.Message, row: TextRow) -> IndexedText:
-    """A row of a message with names for its columns."""
+    """Convert an index row of a message to one with named columns."""
     index, field, _, tool, _, _, text = row
     at = message.timestamp.timestamp() if message.timestamp is not None else None
     return IndexedText(index, FIELDS[field], message.author, tool or None, message.model, at, text)
 
 
-def _said(block: m.Block, author: m.Author) -> tuple[Field, str | None]:
+def _text_of_block(block: m.Block, author: m.Author) -> tuple[Field, str | None]:
     """The text of a block that is neither a call nor a result, and its field."""
     if type(block) is m.Text:
-        return _OF_AUTHOR.get(author, "note"), block.text
+        return _FIELD_OF_AUTHOR.get(author, "note"), block.text
     if type(block) is m.Thinking:
         return "thinking", block.text
     if type(block) is m.Attachment:

@@ -1,6 +1,6 @@
-"""Checks that everything in a store is what was written: checksums, gaps, and whether it can be decoded.
+"""Checks that the data in a store is what was written: it verifies checksums, finds gaps and decodes.
 
-What earlier versions stored has no checksums. It is decoded instead, and gets a checksum if nothing is wrong with it.
+Data stored by earlier versions has no checksums. It is decoded instead, and gets a checksum if it is intact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .store import Store
 
 _EVENT = msgspec.json.Decoder(msgspec.Raw)
 
-DIFFERS = "the file on disk has other bytes, although its size and its times are those of the archived one"
+DIFFERS = "the file on disk has different bytes, although its size and times match those of the archived file"
 Part = Literal["summary", "corrections", "messages", "events", "bytes", "database"]
 
 
@@ -30,20 +30,20 @@ class DataFault(msgspec.Struct, kw_only=True):
 
     part: Part
     id: int = 0
-    """The row of the session or the file; 0 if it is about the whole database."""
+    """The row id of the session or the file; 0 for a fault of the whole database."""
     name: str = ""
     """The session, or the path of the file."""
     first: int = 0
     """The first message, or the first byte."""
     count: int = 0
-    """How many messages or bytes."""
+    """The number of messages or bytes."""
     reason: str
     repaired_from: str | None = None
-    """Where the right data was found; None if it is still damaged."""
+    """Where intact data was found; None if it is still damaged."""
 
     @property
     def text(self) -> str:
-        """What is damaged, and where it was repaired from."""
+        """A sentence that says what is damaged, and where it was repaired from."""
         last = self.first + self.count - 1
         what = {
             "summary": f"Session {self.name}: its summary",
@@ -58,7 +58,7 @@ class DataFault(msgspec.Struct, kw_only=True):
 
 
 class Counts(msgspec.Struct):
-    """How much was checked."""
+    """The numbers of parts that were checked."""
 
     sessions: int = 0
     blocks: int = 0
@@ -66,9 +66,9 @@ class Counts(msgspec.Struct):
     chunks: int = 0
     """Compressed chunks of archived files."""
     sealed: int = 0
-    """Parts that had no checksum, and have one now."""
+    """Parts without a checksum that got one."""
     unsealed: int = 0
-    """Parts that have no checksum, because the store cannot be written."""
+    """Parts that remain without a checksum, because the store is read-only."""
 
 
 class StoreIntegrity:
@@ -77,21 +77,21 @@ class StoreIntegrity:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._database = store.database
-        # Not those of the store, which may still have in memory what is damaged now.
+        # Not those of the store: their caches could hide damage.
         self._chunks = Chunks(store.database)
         self._blocks = Blocks(store.database, self._chunks)
         self.counts = Counts()
         self._unsealed: list[tuple[str, tuple[object, ...], bytes]] = []
-        """Intact data without a checksum: how to update it, and what it is."""
+        """Intact data without a checksum: the statement to update it, the keys of its row, and the data."""
 
     # --- sessions ---
 
     def session_ids(self) -> list[int]:
-        """All sessions."""
+        """The ids of all sessions."""
         return [int(id) for (id,) in self._database.rows("SELECT id FROM session ORDER BY id")]
 
     def check_session(self, id: int) -> list[DataFault]:
-        """Check a session without the bytes of its files."""
+        """Return the faults of a session, without those in the archived bytes of its files."""
         with self._store.snapshot():
             row = self._store.sessions.get(id)
             found = [] if row is None else [*self._check_row(row), *self._check_blocks(row), *self._check_events(row)]
@@ -143,16 +143,16 @@ class StoreIntegrity:
     # --- files ---
 
     def file_ids(self) -> list[int]:
-        """All files, with those that were replaced."""
+        """The ids of all files, including replaced versions."""
         return [int(id) for (id,) in self._database.rows("SELECT id FROM file ORDER BY id")]
 
     def chunks(self, file: int) -> list[tuple[int, int]]:
-        """Where the chunks of a file begin, and how long they are."""
+        """The start and length of each chunk of a file."""
         sql = "SELECT start, length FROM chunk WHERE file = ? ORDER BY start"
         return [(int(start), int(length)) for start, length in self._database.rows(sql, file)]
 
     def check_chunk(self, file: int, start: int, length: int, on_disk: bytes | None) -> DataFault | None:
-        """Check a chunk. `on_disk` are the bytes that it should have, if they are known."""
+        """Check a chunk and return its fault, if any. `on_disk` are the bytes that it should have, if known."""
         data = self.chunk_data(file, start) or b""
         self.counts.chunks += 1
         read = partial(self._chunks.one, file, start)
@@ -167,7 +167,7 @@ class StoreIntegrity:
         return None if why is None else self.bytes_fault(file, start, length, why)
 
     def chunk_data(self, file: int, start: int) -> bytes | None:
-        """A chunk as it is stored."""
+        """The packed data of a chunk; None if it is missing."""
         found = self._database.rows("SELECT data FROM chunk WHERE file = ? AND start = ?", file, start)
         return bytes(found[0][0]) if found else None
 
@@ -177,14 +177,14 @@ class StoreIntegrity:
         self._database.insert("chunk", "file, start, length, data", [(file, start, length, data)])
 
     def bytes_fault(self, file: int, start: int, length: int, reason: str) -> DataFault:
-        """A fault in the archive of a file."""
+        """Return a fault in the archived bytes of a file."""
         ((path,),) = self._database.rows("SELECT path FROM file WHERE id = ?", file)
         return DataFault(part="bytes", id=file, name=path, first=start, count=length, reason=reason)
 
     # --- checksums ---
 
     def _check(self, data: bytes, decode: Callable[[bytes], object], update: str, *keys: object) -> str | None:
-        """What is wrong with packed data; data without a checksum gets one if it can be decoded."""
+        """Return what is wrong with packed data, if anything. Intact data without a checksum will get one."""
         try:
             if is_sealed(data):
                 opened(data)
@@ -202,7 +202,7 @@ class StoreIntegrity:
 
     @staticmethod
     def _check_based(data: bytes, read: Callable[[], bytes]) -> str | None:
-        """What is wrong with data that was packed against a base, or with the base."""
+        """Return what is wrong with data that was packed against a base, or with the base, if anything."""
         try:
             opened(data)
             read()
@@ -211,7 +211,7 @@ class StoreIntegrity:
         return None
 
     def _seal(self) -> None:
-        """Add checksums to what has none. Nothing happens to a row that was changed since it was read."""
+        """Add checksums to intact data without one. Rows that were changed since they were read stay as they are."""
         for update, keys, data in self._unsealed:
             self._database.rows(f"UPDATE {update}", pack(unpack(data)), *keys, data)
             self.counts.sealed += 1
@@ -219,9 +219,9 @@ class StoreIntegrity:
 
 
 def _unpack_chunk(data: bytes, length: int, on_disk: bytes | None) -> None:
-    """Check a chunk without a checksum."""
+    """Check a chunk without a checksum. Raises DamagedError."""
     found = unpack(data)
     if len(found) != length:
-        raise DamagedError("it has another length than before")
+        raise DamagedError("its length has changed")
     if on_disk is not None and found != on_disk:
-        raise DamagedError("it is not what the unchanged file on disk has")
+        raise DamagedError("it differs from the unchanged file on disk")

@@ -16,9 +16,9 @@ _Links = dict[SessionKey, list[SessionKey]]
 
 
 def load_lineage(store: Store, row: SessionRow | None = None) -> Lineage:
-    """The sessions that are connected with one session, or all that are connected with some other session."""
+    """Load the sessions connected with one session, or all that are connected with any other session."""
     with store.snapshot():
-        # A session of several machines is one session: that of the most recent row.
+        # A session that exists on several machines counts as one, with its most recent row.
         rows = {_key(each): each for each in reversed(store.sessions.select())}
         links = _links(store, rows.values())
         return _load(store, rows, links, links if row is None else (_key(row),))
@@ -40,7 +40,7 @@ def _load(store: Store, rows: dict[SessionKey, SessionRow], links: _Links, start
 
 
 def _links(store: Store, rows: Iterable[SessionRow]) -> _Links:
-    """Sessions that are connected, in both directions, by what is known without decoding their records."""
+    """The connections between sessions, in both directions, that are known without decoding their records."""
     pairs = [(_key(row), name) for row in rows for name in (row.origin, row.parent)]
     clears = store.events.select(EventFilter(kinds=("clear",)))
     pairs += [(_key(row.session), msgspec.json.decode(row.event, type=m.ContextClear).next_session) for row in clears]

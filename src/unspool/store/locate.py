@@ -1,4 +1,4 @@
-"""Where the store is: in the user's data directory, or at a given location."""
+"""Finds and opens the store, in the user's data directory or at a given location."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def _data_folder(named: str | None, local: str | None, shared: str | None, _: st
 
 
 def machine_identity(folder: Path, store: Path | None = None, *, read_only: bool = False) -> tuple[str, str]:
-    """A permanent key for this machine and user, and a display name.
+    """Return a permanent key for this machine and user, and a display name.
 
-    A file that is missing or was not written completely gets the key from the store again: with another key, every
-    session would be imported a second time. `store` is the file of a store that is not in the folder.
+    If the file with the key is missing or incomplete, the key is recovered from the store: with another key, every
+    session would be imported a second time. `store` is the path of a store outside the folder.
     """
     path = folder / "machine"
     found = key = _key_in(path)
@@ -75,10 +75,11 @@ def _key_in(path: Path) -> str:
 
 
 def _known_key(folder: Path, store: Path, torn: str) -> str:
-    """The key under which a store has this machine; empty where that is not known.
+    """Return the key that a store has for this machine; empty if that is not known.
 
-    It begins with what is left in the file. The store in the folder was created by this machine. A store elsewhere may
-    be that of another one, but not if it is the only one, has the same name, and this one had a key.
+    It is the key that begins with `torn`, the content of an incomplete file. Otherwise, a store in the data directory
+    was created by this machine. A store elsewhere may have been created by another machine, unless it knows only one,
+    which has the name of this machine, and this machine had a key before.
     """
     from .backends.sqlite import machines_in
 
@@ -93,7 +94,7 @@ def _known_key(folder: Path, store: Path, torn: str) -> str:
 
 
 def _make_key(path: Path, key: str) -> str:
-    """Write a key. Where several processes start at once, the first key is kept; no process sees an incomplete file."""
+    """Write a key and return it. If several processes start at once, the first key wins; no file is ever incomplete."""
     new = path.with_name(f"{path.name}-{uuid.uuid4().hex}")
     replace_private(new, f"{key}\n".encode(), durable=True)
     try:
@@ -113,7 +114,7 @@ def _put_if_missing(new: Path, path: Path) -> None:
     except FileExistsError:
         pass
     except OSError:
-        # A file system without links. At least do not overwrite what another process has just written.
+        # A file system without hard links. At least do not overwrite what another process has just written.
         if not path.exists():
             new.replace(path)
 

@@ -1,7 +1,7 @@
 """Corrections to stored messages.
 
-A block of messages is written once. What later lines of the log say about a message in it (its author, the outcome of a
-call, its usage, new content) is stored beside the blocks and applied when messages are read.
+A block of messages is written once. Corrections that later lines of the log make to a message in it (its author, the
+outcome of a call, its usage, new content) are stored separately and applied when messages are read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MessagePatches(msgspec.Struct, omit_defaults=True):
     rewritten: dict[int, m.Message] = {}
     spans: list[Span] = []
     inherited: int = 0
-    """How many of the sealed messages come from the session this one was forked from."""
+    """The number of sealed messages that come from the session this one was forked from."""
 
     def apply(self, message: m.Message) -> None:
         """Correct the content of a message."""
@@ -58,6 +58,6 @@ class MessagePatches(msgspec.Struct, omit_defaults=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no message is corrected or on a span."""
+        """Whether no message is corrected or in a span."""
         corrections = (self.authors, self.outcomes, self.usages, self.parents, self.stitched, self.rewritten)
         return not self.spans and not any(corrections)

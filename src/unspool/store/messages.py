@@ -1,7 +1,7 @@
 """The messages of sessions: the only code that decodes stored messages.
 
-Messages are stored in compressed blocks of JSON. Whatever reads them needs the corrections that later lines of the log
-made (`message_patches`), so that all readers go through `StoredMessages`.
+Messages are stored in compressed blocks of JSON. Every reader has to apply the corrections that later lines of the log
+made (`message_patches`), so all of them use `StoredMessages`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .message_patches import MessagePatches
 
 _REWRITTEN = b'"rewritten"'
 """Occurs in the JSON of patches that replace the content of a message."""
-_NOTHING = msgspec.Raw(b"null")
+_NULL = msgspec.Raw(b"null")
 _NO_HASH = 0
 _T = TypeVar("_T")
 _NO_SOURCE = m.Source(0, 0, 0, 0)
@@ -37,7 +37,7 @@ class _OutlineBlock(msgspec.Struct):
 
 
 class _Outline(msgspec.Struct):
-    """The fields of a message that determine what was in context. Decoding these takes a fraction of decoding all."""
+    """The fields of a message that determine what was in context. Decoding only these takes a fraction of the time."""
 
     index: int
     role: m.Role
@@ -55,7 +55,7 @@ class _Outline(msgspec.Struct):
         blocks: list[m.Block] = []
         for block in self.blocks:
             if block.type == "tool_call":
-                blocks.append(m.ToolCall(block.id or "", "", _NOTHING))
+                blocks.append(m.ToolCall(block.id or "", "", _NULL))
             elif block.type == "tool_result":
                 blocks.append(m.ToolResult(block.call_id or "", "", "ok"))
             elif block.type == "attachment":
@@ -78,7 +78,7 @@ _decoders: dict[object, Any] = {}
 
 
 def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
-    """A decoder, made when it is first needed: that takes a while, and a list of sessions decodes no messages."""
+    """Return a decoder, created on first use: that takes a while, and listing sessions decodes no messages."""
     if kind not in _decoders:
         _decoders[kind] = msgspec.json.Decoder(kind)
     decoder: msgspec.json.Decoder[_T] = _decoders[kind]
@@ -86,18 +86,18 @@ def _decoder(kind: type[_T]) -> msgspec.json.Decoder[_T]:
 
 
 class StoredMessages:
-    """Reads and writes the messages of sessions. Methods that take `patches` load them where they are not given."""
+    """Reads and writes the messages of sessions. Methods that take `patches` load them if they are not given."""
 
     def __init__(self, database: Database, blocks: Blocks) -> None:
         self._database = database
         self._blocks = blocks
         self.damaged: dict[SessionDamage, None] = {}
-        """What could not be read so far, in the order in which it was found."""
+        """The parts that could not be read so far, in the order in which they were found."""
 
     # --- sessions ---
 
     def load_session(self, id: int) -> Session:
-        """The whole record of a session. Damage is among its problems."""
+        """The whole record of a session. Damage is listed among its problems."""
         self.damaged = {damage: None for damage in self.damaged if damage.session != id}
         head = self.load_head(id)
         head.messages = self.read(id)
@@ -148,7 +148,7 @@ class StoredMessages:
     def read(
         self, id: int, first: int = 0, last: int | None = None, *, patches: MessagePatches | None = None
     ) -> list[m.Message]:
-        """The messages in a range; the last one is not included."""
+        """The messages from `first` up to, but not including, `last`."""
         blocks = self._blocks.in_range(id, first, last)
         found = (message for block, json in blocks for message in self._in_range(block, json or b"", first, last))
         return list(self._patched(found, self.patches(id) if patches is None else patches))
@@ -169,7 +169,7 @@ class StoredMessages:
         return damaged
 
     def read_each(self, id: int, indices: Iterable[int]) -> dict[int, m.Message]:
-        """Some messages, by index."""
+        """The messages with the given indices, by index."""
         patches = self.patches(id)
         wanted = dict.fromkeys(indices)
         return {index: message for index in wanted for message in self.read(id, index, index + 1, patches=patches)}
@@ -184,10 +184,10 @@ class StoredMessages:
         most_blocks: int | None = None,
         patches: MessagePatches | None = None,
     ) -> Iterator[m.Message]:
-        """Messages from one on, or back from it, block by block, skipping the blocks that cannot match.
+        """Yield the messages of the block with `start` and of the following blocks, or of the preceding ones.
 
-        `may_match` sees the JSON of a block, which is much cheaper than decoding it. A block in which a message was
-        rewritten later is always decoded, because its JSON is out of date.
+        Blocks that cannot match are skipped: `may_match` gets the JSON of a block, which is much cheaper than decoding
+        it. A block in which a message was rewritten later is always decoded, because its JSON is out of date.
         """
         json = self._patches_json(id) if patches is None else b""
         if _REWRITTEN in json:
@@ -197,7 +197,7 @@ class StoredMessages:
             if most_blocks is not None and number >= most_blocks:
                 return
             if may_match(data) or bisect_left(rewritten, first) < bisect_left(rewritten, first + BLOCK):
-                # Where no block has to be decoded, the patches need not be decoded either.
+                # Decoded only now: if no block has to be decoded, patches are not needed.
                 patches = self._decoded_patches(id, json) if patches is None else patches
                 found = self._decoded(_decoder(list[m.Message]), id, first, count, data)
                 yield from self._patched(found or (), patches)
@@ -216,20 +216,20 @@ class StoredMessages:
         return messages
 
     def hashes(self, id: int) -> Iterator[int]:
-        """A hash of the JSON of each message, valid in this process. Patches are not part of it."""
+        """A hash of the JSON of each message, valid in this process. Patches are not included."""
         for first, count, data in self._each(id):
             found = self._decoded(_decoder(list[msgspec.Raw]), id, first, count, data)
             yield from [_NO_HASH] * count if found is None else [hash(bytes(raw)) for raw in found]
 
     def _each(self, id: int, start: int = 0, *, backwards: bool = False) -> Iterator[tuple[int, int, bytes]]:
-        """The first index, length and JSON of blocks: empty where it is damaged."""
+        """The first index, length and JSON of each block; the JSON is empty if the block is damaged."""
         for block, json in self._blocks.each(id, start, backwards=backwards):
             if json is None:
                 self._note(id, "messages", block.first, block.length)
             yield block.first, block.length, json or b""
 
     def _decoded(self, decoder: msgspec.json.Decoder[_T], id: int, first: int, count: int, data: bytes) -> _T | None:
-        """What is in a block; None if it is damaged."""
+        """The decoded content of a block; None if it is damaged."""
         try:
             return decoder.decode(data)
         except msgspec.DecodeError:
@@ -248,7 +248,7 @@ class StoredMessages:
 
 
 def unpack_head(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
-    """Decode what `packed_head` returns. Damaged patches are a problem of the record."""
+    """Decode what `packed_head` returns. Damaged patches are reported as a problem of the record."""
     session = decode_head(head)
     try:
         return session, decode_patches(patches)
@@ -260,7 +260,7 @@ def unpack_head(head: bytes, patches: bytes) -> tuple[Session, MessagePatches]:
 def decode_head(head: bytes) -> Session:
     """The record of a session without its messages. Raises DamagedError."""
     if not head:
-        raise NotFoundError("this session is no longer in the store; `unspool ls` lists what there is")
+        raise NotFoundError("this session is no longer in the store; `unspool ls` lists all sessions")
     try:
         return _decoder(Session).decode(unpack(head))
     except (DamagedError, msgspec.DecodeError) as error:

@@ -1,4 +1,4 @@
-"""Files that only their owner can read: what unspool keeps is other people's source code, prompts and secrets."""
+"""Files that only their owner can read: unspool stores source code, prompts and secrets."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ if os.name == "posix":
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-_RIGHTS_OF_OTHERS = 0o077
+_PERMISSIONS_OF_OTHERS = 0o077
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder that only its owner can enter. One that exists keeps its mode."""
+    """Create a folder that only its owner can enter. An existing one keeps its mode."""
     folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
 
 
 def create_private(path: Path) -> None:
     """Create an empty file that only its owner can use, if there is none.
 
-    SQLite gives the files beside a database the rights of the database. If the file cannot be created, opening it
-    reports why.
+    SQLite gives the files next to a database the same permissions. If the file cannot be created, opening it reports
+    why.
     """
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 def close_database(path: Path) -> None:
-    """Take the rights to a database from other users: earlier versions let them read it."""
+    """Revoke the permissions of other users for a database: earlier versions let them read it."""
     for each in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-lock"))):
         with suppress(OSError):
             mode = each.stat().st_mode
-            if mode & _RIGHTS_OF_OTHERS:
-                # No right is added: its owner may have made it read-only.
+            if mode & _PERMISSIONS_OF_OTHERS:
+                # No permission is added: the owner may have made the file read-only.
                 each.chmod(mode & FILE_MODE)
 
 
 def open_private(path: str | Path, mode: Literal["wb", "xb"] = "wb") -> BinaryIO:
-    """Open a file for writing. A new one can be read by its owner alone; an existing one keeps its rights."""
+    """Open a file for writing. Only its owner can read a new file; an existing one keeps its permissions."""
     return open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))
 
 
 def is_open_to_others(folder: Path) -> bool:
-    """Whether other users can enter a folder. Windows has other rights, which are those of the user's profile."""
-    return os.name == "posix" and folder.exists() and bool(folder.stat().st_mode & _RIGHTS_OF_OTHERS)
+    """Whether other users can enter a folder. On Windows, folders inherit the permissions of the user's profile."""
+    return os.name == "posix" and folder.exists() and bool(folder.stat().st_mode & _PERMISSIONS_OF_OTHERS)
 
 
 def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Replace a file by another, at once and for its owner alone. A durable one has its content after a power cut."""
+    """Replace a file atomically; only its owner can read it. If `durable`, it is complete after a power failure."""
     make_private_folder(path.parent)
     new = path.with_name(f".{path.name}-{os.urandom(4).hex()}")
     try:
@@ -68,10 +68,10 @@ def replace_private(path: Path, data: bytes, *, durable: bool = False) -> None:
 
 @contextmanager
 def replacing_private(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of another when it is complete; if the block fails, nothing has changed.
+    """Write a file that replaces another when the block ends; if the block fails, nothing changes.
 
-    A new file is for its owner alone, and an existing one keeps its rights. What is no regular file, such as a pipe, is
-    written to as it is.
+    Only its owner can read a new file; an existing one keeps its permissions. Anything but a regular file, such as a
+    pipe, is written to directly.
     """
     path = path.resolve() if path.is_symlink() else path
     if path.exists() and not path.is_file():
@@ -90,7 +90,7 @@ def replacing_private(path: Path) -> Iterator[BinaryIO]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of new files in a folder last through a power cut, where the system can do that."""
+    """Make sure that new files in a folder still exist after a power failure, if the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -101,7 +101,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes out of such a block for the same file, where the system has locks for that."""
+    """Hold an exclusive lock for a file during the block. On systems without `flock`, there is no lock."""
     make_private_folder(path.parent)
     descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_WRONLY | os.O_CREAT, FILE_MODE)
     try:

@@ -1,12 +1,12 @@
 """The order of search results: which of two texts counts more.
 
-What people and models said counts more than what tools printed, and new text more than old: a text loses half of its
-weight in thirty days. In other words, weight is time: what a person wrote counts as much as output that is 48 days
-newer. So the rank of a text is a moment, which depends neither on the query nor on today's date, and an index in this
+Text by people and models counts more than tool output, and new text more than old: a text loses half of its weight in
+thirty days. Weight can therefore be expressed as time: text by a person counts as much as output that is 48 days newer.
+So the rank of a text is a point in time, which depends neither on the query nor on today's date, and an index in this
 order has the best matches first.
 
-A session is as good as its best match. Two further matches, if they are nearly as good, count six hours each: enough to
-put the session that is about something before the one that mentions it, little enough to be known soon.
+A session has the rank of its best match. Up to two further matches that are nearly as good add six hours each: enough
+to put a session about a topic before one that only mentions it, and so little that few matches have to be read.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _WEIGHTS: dict[Field, float] = {"user": 3.0, "answer": 2.0, "input": 1.2, "outpu
 _HALF_LIFE = 30 * 86400
 """The age, in seconds, at which a text counts half."""
 _MOST_HALF_LIVES = 1000
-"""How far in the future a text can be and count more: a log may say that it was written in the year 9999."""
+"""Limits the weight of texts from the future: a log may claim that it was written in the year 9999."""
 _SHIFTS = tuple(round(_HALF_LIFE * math.log2(_WEIGHTS[field])) for field in FIELDS)
 _BONUS = 6 * 3600
 _MOST_BONUSES = 2
 COUNTED = 1 + _MOST_BONUSES
-"""How many matches of a session count."""
+"""The number of matches that count towards the rank of a session."""
 _NEARLY = _MOST_BONUSES * _BONUS
-"""How much worse than the best a further match may be to count."""
+"""A further match counts if its rank is less than this below the best one."""
 _FIRST = 1_704_067_200
-"""The beginning of 2024, before the first agent: older ranks are equal, so that numbers are small."""
+"""The start of 2024, before the first agent. All older texts have rank 0, which keeps the numbers small."""
 _BUCKET_SECONDS = 4096
 """Ranks within about an hour share a bucket."""
 _SEQUENCE_BITS = 19
 BUCKET_IDS = 1 << _SEQUENCE_BITS
-"""How many ids a bucket has."""
+"""The number of ids in a bucket."""
 
 
 def rank(field: int, at: int | None) -> int:
@@ -58,9 +58,9 @@ def first_id(bucket: int) -> int:
 
 
 def outdated_sql() -> str:
-    """A condition for rows of `part` whose ids are from a time when they were not in the order of ranks.
+    """A condition for rows of `part` that were written by versions whose ids were not in the order of ranks.
 
-    Those ids are low numbers, which now belong to texts of unknown time or from the first months of 2024.
+    Their ids are low numbers, which now belong to texts of unknown time or from the first months of 2024.
     """
     last = _FIRST + 90 * 86400
     return f"part.id < {first_id(bucket(FIELDS.index('note'), last))} AND part.at >= {2 * last - _FIRST}"
@@ -78,12 +78,12 @@ def session_rank(ranks: Sequence[int]) -> int:
 
 
 def is_settled(best: int, below: int) -> bool:
-    """Whether the rank of a session is known, if all matches from a rank on were read."""
+    """Whether the rank of a session is final once all matches with a rank of at least `below` have been read."""
     return best >= below + _NEARLY
 
 
 def highest_unsettled(below: int) -> int:
-    """The rank that no session has whose rank is not known."""
+    """A rank that no session can reach whose rank is not final."""
     return below + 2 * _NEARLY
 
 
@@ -95,5 +95,5 @@ def first_id_sql() -> str:
 
 
 def score(rank: int, now: float) -> float:
-    """What a rank means today: the weight of a text, halved for each half-life since it was written."""
+    """The weight that a rank means at a time: that of the text, halved for each half-life since it was written."""
     return float(0.5 ** max(-_MOST_HALF_LIVES, (now - _FIRST - rank) / _HALF_LIFE))

@@ -1,4 +1,4 @@
-"""What a search found, without secrets."""
+"""Search hits without secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .store import Store
 
 
 def redact_hits(store: Store, found: Iterable[Found], node: Node | None, redactor: Redactor) -> None:
-    """Make the snippets of hits again, from redacted texts: in a snippet, a secret may be cut in two."""
+    """Replace the snippets of hits with ones from redacted texts: in a snippet, a secret may be cut in two."""
     for session in found:
         messages = store.messages.read_each(session.session.id, (hit.message_index for hit in session.hits))
         for hit in session.hits:

@@ -1,4 +1,4 @@
-"""Redaction with the key of this machine, so that a secret has the same placeholder in everything that leaves it."""
+"""Redaction with the key of this machine, so that a secret has the same placeholder in all exported data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_redactor(*, personal: bool = False) -> Redactor:
 
 
 def redaction_key(folder: Path) -> bytes:
-    """The key in a data directory, which is made if there is none. Where it cannot be kept, it is a new one."""
+    """Return the key in a data directory, creating it if necessary. If it cannot be saved, each call creates one."""
     path = folder / _NAME
     with suppress(OSError):
         if key := path.read_bytes():

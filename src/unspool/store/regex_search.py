@@ -1,8 +1,9 @@
 """Search with a regular expression, in this process or as a program: `python -m unspool.store.regex_search`.
 
 Matching a pattern can take practically forever, and cannot be interrupted within a process. A server therefore runs it
-in a process that ends when it has used too much CPU time, however busy the machine is. The request comes on standard
-input, because a database URL may contain a password, which other users would see on the command line.
+in a separate process, which is killed once it has used too much CPU time, however busy the machine is. The request is
+passed on standard input, because a database URL may contain a password, which other users would see on the command
+line.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from .search import Found, Hit
 STARTED = b"\n"
 """Written before the result, as a sign that the search has started. JSON parsers skip it."""
 OUT_OF_TIME = -getattr(signal, "SIGPROF", 0)
-"""Exit status of a search that used up its CPU time in a single match; 0 where the system cannot limit it."""
+"""Exit status of a search that used up its CPU time in a single match; 0 if the system cannot limit it."""
 _MOST_MATCHES = 2000
 _CONTEXT = 80
-"""How many characters around a match are shown."""
+"""The number of characters shown before and after a match."""
 
 
 class RegexMatch(NamedTuple):
@@ -52,7 +53,7 @@ def search_regex(store: Store, pattern: str, filters: Filters, limit: int = 1000
     found = 0
     for session in store.search.sessions_with(filters):
         for message in store.messages.scan(session, lambda data: literal in data):
-            # Most texts do not match: only those that do are worth more than a plain row.
+            # Most texts do not match, so an `IndexedText` is only created for those that do.
             for row in rows_of(message, no_tool_name, NOTHING):
                 for match in compiled.finditer(row[-1]):
                     yield RegexMatch(session, indexed_text(message, row), *match.span())
@@ -62,21 +63,21 @@ def search_regex(store: Store, pattern: str, filters: Filters, limit: int = 1000
 
 
 class RegexRequest(msgspec.Struct):
-    """What the program is asked for."""
+    """A request to the program."""
 
     location: str
-    """Of the store."""
+    """The path or URL of the store."""
     pattern: str
     filters: str
-    """In the language of queries."""
+    """In the query language."""
     limit: int
-    """How many sessions."""
+    """The largest number of sessions to return."""
     hits: int
-    """How many hits of each."""
+    """The largest number of hits to return for each session."""
     seconds: float
-    """CPU time after which it returns what it has found."""
+    """CPU time after which the program returns the matches found so far."""
     most_seconds: float
-    """CPU time after which it is ended, because it is still at one text."""
+    """CPU time after which the program is killed, because a single text takes too long."""
 
 
 class RegexResult(msgspec.Struct):
@@ -84,7 +85,7 @@ class RegexResult(msgspec.Struct):
 
     found: list[Found]
     complete: bool
-    """False where a limit was reached, so that there may be more."""
+    """False if a limit was reached, so there may be more matches."""
 
 
 def run(store: Store, request: RegexRequest) -> RegexResult:
@@ -114,7 +115,7 @@ def run(store: Store, request: RegexRequest) -> RegexResult:
 
 
 def regex_hit(match: RegexMatch) -> Hit:
-    """A match as a search returns it."""
+    """Convert a match to a search hit."""
     found, text = match.text, match.text.text
     before, after = line_around(text, match.start, match.end)
     # A match may be as long as the whole text.
@@ -130,14 +131,14 @@ def regex_hit(match: RegexMatch) -> Hit:
 
 
 def line_around(text: str, start: int, end: int) -> tuple[str, str]:
-    """What precedes and follows a match on its line, shortened."""
+    """The text before and after a match on its line, shortened."""
     begin = max(text.rfind("\n", 0, start) + 1, start - _CONTEXT)
     stop = text.find("\n", end)
     return text[begin:start], text[end : min(stop if stop >= 0 else len(text), end + _CONTEXT)]
 
 
 def literal_in(pattern: str) -> bytes:
-    """The longest text that every match of a pattern contains, to skip blocks without it; empty where there is none.
+    """The longest text that every match of a pattern contains, to skip blocks without it; empty if there is none.
 
     Only letters and digits, because JSON may escape everything else.
     """

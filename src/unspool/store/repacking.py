@@ -1,6 +1,6 @@
-"""Packs what has been quiet for a while as small as possible: archived files first, then the messages read from them.
+"""Packs data that has not changed for a while as small as possible: first archived files, then their messages.
 
-Every step packs one chunk or one block, and is complete in itself. What is damaged is left as it is: `unspool verify`
+Every step packs one chunk or one block, and is complete in itself. Damaged data is left as it is: `unspool verify`
 reports it.
 """
 
@@ -23,7 +23,7 @@ class Repacking:
         self._quiet_since = quiet_since
 
     def steps(self) -> Iterator[None]:
-        """Pack one part after the other."""
+        """Pack one part in each step."""
         yield from self._pack_files()
         yield from self._pack_messages()
 

@@ -1,4 +1,4 @@
-"""Rows that go into a store and come out of it."""
+"""Rows that are written to a store or read from it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from ..core import model as m
 
 NOTHING = -1
-"""NULL in bulk inserts: the SQLite driver takes ten times as long to bind None."""
+"""The value that bulk inserts store as NULL: the SQLite driver takes ten times as long to bind None."""
 
 
 Origin = Literal["created", "rewritten", "truncated", "edited"]
@@ -33,13 +33,13 @@ class FileRow(NamedTuple):
     """A digest of the first and the last archived bytes."""
     gone_at: float | None = None
     ctime: int = 0
-    """When the file system last changed anything about it, in nanoseconds; 0 where it is not known."""
+    """When the file system last changed anything about it, in nanoseconds; 0 if unknown."""
     verified: int = 0
-    """How many bytes were archived when all of them were last compared with the disk."""
+    """The number of archived bytes when all of them were last compared with the file on disk."""
     archived_at: float | None = None
     """When its first bytes were archived; None in stores of earlier versions."""
     origin: Origin = "created"
-    """What made this row: the file is new, or it replaced an earlier version."""
+    """Why this row was created: the file was new, or it replaced an earlier version."""
 
 
 class SessionRow(msgspec.Struct, kw_only=True):
@@ -67,11 +67,11 @@ READ_AGAIN = "read again"
 """The fingerprint of a session that has to be read and written as a whole, because it is damaged in the store."""
 
 REDACTED = "redacted "
-"""How the fingerprint of a session begins that was stored without its secrets."""
+"""The prefix of the fingerprint of a session that was stored without its secrets."""
 
 
 class StoredSession(NamedTuple):
-    """What ingestion needs to know about a session that is already stored."""
+    """The columns of a stored session that ingestion needs."""
 
     id: int
     name: str
@@ -79,7 +79,7 @@ class StoredSession(NamedTuple):
     sealed: int
     """The number of messages that can no longer change in place."""
     fingerprint: str
-    """Of everything beside the session's own files that its record depends on; empty until it was read as a whole."""
+    """Of everything its record depends on except the session's own files; empty until it has been read as a whole."""
 
 
 class EventRow(msgspec.Struct, kw_only=True):
@@ -104,5 +104,5 @@ class Change(msgspec.Struct, kw_only=True):
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """A stored time."""
+    """Convert a stored time."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,7 +1,7 @@
 """The run log: a durable record of runs, messages, requests and decisions.
 
-It is a small database of its own beside the store, because a decision must be on disk before the agent hears of it,
-however busy the store is. Entries have increasing numbers, from which live viewers resume.
+It is a small database separate from the store, because a decision must be on disk before it is sent to the agent,
+however busy the store is. Entries have increasing numbers, so that live viewers can resume after the last one they saw.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CREATE TABLE entry (
 CREATE INDEX entry_run ON entry (run, seq);
 """
 _MIGRATIONS = (_TABLES + decision_log.TABLES, decision_chain.TABLES)
-"""What leads from each version to the next one. None of them changes a row that is already there."""
+"""The SQL that upgrades each version to the next one. None of it changes existing rows."""
 
 
 class LogEntry(msgspec.Struct, kw_only=True):
@@ -60,7 +60,7 @@ class OpenRun(msgspec.Struct, kw_only=True):
 
 
 class RunLocation(NamedTuple):
-    """Which agent worked on a session, and in which folder."""
+    """The agent that worked on a session, and its folder."""
 
     agent: str
     folder: str
@@ -90,7 +90,7 @@ class RunLog:
             raise UnspoolError(f"Cannot open {path}: {error}") from error
 
     def live_text_path(self, run: str) -> Path:
-        """Where the reply is kept that a run is writing."""
+        """The path of the file with the reply that a run is writing."""
         return self.path.parent / LIVE_TEXT_FOLDER / run
 
     def _prepare(self) -> None:
@@ -127,10 +127,11 @@ class RunLog:
 
     @contextmanager
     def _deciding(self) -> Iterator[Path]:
-        """Write to the decision log; afterwards the file with its newest row is brought up to date.
+        """Write to the decision log, then update the file that names its newest row.
 
-        Not before the rows are committed: after a crash, the file would name a row that does not exist, as if it had
-        been removed. The lock is taken again, so that of several writers the last one names the newest row.
+        The file is updated only after the rows are committed. Otherwise it could name a row that does not exist after a
+        crash, as if that had been removed. The lock is acquired again, so that the last of several writers names the
+        newest row.
         """
         with self._writing():
             yield self.path.parent
@@ -149,7 +150,7 @@ class RunLog:
     # --- writing ---
 
     def record(self, run: str, kind: str, data: object) -> int:
-        """Add an entry; returns its number."""
+        """Add an entry and return its number."""
         with self._writing():
             return self._record(run, kind, data)
 
@@ -159,7 +160,7 @@ class RunLog:
         return int(cursor.lastrowid or 0)
 
     def start_run(self, run: str, agent: str, session: str | None, folder: str, spec: object) -> int:
-        """Record that an agent is about to be started."""
+        """Record that an agent is about to be started, and return the number of the entry."""
         with self._writing():
             sql = "INSERT INTO run (id, agent, session, folder, spec, started) VALUES (?, ?, ?, ?, ?, ?)"
             values = (run, agent, session, folder, msgspec.json.encode(spec).decode(), time.time())
@@ -178,7 +179,7 @@ class RunLog:
             decision_log.set_session(self._database, folder, run, session)
 
     def end_run(self, run: str, reason: str) -> int:
-        """Record the end of a run."""
+        """Record the end of a run, and return the number of the entry."""
         with self._writing():
             self._database.execute(
                 "UPDATE run SET ended = ?, reason = ? WHERE id = ? AND ended IS NULL", (time.time(), reason, run)
@@ -186,13 +187,13 @@ class RunLog:
             return self._record(run, "run.ended", {"reason": reason})
 
     def record_decision(self, run: str, decision: RecordedDecision, facts: dict[str, object]) -> int:
-        """Record a decision, before anybody acts on it."""
+        """Record a decision before it takes effect, and return the number of the entry."""
         with self._deciding() as folder:
             decision_log.add_decision(self._database, folder, run, decision)
             return self._record(run, "answered" if decision.request else "interrupting", facts)
 
     def set_turn_end(self, run: str, turn: TurnEnd) -> None:
-        """Record what became of the turn that was interrupted last."""
+        """Record how the turn that was last interrupted ended."""
         with self._deciding() as folder:
             decision_log.set_turn_end(self._database, folder, run, turn)
 
@@ -203,13 +204,13 @@ class RunLog:
         return int(self._rows("SELECT coalesce(max(seq), 0) FROM entry")[0][0])
 
     def entries(self, since: int, limit: int = 500, run: str | None = None) -> list[LogEntry]:
-        """The entries after a number."""
+        """The first entries with a number above `since`, of one run or of all."""
         where, values = ("AND run = ?", [run]) if run is not None else ("", [])
         sql = f"SELECT seq, at, run, kind, data FROM entry WHERE seq > ? {where} ORDER BY seq LIMIT ?"
         return [_entry(*row) for row in self._rows(sql, since, *values, limit)]
 
     def entries_about(self, agent: str, session: str, kind: str) -> list[LogEntry]:
-        """The entries of one kind about a session, in order. A run may have moved on to another session since."""
+        """The entries of one kind about a session, in order. The run may have switched to another session since."""
         sql = """SELECT entry.seq, entry.at, entry.run, entry.kind, entry.data FROM entry JOIN run ON run.id = entry.run
             WHERE run.agent = ? AND entry.kind = ? AND coalesce(json_extract(entry.data, '$.session'), run.session) = ?
             ORDER BY entry.seq"""
@@ -224,7 +225,7 @@ class RunLog:
         ]
 
     def unanswered(self, run: str) -> list[str]:
-        """The tool calls that an agent asked about without getting an answer."""
+        """The ids of the tool calls whose permission requests were neither answered nor withdrawn."""
         sql = """SELECT kind, json_extract(data, '$.request'), json_extract(data, '$.question.asked.id'),
             json_extract(data, '$.question.asked.call_id') FROM entry
             WHERE run = ? AND kind IN ('asked', 'answered', 'withdrawn') ORDER BY seq"""
@@ -237,20 +238,20 @@ class RunLog:
         return [call_id for call_id in found.values() if call_id]
 
     def last_state(self, run: str) -> tuple[str, datetime] | None:
-        """The last state of a run, and when the run was last heard of."""
+        """The last state of a run, and the time of its last entry."""
         sql = """SELECT json_extract(data, '$.state'), (SELECT max(at) FROM entry WHERE run = ?) FROM entry
             WHERE run = ? AND kind = 'state' ORDER BY seq DESC LIMIT 1"""
         rows = self._rows(sql, run, run)
         return (rows[0][0], datetime.fromtimestamp(rows[0][1], UTC)) if rows else None
 
     def last_end(self, agent: str, session: str) -> float | None:
-        """When the last run on a session ended."""
+        """When the last run on a session ended; None if none has."""
         sql = "SELECT max(ended) FROM run WHERE agent = ? AND session = ?"
         ended: float | None = self._rows(sql, agent, session)[0][0]
         return ended
 
     def session_ends(self) -> dict[tuple[str, str], float]:
-        """When the last run on each session ended, or left it for another one."""
+        """When the last run on each session ended, or switched to another session."""
         sql = """SELECT agent, session, max(ended) FROM (
                 SELECT agent, session, ended FROM run WHERE ended IS NOT NULL
                 UNION ALL SELECT run.agent, json_extract(entry.data, '$.left'), entry.at FROM entry
@@ -259,7 +260,7 @@ class RunLog:
         return {(agent, session): ended for agent, session, ended in self._rows(sql)}
 
     def last_location(self, session: str, agent: str | None = None) -> RunLocation | None:
-        """Where the last run on a session worked. The session's own log may not have been read yet, or not written."""
+        """The agent and folder of the last run on a session, whose own log may not have been written or read yet."""
         where, values = ("AND agent = ?", [agent]) if agent is not None else ("", [])
         sql = f"SELECT agent, folder FROM run WHERE session = ? {where} ORDER BY started DESC, rowid DESC LIMIT 1"
         rows = self._rows(sql, session, *values)

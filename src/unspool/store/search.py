@@ -1,7 +1,7 @@
 """Search for words: from a query to SQL, and from rows to ranked hits.
 
-Matches are read in the order of their rank (`ranking.py`), and only as many as are needed. No statistics of the
-database and no numbers it gave to rows are involved, so that all databases give the same answer.
+Matches are read in the order of their rank (`ranking.py`), and only as many as are needed. The order depends neither on
+statistics of the database nor on row ids, so all databases return the same result.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 SearchOrder = Literal["relevance", "time"]
 SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
 _FEWEST = 600
-"""The number of matches that are read in any case, to count those of each session."""
-_CLOSELY = 1 << 20
-"""How much of a long text is checked to find out which of several texts matched."""
+"""The number of matches that are always read, to count those of each session."""
+_CHECKED_CHARACTERS = 1 << 20
+"""The number of characters of a text that are checked to find out which of several texts matched."""
 
 
 class Hit(msgspec.Struct, kw_only=True):
@@ -78,11 +78,11 @@ class Match(NamedTuple):
     name: str
     """The id of the session."""
     position: int
-    """Its place in the index: the id, or the first id of the bucket."""
+    """The position in the index: the id, or the first id of the bucket."""
 
     @property
     def rank(self) -> int:
-        """How good it is."""
+        """The rank of the text: higher is better."""
         return rank(self.field, self.at)
 
     def before(self) -> tuple[int, str, int, int, int]:
@@ -102,7 +102,7 @@ class _Ranking:
     """Ranks sessions while matches are read, and knows when it has read enough."""
 
     def __init__(self, wanted: int) -> None:
-        """`wanted` is how many of the best sessions have to be known."""
+        """`wanted` is the number of best sessions that have to be known."""
         self._wanted = wanted
         self._by_session: dict[int, list[Match]] = {}
         self._best: list[int] = []
@@ -122,7 +122,7 @@ class _Ranking:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no match that was not read can change which sessions are wanted, or their order."""
+        """Whether no unread match can change which sessions are the best, or their order."""
         if self._read < _FEWEST or len(self._best) < self._wanted:
             return False
         if not is_settled(self._best[self._wanted - 1], self._below):
@@ -162,12 +162,12 @@ class Search:
         among: SessionFilter | None = None,
         redactor: Redactor | None = None,
     ) -> SearchPage:
-        """The first sessions in an order after the first `offset`, each with its first hits.
+        """Return up to `limit` sessions after the first `offset`, each with its first hits.
 
-        With `among`, only sessions that pass this filter. With a redactor, hits are shown without secrets, and those
+        With `among`, only sessions that match this filter. With a redactor, hits are shown without secrets, and hits
         that match nothing but a secret are left out.
         """
-        # One transaction for all that is read is less to ask of a server than one for each message.
+        # One transaction for all reads is cheaper for a server than one for each message.
         with self._database.snapshot():
             ranked = (self._best if order == "relevance" else self._latest)(query, offset + limit + 1, among)
             shown = ranked[offset : offset + limit]
@@ -213,7 +213,7 @@ class Search:
             return list(islice(chain.from_iterable(buckets), limit))
 
     def _buckets(self, query: Query, among: SessionFilter | None = None) -> Generator[list[Match]]:
-        """All matches, the best first, read as they are needed. The index only sorts them by bucket."""
+        """All matches by bucket, the best first, read as they are needed. The index only sorts them by bucket."""
         with closing(self._matches(query, among=among)) as matches:
             for _, bucket in groupby(matches, lambda match: bucket_of(match.position)):
                 yield sorted(bucket, key=Match.before)
@@ -232,7 +232,7 @@ class Search:
                 yield from map(Match._make, rows)
 
     def sessions_with(self, filters: Filters) -> list[int]:
-        """The sessions with a text that passes the filters of a query, the newest first."""
+        """The ids of the sessions with a text that passes the filters of a query, the newest first."""
         condition, values = "TRUE", list[object]()
         if filters:
             chosen = QueryConditions(filters)
@@ -242,7 +242,7 @@ class Search:
         return [id for (id,) in self._database.rows(sql, *values)]
 
     def _hits(self, session: int, matches: list[Match], node: Node | None, redactor: Redactor | None) -> list[Hit]:
-        """What was found, without what is damaged in the store."""
+        """The hits in a session, except for messages that are damaged in the store."""
         messages = self._messages.read_each(session, (match.message for match in matches))
         found = ((match, messages.get(match.message)) for match in matches)
         intact = [(match, message) for match, message in found if message is None or not is_placeholder(message)]
@@ -253,7 +253,7 @@ class Search:
 
 
 def _still_matches(match: Match, message: m.Message, node: Node | None) -> bool:
-    """Whether a text without its secrets matches: otherwise, secrets could be guessed with queries."""
+    """Whether a text still matches without its secrets: otherwise, secrets could be guessed with queries."""
     field = FIELDS[match.field]
     texts = (text.text for text in texts_of(message, no_tool_name) if text.field == field)
     return node is None or any(matches(node, words_in(text)) for text in texts)
@@ -265,7 +265,7 @@ def _hit(match: Match, message: m.Message | None, node: Node | None) -> Hit:
     texts = [text.text for text in found if text.field == field]
     text = texts[0] if texts else ""
     if len(texts) > 1 and node is not None:
-        text = next((one for one in texts if matches(node, words_in(one[:_CLOSELY]))), text)
+        text = next((one for one in texts if matches(node, words_in(one[:_CHECKED_CHARACTERS]))), text)
     at = None if match.at is None else datetime.fromtimestamp(match.at, UTC)
     return Hit(
         message_index=match.message,
@@ -317,7 +317,7 @@ class QueryConditions:
             self.values += [value for _, value in pairs]
         for value in values.unwanted:
             sql, given = make(value)
-            # An unknown value is not the excluded one.
+            # A row without a value does not have the excluded one.
             self._texts.append(f"NOT coalesce(({sql}), FALSE)")
             self.values.append(given)
 
@@ -341,7 +341,7 @@ def _branch(value: str | int) -> tuple[str, object]:
 
 
 def _is(name: str) -> tuple[str, object]:
-    """The condition for messages to which a kind of event happened."""
+    """The condition for messages that a kind of event happened to, with its value."""
     kind = BY_NAME[name]
     match kind.search:
         case InSubagent():

@@ -1,4 +1,4 @@
-"""What lists show of a session beside its row: turns, models, tokens and their cost."""
+"""Details of a session that lists show in addition to its row: turns, models, tokens and their cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .usage_report import UNKNOWN, date_of, day_of
 
 
 class SessionFacts(msgspec.Struct, kw_only=True):
-    """The length of a session in turns and tokens."""
+    """The turns, models, tokens and cost of a session."""
 
     turns: int = 0
     """The number of prompts."""
@@ -33,7 +33,7 @@ class ModelCount(msgspec.Struct):
 
 
 def session_facts(database: Database, prices: PriceTable, ids: Sequence[int]) -> dict[int, SessionFacts]:
-    """The facts of some sessions, without those of their sub-agents."""
+    """The facts of the given sessions by id, without those of their sub-agents."""
     found = {id: SessionFacts() for id in ids}
     sums = ", ".join(f"sum(usage_slot.{name})" for name in TOKEN_NAMES)
     sql = f"""SELECT usage_slot.session, usage_slot.model, {day_of("usage_slot.slot", 0)}, usage_slot.size,
@@ -59,14 +59,14 @@ def _add(facts: SessionFacts, prices: PriceTable, model: str | None, row: Row) -
 
 
 def last_prompt(database: Database, id: int) -> tuple[int, bool] | None:
-    """The message of the last prompt of a session, and whether it is the only one; None if there is none."""
+    """The index of the last prompt of a session, and whether it is the only one; None if there is none."""
     sql = "SELECT message FROM act WHERE session = ? AND kind = 'prompt' ORDER BY message DESC LIMIT 2"
     found = [int(message) for (message,) in database.rows(sql, id)]
     return (found[0], len(found) == 1) if found else None
 
 
 def model_counts(database: Database, filter: SessionFilter) -> list[ModelCount]:
-    """The models of some sessions, the most used first."""
+    """The models of the sessions that match, the most used first."""
     where, values = filter.condition()
     sql = f"""SELECT name.text, count(DISTINCT usage_slot.session) FROM usage_slot
             JOIN session ON session.id = usage_slot.session JOIN name ON name.id = usage_slot.model

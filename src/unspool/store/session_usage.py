@@ -16,7 +16,7 @@ from .sessions import Sessions
 from .usage_report import UNKNOWN, UsageEntry, UsageFilter, UsageReporter
 
 _DEEPEST = 8
-"""Levels of sub-agents."""
+"""The largest number of levels of sub-agents."""
 
 
 class TurnUsage(msgspec.Struct, kw_only=True):
@@ -31,7 +31,7 @@ class TurnUsage(msgspec.Struct, kw_only=True):
 
 
 class SubagentUsage(msgspec.Struct, kw_only=True):
-    """What a sub-agent used, without the sub-agents that it started itself."""
+    """The usage of a sub-agent, without the sub-agents that it started itself."""
 
     session: str
     title: str | None
@@ -41,14 +41,14 @@ class SubagentUsage(msgspec.Struct, kw_only=True):
 
 
 class SessionUsage(msgspec.Struct, kw_only=True):
-    """What a session used. What it copied from another session counts there."""
+    """The usage of a session. Messages copied from another session count there."""
 
     models: list[UsageEntry]
     """By model, without sub-agents."""
     subagents: list[SubagentUsage]
-    """All of them, also those started by other sub-agents."""
+    """All sub-agents, including those started by other sub-agents."""
     tokens: TokenCount
-    """Without sub-agents, as `cost`."""
+    """Without sub-agents, like `cost`."""
     cost: Cost
     total: Cost
     """With sub-agents."""
@@ -57,7 +57,7 @@ class SessionUsage(msgspec.Struct, kw_only=True):
 
 
 def session_usage(database: Database, sessions: Sessions, prices: PriceTable, row: SessionRow) -> SessionUsage:
-    """What a session and its sub-agents used."""
+    """The usage of a session and its sub-agents."""
     reporter = UsageReporter(database, prices)
     own = reporter.report(UsageFilter(sessions=SessionFilter(ids=(row.id,))), ("model",))
     below = subagents_of(sessions, row)
@@ -89,7 +89,7 @@ def session_usage(database: Database, sessions: Sessions, prices: PriceTable, ro
 
 
 def subagents_of(sessions: Sessions, row: SessionRow) -> list[SessionRow]:
-    """The sub-agents of a session, and theirs."""
+    """The sub-agents of a session, including nested ones."""
     found: dict[int, SessionRow] = {}
     parents: tuple[str, ...] = (row.name,)
     for _ in range(_DEEPEST):
@@ -104,7 +104,7 @@ def subagents_of(sessions: Sessions, row: SessionRow) -> list[SessionRow]:
 
 
 def turn_usage(database: Database, prices: PriceTable, session: int) -> list[TurnUsage]:
-    """What each turn of a session used, in the order of the log and without sub-agents."""
+    """The usage of each turn of a session, in the order of the log and without sub-agents."""
     columns = ", ".join(f"coalesce(act.{name}, 0)" for name in TOKEN_NAMES)
     sql = f"""SELECT act.message, act.kind, name.text, act.at, {columns} FROM act LEFT JOIN name ON name.id = act.name
         WHERE act.session = ? AND act.kind IN ('prompt', 'reply', 'other') ORDER BY act.message, act.place"""

@@ -30,7 +30,7 @@ from .usage_rows import SUM_TABLES, UsageTable
 COLUMNS = """session.id, machine.name, session.agent, session.name, session.ref, session.kind, session.parent,
     session.origin, session.project, session.title, session.started, session.ended, session.status, session.messages,
     session.counts, session.gone_at"""
-"""What `session_row` takes."""
+"""The columns that `session_row` expects."""
 SessionOrder = Literal["recent", "started", "messages", "title", "oldest"]
 _ORDERS: dict[SessionOrder, str] = {
     "recent": "session.ended DESC NULLS LAST, session.id DESC",
@@ -47,7 +47,7 @@ _NO_LIMIT = 2**53
 
 
 class SessionSummary(NamedTuple):
-    """What the change log compares before and after a session is written."""
+    """The values that are compared before and after a session is written, for the change log."""
 
     id: int
     messages: int
@@ -75,7 +75,7 @@ class ProjectCount(NamedTuple):
 
 
 class Sessions:
-    """The stored sessions. Methods that take an agent mean the sessions of this machine."""
+    """The stored sessions. Methods that take an agent only consider the sessions of this machine."""
 
     def __init__(
         self,
@@ -113,12 +113,12 @@ class Sessions:
         return [session_row(row) for row in rows]
 
     def count(self, filter: SessionFilter | None = None) -> int:
-        """How many sessions match."""
+        """Return the number of sessions that match."""
         where, values = (filter or SessionFilter()).condition()
         return int(self._database.rows(f"SELECT count(*) FROM session WHERE {where}", *values)[0][0])
 
     def count_by(self, column: Literal["agent", "project"], filter: SessionFilter) -> list[GroupCount]:
-        """How many sessions match, for each value of a column."""
+        """Return the number of sessions that match, for each value of a column."""
         where, values = filter.condition()
         sql = f"SELECT {column}, count(*), max(ended) FROM session WHERE {where} GROUP BY {column} ORDER BY {column}"
         return [
@@ -126,15 +126,15 @@ class Sessions:
         ]
 
     def get(self, id: int) -> SessionRow | None:
-        """A session by its number in the store."""
+        """A session by its row id; None if there is none."""
         found = self.select(SessionFilter(ids=(id,)))
         return found[0] if found else None
 
     def find(self, name: str, *, is_exact: bool = False) -> SessionRow:
-        """A session by path, id, unique beginning of an id, or `latest`; see `core.resolve`.
+        """Find a session by path, id, unique prefix of an id, or `latest`; see `core.resolve`.
 
-        Several machines may have a session of the same id: the most recent one is returned, or an error with
-        `is_exact`, for commands that remove or write.
+        Several machines may have a session with the same id. Then the most recent one is returned; with `is_exact`, for
+        commands that remove or write, AmbiguousError is raised instead.
         """
         if name == LATEST:
             mains = self.select(SessionFilter(kind="main", is_empty=False), limit=1)
@@ -143,13 +143,11 @@ class Sessions:
             return mains[0]
         if looks_like_path(name) and (read := self._read_from(name)) is not None:
             return read
-        # The databases have an index for whole names, but none for the beginnings of names in any case.
+        # The databases have an index for whole names, but none for case-insensitive prefixes.
         candidates = self.select(SessionFilter(name=name)) or self.select(SessionFilter(name_like=name))
         found = resolve_name(name, candidates, _name_of, self.count)
         if is_exact and len(found) > 1:
-            raise AmbiguousError(
-                f"{name!r} is a session of several machines: {', '.join(row.machine for row in found)}"
-            )
+            raise AmbiguousError(f"{name!r} exists on several machines: {', '.join(row.machine for row in found)}")
         return found[0]
 
     def _read_from(self, path: str) -> SessionRow | None:
@@ -165,16 +163,16 @@ class Sessions:
             yield ProjectCount(path, agent, int(count), moment(ended))
 
     def not_marked_gone(self, among: tuple[int, ...] | None = None) -> set[int]:
-        """The sessions of this machine whose files were there when they were last looked at."""
+        """The ids of this machine's sessions whose files existed when they were last checked."""
         where, values = SessionFilter(ids=among, machine=self._database.machine, is_gone=False).condition()
         return {int(id) for (id,) in self._database.rows(f"SELECT id FROM session WHERE {where}", *values)}
 
-    # --- what ingestion asks ---
+    # --- for ingestion ---
 
     def from_source(self, agent: str, ref: str, ids: Iterable[int] | None = None) -> dict[str, StoredSession]:
         """The sessions that were read from one source, by name: usually one.
 
-        With `ids`, only these sessions are looked at; there is no index for sources.
+        With `ids`, only these sessions are considered, which is faster: there is no index for sources.
         """
         sql = "SELECT id, name, messages, sealed, around FROM session WHERE machine = ? AND agent = ? AND ref = ?"
         given = (self._database.machine, agent, ref)
@@ -185,7 +183,7 @@ class Sessions:
         return {row[1]: StoredSession(*row) for row in rows}
 
     def ids_by_source(self, agent: str) -> dict[str, list[int]]:
-        """The sessions that were read from each source."""
+        """The ids of the sessions that were read from each source."""
         found: dict[str, list[int]] = {}
         sql = "SELECT ref, id FROM session WHERE machine = ? AND agent = ?"
         for ref, id in self._database.rows(sql, self._database.machine, agent):
@@ -194,7 +192,7 @@ class Sessions:
 
     def fingerprints(self, agent: str) -> dict[str, str]:
         """The fingerprint of each source when it was last read."""
-        # A source may no longer have some of its sessions. Those that it has come last, and count.
+        # The last row of a source wins: a session that it still contains, and preferably one to be read again.
         sql = """SELECT ref, around FROM session WHERE machine = ? AND agent = ?
             ORDER BY gone_at IS NULL, around = ?"""
         return {row[0]: row[1] for row in self._database.rows(sql, self._database.machine, agent, READ_AGAIN)}
@@ -205,7 +203,7 @@ class Sessions:
         return self.count(filter) > 0
 
     def has_unsettled(self, agent: str) -> bool:
-        """Whether some sessions have grown since they were last read as a whole."""
+        """Whether some sessions have to be read as a whole, for example because they have grown."""
         sql = """SELECT 1 FROM session
             WHERE machine = ? AND agent = ? AND around IN ('', ?) AND gone_at IS NULL LIMIT 1"""
         return bool(self._database.rows(sql, self._database.machine, agent, READ_AGAIN))
@@ -221,14 +219,14 @@ class Sessions:
         return str(found[0][0]) if found else ""
 
     def has_open(self, agent: str) -> bool:
-        """Whether an agent had some session open when it was last read."""
+        """Whether an agent had any session open when it was last read."""
         sql = "SELECT 1 FROM session WHERE machine = ? AND agent = ? AND status IN ('running', 'waiting') LIMIT 1"
         return bool(self._database.rows(sql, self._database.machine, agent))
 
     def present(self, agent: str) -> list[tuple[int, str, str | None]]:
         """Sessions that are not marked as gone: id, source, and the path of each of their files.
 
-        The path is None where a file is gone or has been replaced.
+        The path is None if a file is gone or has been replaced.
         """
         sql = """SELECT session.id, session.ref, file.path FROM session
             LEFT JOIN session_file ON session_file.session = session.id
@@ -237,7 +235,7 @@ class Sessions:
         return [(row[0], row[1], row[2]) for row in self._database.rows(sql, self._database.machine, agent)]
 
     def summary(self, agent: str, name: str) -> SessionSummary | None:
-        """What the change log compares of a session; None where it is not stored."""
+        """The summary of a session; None if it is not stored."""
         sql = f"""SELECT id, messages, counts, gone_at, {", ".join(SUMMARY_COLUMNS)} FROM session
             WHERE machine = ? AND agent = ? AND name = ?"""
         found = self._database.rows(sql, self._database.machine, agent, name)
@@ -262,7 +260,7 @@ class Sessions:
         return int(self._database.rows(sql, self._database.machine, agent, name, ref, b"", b"")[0][0])
 
     def clear(self, id: int) -> None:
-        """Remove everything a session holds, before it is written again."""
+        """Remove the content of a session before it is written again."""
         messages = self._messages.read(id)
         if SessionDamage(id, "corrections") in self._messages.damaged:
             self._texts.remove_unknown(id)
@@ -273,29 +271,29 @@ class Sessions:
         self._database.rows("UPDATE session SET messages = 0, sealed = 0 WHERE id = ?", id)
 
     def remove_tail(self, id: int, first: int) -> None:
-        """Remove the messages from one on, which are about to be written again; their texts stay in the index."""
+        """Remove the messages from `first` on, which are about to be written again; their texts stay in the index."""
         self._blocks.remove_from(id, first)
         self._usage.remove_from(id, first)
         self._texts.remove_touched_from(id, first)
 
     def update(self, id: int, values: dict[str, object], fingerprint: str) -> None:
-        """Write what is known about a session as a whole: the result of `session_values`."""
+        """Update the row of a session with the result of `session_values`."""
         values = {**values, "around": fingerprint, "gone_at": None}
         columns = ", ".join(f"{name} = ?" for name in values)
         self._database.rows(f"UPDATE session SET {columns} WHERE id = ?", *values.values(), id)
 
     def update_progress(self, id: int, messages: int, sealed: int, ended: float | None) -> None:
-        """Note that a session has grown. Its other columns are out of date until it is read as a whole."""
+        """Record that a session has grown. Its other columns are out of date until it is read as a whole."""
         sql = """UPDATE session SET messages = ?, sealed = ?, ended = coalesce(?, ended), gone_at = NULL, around = ''
             WHERE id = ?"""
         self._database.rows(sql, messages, sealed, ended, id)
 
     def read_again(self, id: int) -> None:
-        """Have the next run read a session from its files, and write all of it."""
+        """Make the next run read a session from its files and write all of it again."""
         self._database.rows("UPDATE session SET around = ? WHERE id = ?", READ_AGAIN, id)
 
     def set_unsettled(self, id: int) -> None:
-        """Have the next run read a session as a whole."""
+        """Make the next run read a session as a whole."""
         self._database.rows("UPDATE session SET around = '' WHERE id = ?", id)
 
     def set_gone(self, id: int, at: float | None) -> bool:
@@ -304,12 +302,12 @@ class Sessions:
         return bool(self._database.rows(sql, at, id))
 
     def gone_at(self, id: int) -> float | None:
-        """When the files of a session were found to be deleted."""
+        """When the files of a session were found to be deleted; None if they were not."""
         ((at,),) = self._database.rows("SELECT gone_at FROM session WHERE id = ?", id)
         return None if at is None else float(at)
 
     def rename_files(self, id: int, names: dict[str, str]) -> None:
-        """Replace paths in the record of a session, which was read from copies of its files."""
+        """Replace paths in the record of a session that was read from copies of its files."""
         head = self._messages.load_head(id)
         for file in head.info.files:
             file.path = names.get(file.path, file.path)
@@ -326,14 +324,14 @@ class Sessions:
 
 
 def check_removable(database: Database, row: SessionRow, *, of_any_machine: bool) -> None:
-    """Raise UnspoolError unless a session may be removed from here: it is this machine's, and this role's."""
+    """Raise UnspoolError if a session belongs to another machine (unless `of_any_machine`) or another role."""
     is_own = database.rows("SELECT machine FROM session WHERE id = ?", row.id) == [(database.machine,)]
     if not is_own and not of_any_machine:
         raise UnspoolError(
             f"{row.name} is a session of {row.machine}; remove it there, or add --any-machine to do it from here"
         )
     if not database.may_change(row.id):
-        raise UnspoolError(f"{row.name} belongs to another role of the database, which alone may remove it")
+        raise UnspoolError(f"{row.name} belongs to another role of the database; only that role can remove it")
 
 
 def session_values(head: Session, patches: MessagePatches, counts: dict[str, int], sealed: int) -> dict[str, object]:

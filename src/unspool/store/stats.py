@@ -29,7 +29,7 @@ class Tokens(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Tool(msgspec.Struct, kw_only=True):
-    """How the calls of one tool ended."""
+    """The number of calls of one tool, and how they ended."""
 
     name: str
     calls: int
@@ -76,7 +76,7 @@ class Stats(msgspec.Struct, kw_only=True):
 def compute_stats(
     database: Database, filter: SessionFilter, zone_seconds: int = 0, prices: PriceTable | None = None
 ) -> Stats:
-    """The statistics of some sessions. Days begin `zone_seconds` before they do in UTC.
+    """Compute the statistics of the sessions that match. Days begin `zone_seconds` before they do in UTC.
 
     The times of the filter also limit what is counted in these sessions.
     """
@@ -88,7 +88,7 @@ def compute_stats(
 
 
 def compute_activity(database: Database, filter: SessionFilter, zone_seconds: int = 0) -> Stats:
-    """The same without tokens."""
+    """Compute the same statistics without tokens."""
     return _Counter(database, filter, zone_seconds).all()
 
 
@@ -117,7 +117,7 @@ class _Counter:
         )
 
     def _rows(self, columns: str, table: str, condition: Condition, groups: int) -> list[Row]:
-        """Rows in groups of the first columns."""
+        """Aggregated rows, grouped by the first columns."""
         group = ", ".join(str(number) for number in range(1, groups + 1))
         sql = f"SELECT {columns} FROM {table} WHERE {condition.sql} GROUP BY {group} ORDER BY {group}"
         return self._database.rows(sql, *condition.values)
@@ -155,7 +155,7 @@ class _Counter:
         return sorted(tools.values(), key=lambda tool: (-tool.calls, tool.name))
 
     def _outcomes(self) -> list[tuple[str, str, int]]:
-        """How often the calls of each tool ended in each way. There are no sums of that by time."""
+        """The number of calls by tool and outcome. The sums in `tool_outcome` cannot be filtered by time."""
         filter = self._filter
         if filter.active_since is None and filter.started_before is None:
             where = all_of([filter.within("tool_outcome.session")])
@@ -185,7 +185,7 @@ class _Counter:
         return sorted(projects, key=lambda project: (-project.turns, project.path))
 
     def _by_project(self, sums: str, table: str, condition: Condition) -> dict[str | None, list[int]]:
-        """Sums of each project. Adding up by session first needs no sorting, and few rows to join."""
+        """Sums by project. Grouping by session first avoids sorting, and leaves few rows to join."""
         projects = {int(id): path for id, path in self._database.rows("SELECT id, project FROM session")}
         found: dict[str | None, list[int]] = {}
         for session, *values in self._rows(f"{table}.session, {sums}", table, condition, 1):

@@ -41,19 +41,19 @@ class Store:
 
     @cached_property
     def search(self) -> Search:
-        """Search for words. Lists do not load it."""
+        """The word search, loaded on first use: listing sessions does not need it."""
         from .search import Search
 
         return Search(self.database, self.sessions, self.messages)
 
     @property
     def annotations(self) -> Annotations:
-        """The pins, notes and tags of people."""
+        """The pins, notes and tags."""
         return Annotations(self.database)
 
     @property
     def machine(self) -> int:
-        """The number of this machine in the store."""
+        """The row id of this machine."""
         return self.database.machine
 
     @property
@@ -75,9 +75,9 @@ class Store:
         return self.database.snapshot()
 
     def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
-        """Hold the lock of the one process that updates this machine's sessions; others wait.
+        """Hold the lock that lets only one process at a time update this machine's sessions.
 
-        With `patience`, they raise `BusyError` after as many seconds.
+        Wait if another process holds it, and raise `BusyError` after `patience` seconds (by default, ten minutes).
         """
         return self.database.exclusive(patience)
 

@@ -1,4 +1,4 @@
-"""What search reads besides the messages: indexed texts, and the marks that the filters of a query look at."""
+"""The tables that search reads in addition to messages: indexed texts, and marks for the filters of a query."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TextIndex:
         self._database.words.remove_unknown([int(id) for (id,) in rows])
 
     def tools(self, session: int, first: int) -> dict[int, list[str | None]]:
-        """The tool of each text, by message, from a message on; the texts are in the order of `tools_by_field`."""
+        """The tool of each text, by message, from message `first` on; texts are in the order of `tools_by_field`."""
         sql = """SELECT part.message, name.text FROM part LEFT JOIN name ON name.id = part.tool
             WHERE part.session = ? AND part.message >= ? ORDER BY part.field, part.id"""
         found: dict[int, list[str | None]] = {}
@@ -72,7 +72,7 @@ class TextIndex:
         return found
 
     def set_author(self, session: int, message: m.Message, author: m.Author) -> None:
-        """Correct the author of a message, given as it was indexed, and the field of what it said."""
+        """Correct the author of a message, given as it was indexed, and the field of its text."""
         field = FIELD_NUMBER["user" if author == "human" else "answer" if author == "model" else "note"]
         spoken = {FIELD_NUMBER[name] for name in ("user", "answer", "note")}
         if is_placeholder(message):
@@ -106,18 +106,18 @@ class TextIndex:
     # --- marks ---
 
     def set_marks(self, session: int, marks: Iterable[tuple[int, str]]) -> None:
-        """Replace the marks that `is:` looks for: a message and what happened to it."""
+        """Replace the marks that the filter `is:` finds: the index of a message, and what happened to it."""
         self._database.rows("DELETE FROM place WHERE session = ?", session)
         self._database.insert("place", "session, message, kind", [(session, *mark) for mark in sorted(set(marks))])
 
     def set_spans(self, session: int, spans: list[Span]) -> None:
-        """Replace the spans, which `branch:` and `is:compacted` look at."""
+        """Replace the spans, which the filters `branch:` and `is:compacted` use."""
         self._database.rows("DELETE FROM span WHERE session = ?", session)
         rows = [(session, span.first, span.last, span.branch, span.context) for span in spans]
         self._database.insert("span", "session, first, last, branch, context", rows)
 
     def add_touched_files(self, session: int, touched: Iterable[tuple[int, str]]) -> None:
-        """Add the paths of files that the calls in messages read or write, which `file:` looks for."""
+        """Add the paths of files that the calls in messages read or write, for the filter `file:`."""
         found = dict.fromkeys(touched)
         if not found:
             return
@@ -131,7 +131,7 @@ class TextIndex:
         return [(message, path) for message, path in self._database.rows(sql, session)]
 
     def remove_touched_from(self, session: int, first: int) -> None:
-        """Remove the touched files of all messages from one on."""
+        """Remove the touched files of all messages from `first` on."""
         self._database.rows("DELETE FROM touch WHERE session = ? AND message >= ?", session, first)
 
 

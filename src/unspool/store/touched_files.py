@@ -48,7 +48,7 @@ class TouchedFiles:
         self._sessions = sessions
 
     def page(self, text: str, limit: int, offset: int = 0) -> list[TouchedFile]:
-        """Files whose path contains a text, those of the most sessions first."""
+        """Files whose path contains a text, those touched by the most sessions first."""
         sql = f"""SELECT name.text, count(DISTINCT touch.session), max(session.ended) FROM {_TABLES}
             WHERE lower(name.text) LIKE ? ESCAPE '\\' GROUP BY name.id, name.text
             ORDER BY 2 DESC, 3 DESC NULLS LAST, 1 LIMIT ? OFFSET ?"""
@@ -56,9 +56,9 @@ class TouchedFiles:
         return [TouchedFile(path, int(sessions), moment(ended)) for path, sessions, ended in rows]
 
     def touches(self, path: str, among: SessionFilter, limit: int, offset: int = 0) -> list[FileTouch]:
-        """The messages that touched a file in some sessions, the most recent first.
+        """The messages that touched a file, in the sessions that match a filter, the most recent first.
 
-        The path may be relative: then it is the end of a path.
+        The path may be relative: it matches all paths that end with it, ignoring case.
         """
         condition = among.condition()
         sql = f"""SELECT session.id, touch.message, name.text FROM {_TABLES}
@@ -68,7 +68,7 @@ class TouchedFiles:
         return [FileTouch(*row) for row in self._database.rows(sql, path, end, *condition.values, limit, offset)]
 
     def count_of(self, session: int) -> int:
-        """How many files a session touched."""
+        """Return the number of files that a session touched."""
         sql = "SELECT count(DISTINCT path) FROM touch WHERE session = ?"
         return int(self._database.rows(sql, session)[0][0])
 

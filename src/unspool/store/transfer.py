@@ -1,4 +1,4 @@
-"""Copies stored rows from one store to another without decoding them; what depends on other rows is packed again."""
+"""Copies stored rows from one store to another without decoding them; data packed against other rows is repacked."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def marks_of(store: Store, session: int) -> Marks:
 
 
 def redacted_marks(marks: Marks, redact: Callable[[bytes], bytes]) -> Marks:
-    """The same with `redact` applied to events: the rest has numbers and fixed words."""
+    """The same with `redact` applied to the events: the rest consists of numbers and fixed words."""
     return marks | {EVENTS: [(*row[:-1], redact(bytes(row[-1]))) for row in marks[EVENTS]]}
 
 
 def add_marks(store: Store, session: int, marks: Marks) -> None:
-    """Add what `marks_of` returns to a session."""
+    """Add the result of `marks_of` to a session."""
     for table, rows in marks.items():
         store.database.insert(table, f"session, {_TABLES[table]}", [(session, *values) for values in rows])
 
 
 def is_same(one: Store, other: Store) -> bool:
-    """Whether two stores are the same database, however it was named."""
+    """Whether two stores are the same database, even if their locations are written differently."""
     if one.location == other.location:
         return True
     if one.database.is_shared != other.database.is_shared:
@@ -60,7 +60,7 @@ def is_same(one: Store, other: Store) -> bool:
 
 
 def copy_summary(source: Store, target: Store, session: int, copy: int) -> None:
-    """Copy what is known about a session as a whole."""
+    """Copy the columns of a session that do not depend on the store."""
     columns = """kind, parent, origin, project, title, started, ended, status, messages, sealed, counts, head, facts,
         around, gone_at, plan"""
     (values,) = source.database.rows(f"SELECT {columns} FROM session WHERE id = ?", session)
@@ -70,10 +70,10 @@ def copy_summary(source: Store, target: Store, session: int, copy: int) -> None:
 
 
 def copy_file(source: Store, target: Store, id: int) -> int:
-    """Copy a file with its bytes, unless the other store has as many of them; returns its id there.
+    """Copy a file with its bytes, unless the other store has at least as many; return its id there.
 
-    A file that the other store has the beginning of is completed. Other bytes stay there as an earlier version. A file
-    that it does not have is copied with its earlier versions.
+    If the other store has the beginning of the file, the rest is added. If it has different bytes, these become an
+    earlier version. If it does not have the file, earlier versions are copied as well.
     """
     row = source.files.get(id)
     known = target.files.at(row.path)
@@ -91,7 +91,7 @@ def copy_file(source: Store, target: Store, id: int) -> int:
 
 
 def _copy_versions(source: Store, target: Store, id: int) -> int:
-    """Copy a file and what it replaced, the oldest version first; returns the id of the newest."""
+    """Copy a file and the versions it replaced, the oldest first; return the id of the newest."""
     new = 0
     for row in source.files.versions(id):
         before = new
@@ -113,12 +113,12 @@ def _copy_chunks(source: Store, target: Store, id: int, new: int) -> None:
 
 
 def _begins_with(whole: Iterator[bytes], beginning: Iterator[bytes]) -> bool:
-    """Whether the bytes of one file are the beginning of another; both are in pieces of the same size, but the last."""
+    """Whether a file begins with the bytes of another. Both are in pieces of the same size, except for the last one."""
     return all(next(whole, b"").startswith(piece) for piece in beginning)
 
 
 def copy_forgotten(source: Store, target: Store) -> None:
-    """Copy which sessions of this machine are not imported again."""
+    """Copy the list of this machine's forgotten sessions."""
     rows = source.database.rows("SELECT agent, name, path, at FROM forgotten WHERE machine = ?", source.machine)
     target.database.insert("forgotten", "machine, agent, name, path, at", [(target.machine, *row) for row in rows])
 
@@ -131,7 +131,7 @@ def copy_annotations(source: Store, target: Store) -> None:
 
 
 def highest_id(store: Store, table: str) -> int:
-    """The highest id in a table, or one that is higher where that cannot be read."""
+    """The highest id in a table, or a large number if it cannot be read."""
     try:
         return int(store.database.rows(f"SELECT coalesce(max(id), 0) FROM {table}")[0][0])
     except UnspoolError:

@@ -8,11 +8,11 @@ from ..search.tokenizer import lexeme, words_in
 
 _LAST_POSITION = 16_383
 _MOST_POSITIONS = 255
-"""Positions of one word; PostgreSQL silently drops further ones."""
+"""The largest number of positions of one word; PostgreSQL silently drops further ones."""
 _MOST_CHARACTERS = 200_000
-"""Characters of distinct words. A vector is limited to 1 MB, and a character takes up to four bytes."""
+"""The largest number of characters in distinct words. A vector has up to 1 MB, and a character up to four bytes."""
 _SHARED = 32
-"""How many words a vector repeats from the end of the one before, so that phrases across the cut are found."""
+"""The number of words a vector repeats from the previous one, so that phrases across the boundary are found."""
 _ERA_BITS = 6
 """An era has 64 buckets of the ranking, about three days."""
 
@@ -28,12 +28,12 @@ def first_bucket(era: int) -> int:
 
 
 def era_lexeme(era: int) -> str:
-    """The word that all texts of an era have. No text has a word with a space."""
+    """The word that is added to all texts of an era. Its space distinguishes it from the words of a text."""
     return f"' {era}'"
 
 
 def vectors(text: str, era: int) -> Iterator[str]:
-    """The words of a text with their positions, and its era; several vectors where one cannot hold all."""
+    """The words of a text with their positions, and its era: one vector, or several if the text is long."""
     words = list(map(lexeme, words_in(text)))
     start = 0
     while True:

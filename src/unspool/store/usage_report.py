@@ -23,14 +23,14 @@ _COLUMNS: dict[Dimension, str] = {
     "plan": "session.plan",
     "session": "session.name",
 }
-"""Where SQL finds a dimension; the others follow from the day and the model, which the price depends on."""
+"""The columns of dimensions. The others follow from the day and the model, which the price depends on."""
 _OF_MODEL = "usage_slot.model IN (SELECT id FROM name WHERE text = ?)"
 UNKNOWN = "?"
 """The model, day or project of tokens for which none is recorded."""
 
 
 class UsageFilter(msgspec.Struct, kw_only=True, frozen=True):
-    """Which tokens. Times are rounded down to a quarter of an hour."""
+    """A filter for tokens. Times are rounded down to a quarter of an hour."""
 
     sessions: SessionFilter = SessionFilter()
     since: datetime | None = None
@@ -44,17 +44,17 @@ class UsageFilter(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class UsageEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The tokens of one group, such as a day or a model, and their cost. Dimensions not asked for are unset."""
+    """The tokens of one group, such as a day or a model, and their cost. Dimensions not requested are unset."""
 
     day: str | None = None
     week: str | None = None
-    """The Monday it begins with."""
+    """The date of its Monday."""
     month: str | None = None
     agent: str | None = None
     project: str | None = None
     model: str | None = None
     plan: str | None = None
-    """The subscription that was used; `?` where the log names none."""
+    """The subscription that was used; `?` if the log names none."""
     session: str | None = None
     replies: int
     tokens: TokenCount
@@ -85,7 +85,7 @@ class UsageReport(msgspec.Struct, kw_only=True):
 
 
 class _Counted(NamedTuple):
-    """Tokens that have one price."""
+    """Tokens with the same price."""
 
     day: str
     model: str
@@ -104,7 +104,7 @@ class UsageReporter:
         self._zone_seconds = zone_seconds
 
     def report(self, filter: UsageFilter, by: Sequence[Dimension]) -> UsageReport:
-        """The usage in groups, in the order of their dimensions."""
+        """Report the usage in groups, sorted by the values of their dimensions."""
         entries: dict[tuple[str, ...], UsageEntry] = {}
         total = UsageEntry(replies=0, tokens=TokenCount(), cost=Cost())
         unpriced: set[str] = set()
@@ -172,12 +172,12 @@ def _period(name: Dimension, day: str) -> str:
 
 
 def _price_day(day: str) -> date:
-    """Tokens without a time have today's price."""
+    """The day whose prices apply: today for tokens without a time."""
     return date.today() if day == UNKNOWN else date.fromisoformat(day)
 
 
 def parse_dimensions(text: str) -> list[Dimension]:
-    """Dimensions by name, separated by commas, without repetitions."""
+    """Parse the names of dimensions, separated by commas. Duplicates are dropped."""
     words = list(dict.fromkeys(word.strip() for word in text.split(",")))
     for word in words:
         if word not in DIMENSIONS:
@@ -199,7 +199,7 @@ def grouped(entries: Iterable[UsageEntry], by: Sequence[Dimension]) -> dict[tupl
 
 
 def usage_table(report: UsageReport) -> tuple[list[str], list[list[str | int]]]:
-    """A report as a header and rows, for CSV. The cost is empty where no price is known."""
+    """A report as a header and rows, for CSV. The cost is empty if no price is known."""
     rows: list[list[str | int]] = []
     for entry in report.entries:
         cost = f"{entry.cost.usd:.6f}" if entry.cost.is_known else ""
@@ -212,7 +212,7 @@ def usage_table(report: UsageReport) -> tuple[list[str], list[list[str | int]]]:
 
 
 def between(since: datetime | None, until: datetime | None) -> Condition | None:
-    """SQL for slots of a time span; what has no time is in none."""
+    """SQL for the slots in a time range, which excludes rows without a time; None without a range."""
     found = []
     if since is not None:
         found.append(Condition("usage_slot.slot >= ?", [_slot(since)]))
@@ -226,10 +226,10 @@ def _slot(moment: datetime) -> int:
 
 
 def day_of(column: str, zone_seconds: int) -> str:
-    """SQL for the number of a slot's day, counted from 1970; NULL where the time is not known."""
+    """SQL for the number of a slot's day, counted from 1970; NULL if the time is unknown."""
     return f"CASE WHEN {column} <> {NO_SLOT} THEN CAST(floor(({column} + {int(zone_seconds)}) / 86400.0) AS BIGINT) END"
 
 
 def date_of(number: int | None) -> str:
-    """The date of a day's number."""
+    """The date of a day, given by its number."""
     return UNKNOWN if number is None else (date(1970, 1, 1) + timedelta(days=int(number))).isoformat()

@@ -1,4 +1,4 @@
-"""What is counted for statistics: prompts, replies with their tokens, and results of calls."""
+"""The rows that statistics count: prompts, replies with their tokens, and results of calls."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .rows import NOTHING
 CountRow = tuple[int, int, str, str, str | int, int]
 """A prompt or the result of a call: message, position in it, kind, tool, outcome, seconds."""
 TokenRow = tuple[int, int, str, str, int, int, int, int, int, int, int]
-"""Spent tokens: message, position in it, kind, model, seconds; input, output, cache read and written, reasoning, and
-what is written to the cache for an hour."""
+"""Used tokens: message, position in it, kind, model, seconds; input, output, read from cache, written to cache,
+reasoning, and written to cache for an hour."""
 
 _NO_MESSAGE = -1
 """The message of tokens that belong to the session as a whole."""
@@ -29,18 +29,18 @@ SUM_TABLES = ("usage_slot", "tool_outcome")
 SLOT_SECONDS = 900
 """The length of a slot. Every time zone differs from UTC by a multiple of it."""
 NO_SLOT = -1
-"""The slot of what has no time; others are multiples of `SLOT_SECONDS`."""
+"""The slot of rows without a time; others are multiples of `SLOT_SECONDS`."""
 _TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "cache_write_1h")
 
 
 class UsageRows(msgspec.Struct, array_like=True):
-    """The countable content of some messages. Unknown values are empty or `NOTHING`."""
+    """The rows of some messages. Unknown values are empty or `NOTHING`."""
 
     counts: list[CountRow] = []
     tokens: list[TokenRow] = []
 
     def add(self, message: m.Message, tool_name_of: ToolNameOf, at: int) -> None:
-        """Count a message, unless it is counted with the session this one was forked from."""
+        """Add the rows of a message, unless it counts for the session this one was forked from."""
         if message.inherited:
             return
         index, position = message.index, 0
@@ -56,7 +56,7 @@ class UsageRows(msgspec.Struct, array_like=True):
                 position += 1
 
     def add_tokens(self, message: int, position: int, kind: str, model: str | None, at: int, usage: m.Usage) -> None:
-        """Count tokens."""
+        """Add a row with tokens."""
         given = (usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning, usage.cache_write_1h)
         input, output, read, written, reasoning, hour = (NOTHING if count is None else count for count in given)
         self.tokens.append((message, position, kind, model or "", at, input, output, read, written, reasoning, hour))
@@ -69,13 +69,13 @@ class UsageTable:
         self._database = database
 
     def add(self, session: int, usage: UsageRows) -> None:
-        """Add rows, and add them to the sums."""
+        """Store rows, and add them to the sums."""
         self.insert(session, usage)
         if added := [*(row[0] for row in usage.counts), *(row[0] for row in usage.tokens)]:
             self._count(session, min(added), max(added))
 
     def insert(self, session: int, usage: UsageRows) -> None:
-        """Add rows that `add_to_sums` is called for later: once for many messages takes much less time."""
+        """Store rows without adding them to the sums. `add_to_sums` is much faster if called once for many messages."""
         ids = self._database.names.ids
         if usage.counts:
             messages, positions, kinds, tools, outcomes, times = zip(*usage.counts, strict=True)
@@ -91,11 +91,11 @@ class UsageTable:
             self._database.insert("act", f"session, message, place, kind, {sparse}", rows, sparse=sparse)
 
     def add_to_sums(self, session: int, first: int) -> None:
-        """Add the rows of all messages from one on to the sums."""
+        """Add the rows of all messages from `first` on to the sums."""
         self._count(session, first, _LAST)
 
     def _count(self, session: int, first: int, last: int, sign: int = 1) -> None:
-        """Add all rows of some messages to the sums, or subtract them."""
+        """Add all rows of a range of messages to the sums, or subtract them."""
         for statement in (_slot_sql(sign), _tool_sql(sign)):
             self._database.rows(statement, session, first, last)
 
@@ -104,7 +104,7 @@ class UsageTable:
         self._remove(session, message, message)
 
     def remove_from(self, session: int, first: int) -> None:
-        """Remove the rows of all messages from one on."""
+        """Remove the rows of all messages from `first` on."""
         self._remove(session, first, _LAST)
 
     def _remove(self, session: int, first: int, last: int) -> None:
@@ -128,7 +128,7 @@ class UsageTable:
     def largest(self, condition: Condition, limit: int) -> list[int]:
         """The sessions with the most tokens among those that a condition over `usage_slot` allows.
 
-        Tokens count by about what they cost in proportion to each other, whatever the model.
+        Each kind of token is weighted by its approximate price relative to input, regardless of the model.
         """
         weight = "sum(output * 5 + input + cache_write * 1.25 + cache_read * 0.1)"
         sql = f"""SELECT session FROM usage_slot WHERE {condition.sql} GROUP BY session
@@ -148,7 +148,7 @@ class UsageTable:
 
 @cache
 def _slot_sql(sign: int) -> str:
-    """The statement that adds rows of `act` to `usage_slot`: session, and the first and last message."""
+    """The statement that adds rows of `act` to `usage_slot`. Its values are session, first and last message."""
     requested = "coalesce(input, 0) + coalesce(cache_read, 0) + coalesce(cache_write, 0)"
     over = " + ".join(f"CASE WHEN {requested} > {size} THEN 1 ELSE 0 END" for size in REQUEST_SIZES)
     slot = f"coalesce(CAST(floor(at / {SLOT_SECONDS}.0) AS BIGINT) * {SLOT_SECONDS}, {NO_SLOT})"
@@ -175,7 +175,7 @@ def _tool_sql(sign: int) -> str:
 
 
 def whole_seconds(at: float | datetime | None) -> int:
-    """A time for the bulk tables, which store whole seconds."""
+    """Convert a time to whole seconds, as the bulk tables store it; `NOTHING` if there is none."""
     if isinstance(at, datetime):
         at = at.timestamp()
     return NOTHING if at is None else int(at)

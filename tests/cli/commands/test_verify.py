@@ -98,11 +98,11 @@ def test_damage_is_named_and_the_rest_shown(run: Run, damaged: tuple[str, Path])
         assert "number 20" in done.out or "please do" in done.out, command
     done = run("verify")
     assert done.code == 1
-    assert done.lines[1] == f"✗ Session {session}: messages 0 to 63: the data does not begin as it should"
+    assert done.lines[1] == f"✗ Session {session}: messages 0 to 63: the data has an invalid header"
     done = run("verify", "--repair")
     assert (done.code, done.lines[1]) == (
         0,
-        f"✓ Session {session}: messages 0 to 63: the data does not begin as it should; repaired from the archive",
+        f"✓ Session {session}: messages 0 to 63: the data has an invalid header; repaired from the archive",
     )
     assert run("verify").lines[1].startswith("✓ Store: 2 sessions, ")
     assert run("show", session).err == ""

@@ -28,16 +28,16 @@ _OLDEST = 120_000
 _CONNECT_SECONDS = 30
 """A busy server may take long to accept a connection."""
 _LOCK_SECONDS = 600.0
-"""How long to wait for a lock. A program that the network has cut off keeps its locks until the server notices, which
-may take hours."""
+"""How long to wait for a lock. If the network fails, a program keeps its locks until the server notices, which may take
+hours."""
 _FETCHED_ROWS = 1000
-"""How many rows of a long result are fetched at a time."""
+"""The number of rows of a long result that are fetched at a time."""
 _FEW_ROWS = 8
 """Up to this many rows, INSERT is faster than COPY."""
 _SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', ?, FALSE)"
 _MIGRATIONS = Migrations("postgres")
 _MIGRATION_LOCK = 0x756E7370
-"""The advisory lock that every process takes before it migrates."""
+"""The advisory lock that every process acquires before it migrates."""
 
 
 class PostgresDatabase(Database):
@@ -51,7 +51,7 @@ class PostgresDatabase(Database):
         self._address = _Address(url)
         self.location = url
         self._changes: list[Row] | None = None
-        """Rows of the change log that wait for the end of the transaction."""
+        """Rows of the change log that are written at the end of the transaction."""
         self._cursors = count()
         self._second: psycopg.Connection[Row] | None = None
         self._is_restricted = False
@@ -79,14 +79,13 @@ class PostgresDatabase(Database):
         version = self._connection.info.server_version
         if version < _OLDEST:
             raise UnspoolError(
-                f"{self._address.shown} runs PostgreSQL {version // 10000}; "
-                f"unspool needs {_OLDEST // 10000} or a newer one"
+                f"{self._address.shown} runs PostgreSQL {version // 10000}; unspool needs {_OLDEST // 10000} or newer"
             )
         ((encoding,),) = self.rows("SELECT current_setting('server_encoding')")
         if encoding != "UTF8":
             raise UnspoolError(
-                f"{self._address.shown} holds {encoding}, not all of Unicode; "
-                "make another with `createdb --encoding UTF8 --template template0 NAME`"
+                f"{self._address.shown} uses the encoding {encoding}, but unspool needs UTF8; "
+                "create a database with `createdb --encoding UTF8 --template template0 NAME`"
             )
         if _MIGRATIONS.after(self._version(), self._address.shown):
             self._migrate()
@@ -96,8 +95,8 @@ class PostgresDatabase(Database):
         found = self.rows("SELECT id FROM machine WHERE key = ?", key)
         if not found:
             raise UnspoolError(
-                f"{self._address.shown} knows this machine under another role; connect with that role, "
-                "or have the owner of the tables change `machine.owner`"
+                f"{self._address.shown} has registered this machine under another role; connect with that role, "
+                "or ask the owner of the tables to change `machine.owner`"
             )
         self.machine = int(found[0][0])
         self._is_restricted = bool(self.rows("SELECT row_security_active('session')")[0][0])
@@ -113,7 +112,7 @@ class PostgresDatabase(Database):
         return int(found[0][0]) if found else 0
 
     def _migrate(self) -> None:
-        """Apply the missing migrations. Of two processes that start together, the second finds nothing left to do."""
+        """Apply the missing migrations. If two processes start together, the second one finds nothing left to do."""
         # The lock comes before the transaction, which has to see the tables that the other process committed.
         with self._locked("SELECT pg_advisory_{}(?)", _MIGRATION_LOCK), self.transaction():
             steps = _MIGRATIONS.after(self._version(), self._address.shown)
@@ -144,7 +143,7 @@ class PostgresDatabase(Database):
             return cursor.fetchall() if cursor.description is not None else []
 
     def iterate(self, sql: str, *values: object) -> Generator[Row]:
-        """Run a query and return its rows as they are needed; the server holds the others."""
+        """Run a query and yield its rows as they are needed; the server keeps the others."""
         with self._explained(), self._connection.cursor(f"rows_{next(self._cursors)}", withhold=True) as cursor:
             cursor.itersize = _FETCHED_ROWS
             yield from cursor.execute(_translated(sql), _storable(values))
@@ -159,7 +158,7 @@ class PostgresDatabase(Database):
                 for row in ready:
                     row[column] = None if row[column] == NOTHING else row[column]
         with self._explained(), self._connection.cursor() as cursor:
-            # COPY does not work where rows are checked against the rights of a role.
+            # COPY does not support row-level security.
             if len(ready) <= _FEW_ROWS or self._is_restricted:
                 marks = ", ".join(["%s"] * len(ready[0]))
                 sql = f"INSERT INTO {table} ({columns}) VALUES ({marks})"
@@ -178,7 +177,7 @@ class PostgresDatabase(Database):
             self._changes = [row]
 
     def _write_changes(self, rows: list[Row]) -> None:
-        """Write the waiting rows. Until the commit, no other process can take a number."""
+        """Write rows to the change log. No other process can get a number until the commit."""
         if rows:
             self.rows("SELECT pg_advisory_xact_lock('journal'::regclass::int, 0)")
             self.insert("journal", "at, kind, session, data", rows)
@@ -219,7 +218,7 @@ class PostgresDatabase(Database):
         return self._connection.closed or self._connection.broken
 
     def exclusive(self, patience: float | None = None) -> AbstractContextManager[None]:
-        """Hold the lock of the one process that updates this machine's sessions; others wait."""
+        """Hold the lock that lets only one process at a time update this machine's sessions."""
         return self._locked("SELECT pg_advisory_{}('machine'::regclass::int, ?)", self.machine, patience)
 
     @contextmanager
@@ -288,7 +287,7 @@ class _Names(NameTable):
 
 
 def _milliseconds(seconds: float) -> str:
-    # 0 would be no timeout.
+    # 0 would disable the timeout.
     return str(max(1, int(seconds * 1000)))
 
 
@@ -297,7 +296,7 @@ def _milliseconds(seconds: float) -> str:
 
 @lru_cache(maxsize=512)
 def _translated(sql: str) -> str:
-    """A statement with the placeholders of the driver."""
+    """Replace the placeholders in a statement with those of the driver."""
     return sql.replace("%", "%%").replace("?", "%s")
 
 
@@ -309,7 +308,7 @@ def _storable(values: Iterable[object]) -> list[object]:
 
 
 class _Address:
-    """The URL of the database, and a form of it that can be shown."""
+    """The URL of the database, and a form of it without secrets."""
 
     def __init__(self, whole: str) -> None:
         self.whole = whole
@@ -318,7 +317,7 @@ class _Address:
         except psycopg.Error:
             # The driver's own message would include the password.
             raise UnspoolError(
-                "the address of the database cannot be understood; it should be like postgresql://user@host:5432/name"
+                "the URL of the database is invalid; it should be like postgresql://user@host:5432/name"
             ) from None
         self._secrets = [
             str(facts[name]) for name in ("password", "sslpassword", "oauth_client_secret") if facts.get(name)
@@ -328,34 +327,34 @@ class _Address:
         self.shown = f"postgresql://{user}{facts.get('host') or ''}{port}/{facts.get('dbname') or ''}"
 
     def explained(self, error: psycopg.Error) -> UnspoolError:
-        """What failed, and what to try."""
+        """Convert an error to one that says what failed and what to try."""
         text = " ".join(str(error).split())
         for secret in self._secrets:
             text = text.replace(secret, "***")
         state = error.sqlstate or _state_in(text)
-        for beginning, what in _REASONS.items():
-            if state.startswith(beginning):
-                return _KINDS.get(beginning, UnspoolError)(what.format(place=self.shown, text=text))
+        for prefix, message in _MESSAGES.items():
+            if state.startswith(prefix):
+                return _KINDS.get(prefix, UnspoolError)(message.format(url=self.shown, text=text))
         return UnspoolError(f"{self.shown}: {text}")
 
 
 _NOT_REACHABLE = "08"
-_REASONS = {
-    "28": "{place} does not let you in: {text}; check the user and the password in the address",
-    "3D": "{place} has no such database: {text}; make it with `createdb`",
-    "42501": "{place} does not allow this: {text}; check what the role may do there, and whose sessions they are",
-    "25006": "{place} cannot be written: {text}; name a server that takes changes",
-    "53100": "{place} cannot grow: {text}; free some space on the server and run it again, nothing is lost",
-    "53": "{place} has no room for more: {text}; try again later, nothing is lost",
-    "40": "{place} was being changed by another program at the same place; try again, nothing is lost",
-    "55P03": "{place} is being written by another program; try again",
-    "22": "{place} does not accept a value: {text}",
-    "23": "{place} does not accept a value: {text}",
-    "54": "{place} does not accept a value: {text}",
-    "57": "{place} has ended the connection: {text}; try again, nothing is lost",
-    _NOT_REACHABLE: "{place} cannot be reached: {text}; check the address, and whether the server runs",
+_MESSAGES = {
+    "28": "{url} rejected the login: {text}; check the user and the password in the URL",
+    "3D": "{url} does not exist: {text}; create it with `createdb`",
+    "42501": "{url} does not allow this: {text}; check the privileges of the role, and whose sessions they are",
+    "25006": "{url} cannot be written: {text}; choose a server that accepts changes",
+    "53100": "{url} is out of disk space: {text}; free some space on the server and try again, nothing is lost",
+    "53": "{url} is out of resources: {text}; try again later, nothing is lost",
+    "40": "{url} was changed by another program at the same time; try again, nothing is lost",
+    "55P03": "{url} is locked by another program; try again",
+    "22": "{url} does not accept a value: {text}",
+    "23": "{url} does not accept a value: {text}",
+    "54": "{url} does not accept a value: {text}",
+    "57": "{url} ended the connection: {text}; try again, nothing is lost",
+    _NOT_REACHABLE: "{url} cannot be reached: {text}; check the URL, and whether the server is running",
 }
-"""Messages by the beginning of the SQLSTATE."""
+"""Messages by prefix of the SQLSTATE."""
 _KINDS: dict[str, type[UnspoolError]] = {
     "55P03": BusyError, "25006": NotWritableError, "22": RejectedValueError, "23": RejectedValueError,
     "54": RejectedValueError,
@@ -364,7 +363,7 @@ _STATES = {
     "password": "28P01", "authentication": "28000", "pg_hba": "28000", "role": "28000", "not exist": "3D000",
     "permission denied for": "42501", "too many": "53300", "starting up": "57P03", "shutting down": "57P03",
 }  # fmt: skip
-"""Errors while connecting have no SQLSTATE; the words of the message identify them."""
+"""Errors while connecting have no SQLSTATE; they are recognised by words in their message."""
 
 
 def _state_in(text: str) -> str:

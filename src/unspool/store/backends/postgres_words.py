@@ -15,13 +15,13 @@ from ..tsvector import era_lexeme, era_of, first_bucket, vectors
 _POSITION = first_id_sql()
 _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 MANY = 10_000
-"""The number of expected matches from which eras are searched one after the other. Fewer are sorted faster."""
+"""From this number of expected matches on, eras are searched in turn. Fewer matches are sorted faster."""
 _GROUPS = (1, 1, 2, 4, 8, 16)
-"""How many eras are searched at a time, before all others."""
+"""The number of eras in each of the first steps. All others are searched in the last step."""
 
 
 class Connections(Protocol):
-    """What the index needs of the database."""
+    """The methods of the database that the index needs."""
 
     def rows(self, sql: str, *values: object) -> list[Row]:
         """Run a statement and return its rows."""
@@ -34,12 +34,12 @@ class Connections(Protocol):
 
 
 class VectorIndex(WordIndex):
-    """Words in the table `words`, or in several rows of `piece` where one vector cannot hold a text."""
+    """Words in the table `words`, or in several rows of `piece` if a text does not fit into one vector."""
 
     def __init__(self, database: Connections) -> None:
         self._database = database
         self._eras: set[int] = set()
-        """Those that are known to be in the table `era`."""
+        """The eras that are known to be in the table `era`."""
 
     def allocate_ids(self, buckets: Sequence[int]) -> list[int]:
         """Reserve an id for each text."""
@@ -73,14 +73,14 @@ class VectorIndex(WordIndex):
         """Do nothing: the rows were deleted together with those of `part`."""
 
     def remove_unknown(self, ids: list[int]) -> None:
-        """Do nothing, for the same reason."""
+        """Do nothing: the rows were deleted together with those of `part`."""
 
     def index(self, node: Node | None) -> MatchIndex:
-        """How to select all rows that match, in one statement."""
+        """Return the SQL that selects all rows that match, in one statement."""
         return MatchIndex("part", "TRUE", [], _POSITION) if node is None else _matching(node)
 
     def in_order(self, node: Node | None) -> Iterator[MatchIndex]:
-        """The same in one step, or from era to era if many rows match."""
+        """Yield the same SQL in one step, or era by era if many rows match."""
         if self._expected(node) < MANY:
             yield self.index(node)
             return
@@ -96,7 +96,7 @@ class VectorIndex(WordIndex):
             yield found._replace(condition=f"{found.condition} AND {_POSITION} < {below}")
 
     def _expected(self, node: Node | None) -> int:
-        """How many texts match, as the planner of the server expects from its statistics."""
+        """The number of matching texts that the query planner of the server estimates."""
         condition, values = ("TRUE", []) if node is None else ("words @@ ?::tsquery", [to_tsquery(node)])
         sql = f"EXPLAIN (FORMAT JSON) SELECT FROM words WHERE {condition}"
         (((plan,),),) = self._database.rows(sql, *values)
@@ -104,14 +104,14 @@ class VectorIndex(WordIndex):
 
 
 def _matching(node: Node | None, eras: Sequence[int] = ()) -> MatchIndex:
-    """The texts that match a query, of some eras or of all."""
+    """The SQL for texts that match a query, of some eras or of all."""
     of_eras = [f"({' | '.join(map(era_lexeme, eras))})"] if eras else []
     if node is None:
         condition = """part.id IN (
             SELECT part FROM words WHERE words @@ ?::tsquery
             UNION ALL SELECT part FROM piece WHERE words @@ ?::tsquery)"""
         return MatchIndex("part", condition, [*of_eras, *of_eras], _POSITION)
-    # A text in pieces has its words in several rows: each word is looked up alone and the answers are combined.
+    # A text in pieces has its words in several rows: each word is looked up alone and the results are combined.
     leaves = list(_leaves(node))
     condition = f"""part.id IN (
         SELECT part FROM words WHERE words @@ ?::tsquery

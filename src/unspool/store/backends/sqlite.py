@@ -28,25 +28,25 @@ _WAIT_SECONDS = 600.0
 machine; the locks of a process that died are released at once."""
 _CACHE_KILOBYTES = 16 << 10
 _WRITER_CACHE_KILOBYTES = 4 << 10
-"""Pages that SQLite itself keeps. Rows are added where the last ones are: more would make writing no faster."""
+"""The page cache of SQLite. New rows go to the same pages as the last ones: more cache makes writing no faster."""
 _STEP_SECONDS = 1.0
 """How long SQLite waits in one call, during which Ctrl+C has no effect."""
 _PAUSE_SECONDS = 0.02
 _BUFFERED_CHARACTERS = 4 << 20
-"""Text that is collected before it is passed to FTS5."""
+"""The amount of text that is collected before it is passed to FTS5."""
 _MOST_FAULTS = 20
 _STEP_PAGES = 1000
-"""How many pages are moved or merged in one transaction of maintenance."""
+"""The number of pages that are moved or merged in one transaction of maintenance."""
 _MOST_SEGMENTS = 0.2
-"""How large further segments of the text index may be, compared with the largest, before they are merged."""
+"""The segments of the text index are merged if the smaller ones exceed this fraction of the largest."""
 _MOST_FREE = 0.05
-"""The part of the file that may be free."""
+"""The fraction of the file that may be free."""
 _MOST_FREE_UNCHANGED = 0.1
-"""The same for files that have to be written again to give it back."""
+"""The same for files that have to be rewritten to release free pages."""
 _INCREMENTAL = 2
-"""The mode of a file that can give back pages one by one."""
+"""The `auto_vacuum` mode of a file that can release some pages at a time."""
 _KIND = 0xFF
-"""The low byte of an extended error code."""
+"""The low byte of an extended error code is the kind of the error."""
 _MIGRATIONS = Migrations("sqlite")
 
 
@@ -61,7 +61,7 @@ class SqliteDatabase(Database):
         self.names = NameTable(self)
         self.words: _FtsIndex = _FtsIndex(self)
         self._copy: TemporaryDirectory[str] | None = None
-        """A copy, if the store itself cannot be opened where it is."""
+        """A temporary copy, if the store itself cannot be opened or upgraded."""
         try:
             self._connection = self._connect()
             self._prepare(machine)
@@ -76,10 +76,10 @@ class SqliteDatabase(Database):
             create_private(self.path)
             connection = _connect(str(self.path))
             if _execute_patiently(connection, "PRAGMA page_count") == [(0,)]:
-                # Only an empty file can be changed in this way.
+                # The mode can only be changed in an empty file.
                 _execute_patiently(connection, "PRAGMA auto_vacuum = INCREMENTAL")
             _execute_patiently(connection, "PRAGMA journal_mode = WAL")
-        # Without a sync at every commit a power failure may lose the last sessions; the next sync reads them again.
+        # Without an fsync at every commit, a power failure may lose the last sessions. The next run reads them again.
         for pragma in (
             "synchronous = NORMAL",
             "temp_store = MEMORY",
@@ -95,12 +95,12 @@ class SqliteDatabase(Database):
         except sqlite3.OperationalError as error:
             if not is_unwritable(error):
                 raise
-        # A program was killed, so that the newest changes are in the log beside the store, and SQLite has to write an
-        # index of that log. It can do that for a copy.
+        # A program was killed, so the newest changes are only in the write-ahead log, and SQLite has to write an index
+        # of that log. It can do so for a copy.
         return _connect(str(self._copied()))
 
     def _copied(self) -> Path:
-        # Few stores have to be copied, and all others open faster without these.
+        # Imported late: few stores have to be copied, and all others open faster.
         import shutil
         from tempfile import TemporaryDirectory
 
@@ -131,7 +131,7 @@ class SqliteDatabase(Database):
         return _MIGRATIONS.after(version, str(self.path))
 
     def _migrate_to_read(self) -> None:
-        """Upgrade the store, or a copy where it cannot be written."""
+        """Upgrade the store, or a copy if it cannot be written."""
         self._connection.close()
         try:
             self._connection = _connect(str(self.path))
@@ -165,7 +165,7 @@ class SqliteDatabase(Database):
             raise _explained(error, self.path) from error
 
     def iterate(self, sql: str, *values: object) -> Generator[Row]:
-        """Run a query and return its rows as they are needed."""
+        """Run a query and yield its rows as they are needed."""
         try:
             with closing(self._connection.execute(sql, values)) as cursor:
                 yield from cursor
@@ -180,7 +180,7 @@ class SqliteDatabase(Database):
             raise _explained(error, self.path) from error
 
     def append_change(self, row: Row) -> None:
-        """Insert a row into the change log; with one writer at a time, numbers become visible in their order."""
+        """Insert a row into the change log; with one writer at a time, numbers become visible in order."""
         self.insert("journal", "at, kind, session, data", [row])
 
     @contextmanager
@@ -202,7 +202,7 @@ class SqliteDatabase(Database):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Make all reads in the block see the same state."""
-        # A local variable: mypy would take the second test of the property for the first.
+        # A local variable, because mypy assumes that the property does not change.
         is_inside = self._connection.in_transaction
         if is_inside:
             yield
@@ -211,16 +211,16 @@ class SqliteDatabase(Database):
         try:
             yield
         finally:
-            # It fails where the database is damaged, which was reported by what was read.
+            # This fails if the database is damaged, which the reads have already reported.
             with suppress(sqlite3.Error):
                 if self._connection.in_transaction:
                     self._connection.execute("COMMIT")
 
     @contextmanager
     def exclusive(self, patience: float | None = None) -> Iterator[None]:
-        """Hold the lock of the one process that updates the sessions.
+        """Hold the lock that lets only one process at a time update the sessions.
 
-        A transaction would be too short: changes are detected before it begins. Instead an empty database beside the
+        A transaction would be too short: changes are detected before it begins. Instead, an empty database next to the
         store is locked, because every operating system releases such a lock when the process dies.
         """
         create_private(self.path.with_name(f"{self.path.name}-lock"))
@@ -244,7 +244,7 @@ class SqliteDatabase(Database):
         self._remove_copy()
 
     def check(self) -> list[str]:
-        """What SQLite finds: damaged pages, rows that an index does not have."""
+        """Return the faults that SQLite finds, such as damaged pages or rows missing in an index."""
         try:
             found = [str(text) for (text,) in self.rows(f"PRAGMA integrity_check({_MOST_FAULTS})")]
         except UnspoolError as error:
@@ -261,7 +261,7 @@ class SqliteDatabase(Database):
         ((free,),) = self.rows("PRAGMA freelist_count")
         ((mode,),) = self.rows("PRAGMA auto_vacuum")
         if mode != _INCREMENTAL:
-            # A file of an earlier version can only be written again as a whole.
+            # The file was created by an earlier version, and can only be rewritten as a whole.
             if free > pages * _MOST_FREE_UNCHANGED:
                 self.rows("PRAGMA auto_vacuum = INCREMENTAL")
                 self.rows("VACUUM")
@@ -280,7 +280,7 @@ class SqliteDatabase(Database):
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def optimize(self) -> None:
-        """Update the statistics of the query planner, and move the write-ahead log into the file."""
+        """Update the statistics of the query planner, and checkpoint the write-ahead log."""
         self.rows("PRAGMA optimize")
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -288,7 +288,7 @@ class SqliteDatabase(Database):
 class _FtsIndex(WordIndex):
     """The FTS5 table. Its row ids are in the order of ranks, so that the best matches are found without sorting.
 
-    Texts are buffered: FTS5 writes its own buffer whenever a row id is lower than the one before.
+    Texts are buffered and sorted, because FTS5 flushes its own buffer whenever a row id is lower than the previous one.
     """
 
     outdated = outdated_sql()
@@ -305,7 +305,7 @@ class _FtsIndex(WordIndex):
         return [self._allocate(bucket) for bucket in buckets]
 
     def _allocate(self, bucket: int) -> int:
-        # Where a bucket is full, its texts are found a bit too early.
+        # If a bucket is full, the next one is used, and the text ranks slightly too high.
         while (id := self._next.get(bucket) or self._first_free(bucket)) == first_id(bucket + 1):
             self._next[bucket] = id
             bucket += 1
@@ -315,11 +315,11 @@ class _FtsIndex(WordIndex):
     def _first_free(self, bucket: int) -> int:
         sql = "SELECT max(id) FROM part WHERE id >= ? AND id < ?"
         ((last,),) = self._database.rows(sql, first_id(bucket), first_id(bucket + 1))
-        # Row ids start with 1.
+        # Row ids start at 1.
         return int(last) + 1 if last is not None else max(1, first_id(bucket))
 
     def add(self, ids: Sequence[int], texts: Sequence[str | bytes], buckets: Sequence[int]) -> None:  # noqa: ARG002
-        # FTS5 takes bytes for text in UTF-8.
+        # FTS5 accepts bytes as text in UTF-8.
         self._added.update(zip(ids, texts, strict=True))
         self._count(texts)
 
@@ -335,7 +335,7 @@ class _FtsIndex(WordIndex):
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffer; what was removed comes first, because its ids may have been used again."""
+        """Write the buffer. Removals come first, because their ids may have been reused."""
         removed, added = sorted(self._removed.items()), sorted(self._added.items())
         self._removed, self._added, self._buffered = {}, {}, 0
         if removed:
@@ -344,14 +344,14 @@ class _FtsIndex(WordIndex):
             self._database.insert("words", "rowid, text", added)
 
     def reset(self) -> None:
-        """Forget everything: a transaction begins or has ended, and another process may use the ids."""
+        """Discard the buffer and the allocated ids: the transaction has ended, and another process may use the ids."""
         self._removed, self._added, self._buffered, self._next = {}, {}, 0, {}
 
     def remove_unknown(self, ids: list[int]) -> None:
         if not ids:
             return
         self.flush()
-        # FTS5 wants the words in their order, which the index itself has.
+        # To remove a text, FTS5 needs its words in order. The index itself has them.
         self._database.rows("CREATE VIRTUAL TABLE IF NOT EXISTS temp.indexed USING fts5vocab(main, words, instance)")
         sql = """SELECT doc, group_concat(term, ' ') FROM (
             SELECT doc, term FROM temp.indexed WHERE doc IN (SELECT value FROM json_each(?)) ORDER BY doc, "offset"
@@ -359,18 +359,18 @@ class _FtsIndex(WordIndex):
         self.remove([(int(id), text) for id, text in self._database.rows(sql, json.dumps(ids))])
 
     def merge(self) -> Iterator[None]:
-        """Merge all segments, step by step, if together they are large: they hold what was removed from the largest."""
+        """Merge all segments, step by step, if the smaller ones are large: they contain removals from the largest."""
         sizes = [int(size) for (size,) in self._database.rows("SELECT count(*) FROM words_idx GROUP BY segid")]
         if sum(sizes) <= (1 + _MOST_SEGMENTS) * max(sizes, default=0):
             return
-        # The negative number starts a merge of all segments, which the others continue.
+        # A negative number starts a merge of all segments, and positive ones continue it.
         pages = -_STEP_PAGES
         while self._merge(pages):
             pages = _STEP_PAGES
             yield
 
     def _merge(self, pages: int) -> bool:
-        """Do a part of the work; whether there was any."""
+        """Merge some pages, and return whether there was anything to merge."""
         changes = "SELECT total_changes()"
         with self._database.transaction():
             ((before,),) = self._database.rows(changes)
@@ -382,10 +382,10 @@ class _FtsIndex(WordIndex):
     def index(self, node: Node | None) -> MatchIndex:
         if node is None:
             return MatchIndex("part", "TRUE", [], "part.id")
-        # Imported late: lists and syncs open the store as well, and search for nothing.
+        # Imported late: listing and syncing sessions also open the store, but do not search.
         from ...search.query import to_fts5
 
-        # The order of a cross join is that of the tables, whatever the planner estimates.
+        # SQLite never reorders the tables of a cross join, whatever the planner estimates.
         tables = "words CROSS JOIN part ON part.id = words.rowid"
         return MatchIndex(tables, "words MATCH ?", [to_fts5(node)], "words.rowid")
 
@@ -398,7 +398,7 @@ def _insertion(table: str, columns: str, sparse: str) -> str:
 
 
 def _connect(location: str) -> sqlite3.Connection:
-    """A connection to a path or a URI."""
+    """Open a path or a URI."""
     return sqlite3.connect(
         location,
         uri=location.startswith("file:"),
@@ -410,7 +410,7 @@ def _connect(location: str) -> sqlite3.Connection:
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing, also in a folder where nothing can be written."""
+    """Open a read-only connection, even in a folder that is not writable."""
     location = f"{path.absolute().as_uri()}?mode=ro"
     connection = _connect(location)
     try:
@@ -420,7 +420,7 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
         log = path.with_name(f"{path.name}-wal")
         if not is_unwritable(error) or (log.exists() and log.stat().st_size):
             raise
-        # SQLite would create files beside it to coordinate with writers, but nothing can write here.
+        # SQLite would create files next to it to coordinate with writers, but there can be no writers here.
         connection = _connect(f"{location}&immutable=1")
     return connection
 
@@ -446,15 +446,15 @@ def _execute_patiently(
 ) -> list[Row]:
     """Run a statement, and retry it while another process writes.
 
-    SQLite itself waits for `_STEP_SECONDS`, but not when the journal mode is changed. A statement that was refused as
-    busy has had no effect, so that it is safe to repeat.
+    SQLite itself waits for `_STEP_SECONDS`, but not when the journal mode is changed. A statement that failed as busy
+    has had no effect, so it is safe to repeat.
     """
     until: float | None = None
     while True:
         try:
             return connection.execute(sql, values).fetchall()
         except sqlite3.OperationalError as error:
-            # A stale snapshot does not get better by waiting.
+            # Waiting does not help if the snapshot is stale.
             code = error.sqlite_errorcode
             if code & _KIND != sqlite3.SQLITE_BUSY or code == sqlite3.SQLITE_BUSY_SNAPSHOT:
                 raise
@@ -465,7 +465,7 @@ def _execute_patiently(
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would commit the transaction."""
+    """The statements of a script, to be run one by one: `executescript` would commit the transaction."""
     statement = ""
     for piece in script.split(";"):
         statement += piece + ";"
@@ -477,14 +477,14 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _explained(error: sqlite3.Error, path: Path) -> UnspoolError:
-    """What failed, and what to try."""
+    """Convert an error to one that says what failed and what to try."""
     text = "it is a folder" if path.is_dir() else str(error)
     if isinstance(error, sqlite3.DataError | sqlite3.IntegrityError | sqlite3.InterfaceError):
         return RejectedValueError(f"{path} does not accept a value: {text}")
     if "locked" in text or "busy" in text:
         return BusyError(f"{path} has been locked by another program for over {_WAIT_SECONDS:.0f} s; try again")
     if "disk is full" in text or "disk I/O" in text:
-        return UnspoolError(f"{path} cannot grow: {text}; free some space and run it again, nothing is lost")
+        return UnspoolError(f"{path} cannot be written: {text}; free some disk space and try again, nothing is lost")
     if "readonly" in text or "unable to open" in text or path.is_dir():
         return NotWritableError(
             f"{path} cannot be written: {text}; choose another location with UNSPOOL_DATA or --store"

@@ -16,7 +16,7 @@ class Migrations:
 
     @cached_property
     def _all(self) -> list[tuple[int, Path]]:
-        """All scripts by their numbers. Few stores lack one, so that they are not read yet."""
+        """All scripts by number. They are not read yet, because most stores are up to date."""
         scripts = sorted((Path(__file__).parent / self._kind).glob("*.sql"))
         return [(int(script.name.split("_")[0]), script) for script in scripts]
 
@@ -26,10 +26,10 @@ class Migrations:
         return self._all[-1][0]
 
     def after(self, version: int, location: str) -> list[tuple[int, str]]:
-        """The scripts that a store of some version lacks."""
+        """The scripts to apply to a store of a version."""
         if version > self.newest:
             raise UnspoolError(
-                f"{location} was written by a newer unspool (store version {version}, this one knows {self.newest}); "
-                "update unspool to read it"
+                f"{location} was written by a newer unspool (store version {version}, supported: {self.newest}); "
+                "upgrade unspool to read it"
             )
         return [(number, script.read_text()) for number, script in self._all if number > version]

@@ -165,7 +165,7 @@ CREATE TABLE touch (
 );
 CREATE INDEX touch_session ON touch (session, message);
 
--- What statistics count: prompts, replies with their tokens, and results of calls.
+-- The rows that statistics count: prompts, replies with their tokens, and results of calls.
 CREATE TABLE act (
     session BIGINT NOT NULL REFERENCES session,
     message BIGINT NOT NULL,

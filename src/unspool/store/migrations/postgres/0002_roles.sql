@@ -16,7 +16,7 @@ CREATE FUNCTION acts_as(who NAME, wanted NAME) RETURNS BOOLEAN LANGUAGE sql STAB
     SELECT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = wanted AND pg_has_role(who, oid, 'MEMBER'))
 $$;
 
--- The following run with the rights of the owner, because they look at rows that a role may not see.
+-- The following functions run with the privileges of the owner, because they read rows that a role may not see.
 
 CREATE FUNCTION readable_machines(who NAME) RETURNS SETOF BIGINT
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
@@ -29,7 +29,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT EXISTS (SELECT 1 FROM machine WHERE id = which AND acts_as(who, owner))
 $$;
 
--- For what belongs to a machine, and what belongs to that.
+-- The same functions for sessions and files, which belong to a machine, and for parts, which belong to a session.
 DO $$
 DECLARE
     kind TEXT;
@@ -90,7 +90,7 @@ CREATE POLICY reading ON journal FOR SELECT
 -- An entry may be about a session that is being removed.
 CREATE POLICY adding ON journal FOR INSERT WITH CHECK (TRUE);
 
--- Lets a role use the store: its own sessions, or with `reads_all` also those of others.
+-- Lets a role use the store: its own sessions or, with `may_read_all`, also those of others.
 CREATE FUNCTION add_member(new_role NAME, may_read_all BOOLEAN DEFAULT FALSE) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO member (role, reads_all) VALUES (new_role, may_read_all)

@@ -15,12 +15,12 @@ UPDATE file SET origin = 'truncated', archived_at = (
 ) WHERE id IN (SELECT replaced_by FROM file);
 CREATE INDEX file_replaced_by ON file (replaced_by) WHERE replaced_by IS NOT NULL;
 
--- A chunk of an old version may be stored as the difference to the same chunk of the version that replaced it: to the
--- first `base_length` bytes of that, because it may have grown since.
+-- A chunk of an old version may be stored as the difference to the same chunk of the version that replaced it: to its
+-- first `base_length` bytes, because it may have grown since.
 ALTER TABLE chunk ADD COLUMN base BIGINT REFERENCES file, ADD COLUMN base_length BIGINT;
 CREATE INDEX chunk_base ON chunk (base) WHERE base IS NOT NULL;
 
--- When bytes were appended to a file, and how many it had before.
+-- The times at which bytes were appended to a file, and its size before (`start`).
 CREATE TABLE growth (
     file BIGINT NOT NULL REFERENCES file,
     start BIGINT NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE unreadable (
 );
 CREATE UNIQUE INDEX unreadable_once ON unreadable (machine, md5(path));
 
--- Roles use the new tables like those they belong to.
+-- Roles have the same access to the new tables as to the tables they refer to.
 DO $$
 DECLARE
     name TEXT;

@@ -9,7 +9,7 @@ CREATE TABLE forgotten (
 );
 CREATE INDEX forgotten_session ON forgotten (machine, agent, md5(name));
 
--- Roles use it like the sessions of the same machine.
+-- Roles have the same access to it as to the sessions of the same machine.
 ALTER TABLE forgotten ENABLE ROW LEVEL SECURITY;
 CREATE POLICY reading ON forgotten FOR SELECT USING (machine IN (SELECT readable_machines(current_user)));
 CREATE POLICY adding ON forgotten FOR INSERT WITH CHECK (may_change_machine(machine, current_user));

@@ -1,5 +1,5 @@
--- A block of messages may be packed against the archived bytes that its messages were read from: the `base_length` bytes
--- of the file `base` that begin at `base_start`. `tight` is 1 once it was packed as small as possible.
+-- A block of messages may be packed against the archived bytes that its messages were read from: the `base_length`
+-- bytes of the file `base` that begin at `base_start`. `tight` is 1 once it was packed as small as possible.
 ALTER TABLE block
     ADD COLUMN base BIGINT REFERENCES file,
     ADD COLUMN base_start BIGINT,

@@ -1,4 +1,4 @@
--- The part of `cache_write` that stays in the cache for an hour. It is not known for what was stored before.
+-- The part of `cache_write` that stays in the cache for an hour. It is unknown for existing rows.
 ALTER TABLE act ADD COLUMN cache_write_1h BIGINT;
 
 -- The rows of `act` added up by quarter of an hour, so that statistics need not read all of them. `size` is how many of
@@ -33,7 +33,7 @@ INSERT INTO usage_slot
         coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), coalesce(sum(reasoning), 0), 0
     FROM act GROUP BY 1, 2, 3, 4;
 
--- How the calls of each tool ended, for all of a session.
+-- The number of calls of a session by tool and outcome.
 CREATE TABLE tool_outcome (
     session BIGINT NOT NULL REFERENCES session,
     tool BIGINT NOT NULL,
@@ -44,10 +44,10 @@ CREATE TABLE tool_outcome (
 INSERT INTO tool_outcome
     SELECT session, coalesce(name, 0), coalesce(outcome, ''), count(*) FROM act WHERE kind = 'call' GROUP BY 1, 2, 3;
 
--- The subscription that an agent was used with, where its log names one.
+-- The subscription that an agent was used with, if its log names one.
 ALTER TABLE session ADD COLUMN plan TEXT;
 
--- Roles use them like `act`.
+-- Roles have the same access to them as to `act`.
 DO $$
 DECLARE
     kind TEXT;

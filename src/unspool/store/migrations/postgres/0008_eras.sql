@@ -1,8 +1,8 @@
--- Search shows the best matches, and a frequent word has millions. The words of a text therefore include the era it
--- belongs to: a space, and the number of 64 buckets of the ranking, about three days. The newest eras are searched first.
+-- Search shows the best matches, and a frequent word may have millions. The words of a text therefore include its era:
+-- a space and a number. An era covers 64 buckets of the ranking, about three days. The newest eras are searched first.
 CREATE TABLE era (number BIGINT PRIMARY KEY);
 
--- An index is built faster than it is changed row by row.
+-- Building an index is faster than updating it row by row.
 DROP INDEX words_words;
 DROP INDEX piece_words;
 CREATE TEMPORARY TABLE part_era ON COMMIT DROP AS

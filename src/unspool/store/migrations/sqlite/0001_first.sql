@@ -134,7 +134,7 @@ CREATE TABLE touch (
 ) WITHOUT ROWID;
 CREATE INDEX touch_session ON touch (session, message);
 
--- What statistics count: prompts, replies with their tokens, and results of calls.
+-- The rows that statistics count: prompts, replies with their tokens, and results of calls.
 CREATE TABLE act (
     session INTEGER NOT NULL REFERENCES session,
     message INTEGER NOT NULL,

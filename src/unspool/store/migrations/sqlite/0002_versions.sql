@@ -14,13 +14,13 @@ UPDATE file SET origin = 'truncated', archived_at = (
 ) WHERE id IN (SELECT replaced_by FROM file);
 CREATE INDEX file_replaced_by ON file (replaced_by) WHERE replaced_by IS NOT NULL;
 
--- A chunk of an old version may be stored as the difference to the same chunk of the version that replaced it: to the
--- first `base_length` bytes of that, because it may have grown since.
+-- A chunk of an old version may be stored as the difference to the same chunk of the version that replaced it: to its
+-- first `base_length` bytes, because it may have grown since.
 ALTER TABLE chunk ADD COLUMN base INTEGER REFERENCES file;
 ALTER TABLE chunk ADD COLUMN base_length INTEGER;
 CREATE INDEX chunk_base ON chunk (base) WHERE base IS NOT NULL;
 
--- When bytes were appended to a file, and how many it had before.
+-- The times at which bytes were appended to a file, and its size before (`start`).
 CREATE TABLE growth (
     file INTEGER NOT NULL REFERENCES file,
     start INTEGER NOT NULL,

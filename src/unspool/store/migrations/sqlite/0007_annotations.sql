@@ -1,4 +1,4 @@
--- Pins, notes and tags that people add to sessions. They name the session, whose row may be written again.
+-- Pins, notes and tags that people add to sessions. They refer to the session by name, because its row may be replaced.
 CREATE TABLE annotation (
     id INTEGER PRIMARY KEY,
     machine INTEGER NOT NULL REFERENCES machine,
